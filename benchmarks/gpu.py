@@ -1,7 +1,8 @@
 """What a GPU does: kernels, calls, cold starts and whole models, beside PyTorch's eager mode and torch.compile.
 
     python -m benchmarks.gpu                                   all parts, each at most 9 minutes
-    python -m benchmarks.gpu --parts checks                    whether results are the processor's: what to run first
+    python -m benchmarks.gpu --parts checks,claims --minutes 4      what to run first: whether results are the
+                                                               processor's, templates beside libraries; 10 minutes
     python -m benchmarks.gpu --parts kernels,calls
     python -m benchmarks.gpu --parts models --cases nanogpt,resnet50 --precisions bfloat16 --modes training
     python -m benchmarks.gpu --dry                             on a library that stands in for the driver: nothing is computed
@@ -32,8 +33,9 @@ from .gpu_checks import CHECKS
 from .models.cases import CASES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PARTS = ("checks", "kernels", "calls", "start", "models")
+PARTS = ("checks", "kernels", "claims", "calls", "start", "models")
 SIZE = 8192  # of products
+WIDEST = 240  # characters of a printed line: all rows of "checks" and "claims" have less than 12,000
 SPARE = 40  # seconds that what is under way may take longer than its part
 MODELS = [name for name in CASES if name != "vit"]  # "vit-train" is the same model
 MODES = ("inference", "training")
@@ -65,16 +67,17 @@ class Sheet:
         self.rows[name] = figures
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(self.rows, indent=1) + "\n")
-        print(f"{name:44} " + "  ".join(f"{system} {value:.4g}" if isinstance(value, float) else f"{system} {value}"
-                                        for system, value in figures.items()), flush=True)
+        line = f"{name:44} " + "  ".join(f"{system} {value:.4g}" if isinstance(value, float) else f"{system} {value}"
+                                         for system, value in figures.items())
+        print(line[:WIDEST], flush=True)
 
 
 def stand_in(folder):
     """A driver's library of which everything is noted, and nothing computed."""
     import pytest
 
-    from tests.gpu.recorded import provided
-    return provided(pytest.MonkeyPatch(), pathlib.Path(folder), computes=False)
+    from tests.gpu.vendors import with_both
+    return with_both(pytest.MonkeyPatch(), pathlib.Path(folder), computes=False)
 
 
 def libraries(options) -> dict:
@@ -82,7 +85,7 @@ def libraries(options) -> dict:
     found = {"rushlight": importlib.import_module("rushlight")}
     if options.dry:
         options.held = tempfile.TemporaryDirectory()
-        stand_in(options.held.name)
+        options.library = stand_in(options.held.name)  # for as long as it is used
     else:
         torch = importlib.import_module("torch")
         if torch.cuda.is_available():
@@ -189,6 +192,74 @@ def kernels(sheet: Sheet, options):
             sheet.add(name, child(options, sheet, "--kernel", name))
 
 
+# --- claims -----------------------------------------------------------------------------------------------------------
+def claimed_product(library, size: int, dtype: str, epilogue: str):
+    """A product with what follows it, compiled."""
+    x, w = (library.randn(size, size, device="cuda").to(getattr(library, dtype)) for _ in range(2))
+    b, F = library.randn(size, device="cuda").to(getattr(library, dtype)), library.nn.functional
+    run = library.compile({"": lambda x, w, b: x @ w, "bias": F.linear,
+                           "relu": lambda x, w, b: F.linear(x, w, b).relu(),
+                           "gelu": lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"),
+                           "residual": lambda x, w, b: F.linear(x, w, b) + x}[epilogue])
+
+    def step():
+        with library.no_grad():
+            return run(x, w, b)
+
+    return step
+
+
+CLAIMS = {f"product {size} {dtype} {epilogue}".strip(): (claimed_product, (size, dtype, epilogue))
+          for size, dtype, epilogue in itertools.product((512, 2048, 8192), ("bfloat16", "float32"),
+                                                         ("", "bias", "gelu"))}
+CLAIMS |= {f"product 2048 bfloat16 {epilogue}": (claimed_product, (2048, "bfloat16", epilogue))
+           for epilogue in ("relu", "residual")}
+CLAIMS |= {"product 4096 float8": (byte_product, (4096, "float8"))}
+CLAIMS |= {f"attention {name}": (attention, (backward,))
+           for name, backward in (("forward", False), ("forward and backward", True))}
+
+
+def convolution(library, small: bool, dtype: str, direction: str):
+    """A convolution of a ResNet, or its gradient of the image or of the weights, with channels last."""
+    batch, channels, size = (2, 8, 6) if small else (64, 256, 28)
+    F, kind = library.nn.functional, {"dtype": getattr(library, dtype), "device": "cuda"}
+    x = library.randn(batch, channels, size, size, **kind).contiguous(memory_format=library.channels_last)
+    w = library.randn(channels, channels, 3, 3, **kind).contiguous(memory_format=library.channels_last)
+    x.requires_grad_(direction == "input")
+    w.requires_grad_(direction == "weight")
+    y = F.conv2d(x, w, padding=1)
+    grad = library.ones_like(y)
+
+    def step():
+        if direction == "forward":
+            return F.conv2d(x, w, padding=1)
+        return library.autograd.grad(y, w if direction == "weight" else x, grad, retain_graph=True)
+
+    return step
+
+
+CLAIMS |= {f"convolution {dtype} {direction}": (convolution, (dtype, direction))
+           for dtype in ("bfloat16", "float32") for direction in ("forward", "input", "weight")}
+
+
+def claims(sheet: Sheet, options):
+    """Milliseconds of templates of ours and of the vendor's library, each in a process of its own."""
+    for name in CLAIMS:
+        if sheet.wants(f"claim {name}, ms"):
+            figures = {}
+            for vendor in ("never", "always"):
+                told = child(options, sheet, "--claim", name, vendor=vendor)
+                figures["ours" if vendor == "never" else "library"] = told.get("failed", told.get("rushlight"))
+            sheet.add(f"claim {name}, ms", figures)
+
+
+def time_of_claim(found: dict, options) -> dict:
+    make, given = CLAIMS[options.claim]
+    library = found["rushlight"]
+    small = (options.dry, *given) if make in (attention, convolution) else (64 if options.dry else given[0], *given[1:])
+    return in_turns(found, {"rushlight": ("rushlight", make(library, *small))})
+
+
 # --- checks -----------------------------------------------------------------------------------------------------------
 def checks(sheet: Sheet, options):
     """Whether results are the processor's."""
@@ -202,22 +273,27 @@ def checked(found: dict, options) -> dict:
     library.set_default_device("cpu")
     library.set_float32_matmul_precision("highest")
     start = time.perf_counter()
-    CHECKS[options.check](library, options.dry)
-    return {"ok, s": time.perf_counter() - start}
+    told = CHECKS[options.check](library, options.dry)
+    return {"ok, s": time.perf_counter() - start} | (told or {})
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 def operators(library) -> dict:
     x, F = library.ones(16, 16, device="cuda"), library.nn.functional
     w = library.ones(16, 16, device="cuda", requires_grad=True)
+    u = library.ones(16, device="cuda", requires_grad=True)
     v, image = library.ones(16, device="cuda"), library.ones(2, 16, 4, 4, device="cuda")
     q = library.ones(1, 2, 16, 16, device="cuda", dtype=library.bfloat16)
+    r = q.clone().requires_grad_()
     return {"add": lambda: x + x, "mul_": lambda: x.mul_(1.0), "matmul": lambda: x @ x, "sum": lambda: x.sum(),
             "layer_norm": lambda: F.layer_norm(x, (16,), v, v),
             "batch_norm": lambda: F.batch_norm(image, v, v, v, v),
             "attention": lambda: F.scaled_dot_product_attention(q, q, q), "softmax": lambda: F.softmax(x, 1),
             "linear": lambda: F.linear(x, x), "gelu": lambda: F.gelu(x),
-            "mul with gradient": lambda: w * 2, "view": lambda: x[1:], "empty": lambda: library.empty_like(x)}
+            "mul with gradient": lambda: w * 2, "layer_norm with gradient": lambda: F.layer_norm(w, (16,), v, v),
+            "batch_norm with gradient": lambda: F.batch_norm(image, v, v, u, v),
+            "attention with gradient": lambda: F.scaled_dot_product_attention(r, q, q),
+            "view": lambda: x[1:], "empty": lambda: library.empty_like(x)}
 
 
 def calls(sheet: Sheet, options):
@@ -268,10 +344,12 @@ def said(reason) -> str:
     return f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
 
 
-def child(options, sheet: Sheet, *more, folder=None) -> dict:
+def child(options, sheet: Sheet, *more, folder=None, vendor="") -> dict:
     """What a process of its own prints as its last line; a reason where it fails, or takes longer than there is."""
     command = [sys.executable, "-m", "benchmarks.gpu", *more, *["--dry"] * options.dry]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    if vendor:
+        environment["RUSHLIGHT_VENDOR"] = vendor
     if folder:
         environment |= {"RUSHLIGHT_CACHE": f"{folder}/rushlight", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
                         "TRITON_CACHE_DIR": f"{folder}/triton"}
@@ -389,7 +467,7 @@ def parsed():
     parser.add_argument("--dry", action="store_true", help="without a GPU: small sizes on a library that stands in")
     for name in ("about", "calls"):
         parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
-    for name in ("case", "precision", "mode", "first", "system", "kernel", "check"):
+    for name in ("case", "precision", "mode", "first", "system", "kernel", "claim", "check"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)  # of the processes that this starts
     options = parser.parse_args()
     for name in ("parts", "precisions", "modes"):
@@ -404,6 +482,8 @@ def of_child(options, found: dict) -> dict:
         return compared(options, found)
     if options.kernel:
         return KERNELS[options.kernel](found, options)
+    if options.claim:
+        return time_of_claim(found, options)
     if options.check:
         return checked(found, options)
     if options.calls:
@@ -422,7 +502,7 @@ def of_child(options, found: dict) -> dict:
 
 def main():
     options = parsed()
-    if options.about or options.case or options.kernel or options.check or options.calls or options.first:
+    if any((options.about, options.case, options.kernel, options.claim, options.check, options.calls, options.first)):
         print(json.dumps(of_child(options, libraries(options))))
         return
     sheet = Sheet(pathlib.Path(os.devnull), True)
@@ -434,8 +514,8 @@ def main():
     for part in options.parts:
         sheet.until = time.monotonic() + 60 * options.minutes
         try:
-            {"checks": checks, "kernels": kernels, "calls": calls, "start": start, "models": models}[part](
-                sheet, options)
+            {"checks": checks, "kernels": kernels, "claims": claims, "calls": calls, "start": start,
+             "models": models}[part](sheet, options)
         except Exception as reason:  # noqa: BLE001 - the other parts are of interest all the same
             sheet.add(f"part {part}", {"failed": said(reason)})
     sheet.add("geometric means", means(sheet))

@@ -3,6 +3,7 @@ calls in turns.
 
     python -m benchmarks.packages --models resnet50,bert --judge
     python -m benchmarks.packages --varying             # for 1 to 16 examples, and texts of 2 to 512 words
+    python -m benchmarks.packages --empty               # what a call costs beside its kernels: these do nothing
 
 Tells the seconds that packaging takes, the package's size, milliseconds to open it and to its first result (in Python,
 and with a C compiler in the program that ``examples/run.c`` is), a call, the same compiled in Python (for its
@@ -52,9 +53,38 @@ def tensors(result):
     return [x for one in result for x in tensors(one)]
 
 
-def in_c(path, inputs, folder):
-    """Milliseconds in a program of C: to open the package and compute the first result, and of the fastest call; the
-    second time that it runs, since the first one may wait for the disk."""
+def emptied(out, names):
+    """In place of ``packages.builds.add_kernels``: kernels that do nothing."""
+    from rushlight._src.devices.cpu.llvm import jit
+    from rushlight._src.devices.cpu.llvm.builder import Module
+    from rushlight._src.devices.cpu.llvm.types import i64, ptr
+
+    module = Module()
+    for name in names.values():
+        module.function(name, [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]).ret()
+    out.add_object(jit.compile_object(module.text(), 1))
+
+
+def overhead(name, options, folder):
+    """Microseconds of a call in C of the package with kernels that do nothing."""
+    from rushlight._src.packages import model as made
+
+    ours, model, inputs = built(PACKAGED[name], "rushlight")
+    kernels, made.add_kernels = made.add_kernels, emptied
+    try:
+        path = os.path.join(folder, f"{name}.pt2")
+        package(ours, PACKAGED[name], model, inputs, path, options.varying)
+    finally:
+        made.add_kernels = kernels
+    found = 1e3 * min(in_c(path, inputs, folder, 1000)["C: call ms"] for _ in range(3))
+    steps = len(ours._inductor.aoti_load_package(path).get_metadata()["steps"])
+    print(f"{name}: {steps} steps, {found:.2f} us a call", flush=True)
+    return {"steps": steps, "call us": found}
+
+
+def in_c(path, inputs, folder, repeat=10):
+    """Milliseconds in a program of C: to open the package and compute the first result, the least of five processes,
+    since others fill memory and wait for the disk; and of the fastest call."""
     if not shutil.which("cc"):
         return {}
     program = os.path.join(folder, "run")
@@ -64,11 +94,13 @@ def in_c(path, inputs, folder):
     for k, x in enumerate(inputs):
         np.save(os.path.join(folder, f"{k}.npy"), x.numpy())
         given += ["--input", os.path.join(folder, f"{k}.npy")]
-    for repeat in "1", "10":
-        told = subprocess.run([program, path, *given, "--repeat", repeat, "--threads", "1"], capture_output=True,
+    firsts = []
+    for times in 1, 1, 1, 1, repeat:
+        told = subprocess.run([program, path, *given, "--repeat", str(times), "--threads", "1"], capture_output=True,
                               text=True, check=True).stdout
-    opened, first, least = map(float, re.findall(r"([\d.]+) ms", told))
-    return {"C: open ms": opened, "C: first result ms": opened + first, "C: call ms": least}
+        opened, first, least = map(float, re.findall(r"([\d.]+) ms", told))
+        firsts.append(opened + first)
+    return {"C: open ms": opened, "C: first result ms": min(firsts), "C: call ms": least}
 
 
 def judged(name, one, varying, folder):
@@ -121,10 +153,12 @@ def main():
     command.add_argument("--rounds", type=int, default=10)
     command.add_argument("--judge", action="store_true", help="measure PyTorch's package too")
     command.add_argument("--varying", action="store_true", help="package for many sizes")
+    command.add_argument("--empty", action="store_true", help="measure calls whose kernels do nothing")
     command.add_argument("--folder", help="where PyTorch's packages are kept")
     options = command.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        keep("packages", {name: measure(name, options, folder) for name in options.models.split(",")}, options)
+        measured = overhead if options.empty else measure
+        keep("packages", {name: measured(name, options, folder) for name in options.models.split(",")}, options)
 
 
 if __name__ == "__main__":

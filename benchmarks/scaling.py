@@ -3,11 +3,13 @@ measured apart predict of them.
 
     python -m benchmarks.scaling [--ranks 2 4 8] [--write]
 
-Measured apart, with as many processes at a time as later: a step without exchanges, and sums of 64 KB and 4 MB, from
-which a link's latency and bandwidth follow.  The step is then that of the computation and of a sum of all gradients.
+Measured apart, with as many processes at a time as later: a step without exchanges, after which the processes wait for
+one another as a sum has them do, and sums of 64 KB and 4 MB that no cache holds, since a step has used the caches; a
+link's latency and bandwidth follow.  The step is then that of the computation and of a sum of all gradients.
 """
 import copy
 import datetime
+import itertools
 import os
 import statistics
 import time
@@ -17,8 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from .collectives import free_port
 from .results import keep, parser
 
-WIDTH, LAYERS, ROWS, ROUNDS = 512, 6, 128, 7
-SMALL, LARGE = 1 << 16, 1 << 22
+WIDTH, LAYERS, ROWS, ROUNDS = 512, 6, 128, 15
+SMALL, LARGE, COLD = 1 << 16, 1 << 22, 1 << 25
 
 
 def seconds(call, dist, count):
@@ -51,9 +53,10 @@ def member(rank, ranks, port, results):
             parameter.grad = None
         module(x).sum().backward()
 
-    small, large = torch.ones(SMALL // 4), torch.ones(LARGE // 4)
-    calls = {"alone": lambda: step(apart), "small": lambda: dist.all_reduce(small),
-             "large": lambda: dist.all_reduce(large),
+    small = itertools.cycle([torch.ones(SMALL // 4) for _ in range(COLD // SMALL)])
+    large = itertools.cycle([torch.ones(LARGE // 4) for _ in range(COLD // LARGE)])
+    calls = {"alone": lambda: (step(apart), dist.barrier()), "small": lambda: dist.all_reduce(next(small)),
+             "large": lambda: dist.all_reduce(next(large)),
              "step": lambda: step(together)}
     taken = {name: [] for name in calls}
     for call in calls.values():

@@ -40,7 +40,7 @@ def problems(dtype):
 
 def searched(problem, threads):
     """(the class of a problem, what to pick, the ratio of times) where a choice is confirmed, else None."""
-    plan, whole = _plan.__wrapped__, (problem, NO_EPILOGUE, threads, None, None)
+    plan, whole = _plan, (problem, NO_EPILOGUE, threads, None, None)
     operands = Operands(problem, NO_EPILOGUE)()
     with tune.Trial({}) as first:
         best = plan(*whole)

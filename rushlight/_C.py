@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import weakref
 
+from . import _VF as _VariableFunctions  # noqa: F401
+from ._src.autograd.mode import set_recording as _set_grad_enabled  # noqa: F401
 from ._src.core.devices import device
 from ._src.core.dtypes import dtype
 from ._src.core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
 from ._src.core.meta import Size
 from ._src.core.native import Tensor as TensorBase, mine
 from ._src.core.overriding import (DisableTorchFunction, DisableTorchFunctionSubclass,
-                                   disabled as _disabled_torch_function_impl)
+                                   _EnableTorchFunction, disabled as _disabled_torch_function_impl,
+                                   enabled as _is_torch_function_enabled, observed)  # noqa: F401
 from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
 from ._src.core.later import later, room
@@ -38,6 +41,12 @@ def _get_default_device() -> str:
     """The kind of device that tensors are made on where none is named."""
     from ._src.api import get_default_device
     return str(get_default_device())
+
+
+def _cuda_attach_out_of_memory_observer(observer):
+    """``observer(device, bytes asked for, bytes of the device, bytes left)`` is called before memory is refused."""
+    from .cuda.memory import _attach_out_of_memory_observer
+    _attach_out_of_memory_observer(observer)
 
 
 def _log_api_usage_once(name):
@@ -125,7 +134,9 @@ class Layers(Room):
 
         return written
 
-    def _parse_to(self, *args, **kwargs):
+    @staticmethod
+    @observed
+    def _parse_to(*args, **kwargs):
         """The arguments of ``to``: device, dtype, non_blocking and memory format; device and dtype are None if not
         given."""
         from ._src.core.devices import placed

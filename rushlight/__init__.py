@@ -71,8 +71,8 @@ ELSEWHERE = {  # names of rooms that few programs enter
                   "rnn_tanh_cell", "rnn_relu_cell", "nuclear_norm", "svd_lowrank", "pca_lowrank",
                        "set_default_tensor_type", "margin_ranking_loss",
                   "cosine_embedding_loss", "triplet_margin_loss", "ctc_loss", "frobenius_norm", "native_dropout",
-                       "lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "detach_", "smm", "hspmm", "hsmm",
-                  "sspaddmm", "slice_copy"),
+                       "_masked_softmax", "lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "detach_", "smm",
+                       "hspmm", "hsmm", "sspaddmm", "slice_copy"),
     "_lobpcg": ("lobpcg",),
     "_src.core.quantized": ("qscheme", "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric",
                             "per_channel_symmetric", "per_channel_affine_float_qparams"),
@@ -105,7 +105,21 @@ def __getattr__(name):
     if name.startswith("_foreach_"):
         from ._src import foreach
         return getattr(foreach, name)
-    return _room(name)
+    try:
+        return _room(name)
+    except AttributeError:
+        if name.startswith("__") or not name.startswith("_"):
+            raise
+    return _operator_inside(name)
+
+
+def _operator_inside(name):
+    """What PyTorch has here under a private name because it is an operator of ``torch.ops.aten``."""
+    from .library import ops
+    try:
+        return getattr(ops.aten, name)
+    except AttributeError:
+        raise AttributeError(f"module 'torch' has no attribute {name!r}") from None
 
 
 _importing.__exit__(None, None, None)

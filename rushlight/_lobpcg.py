@@ -6,10 +6,12 @@ import math
 from ._src.autograd.mode import no_grad
 from ._src.core.dtypes import float32
 from ._src.core.op import OPS
+from ._src.core.overriding import overridable
 
 NITER = 1000
 
 
+@overridable
 def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
            ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):
     """The ``k`` largest (or smallest) eigenvalues of A x = e B x and their vectors: [m, m] -> [k], [m, k].

@@ -28,7 +28,7 @@ OVERLOADS = frozenset((
     "reduce", "src", "vec", "padding", "indices", "sections", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "p", "sizes",
     "size", "generator", "from", "to", "float",
     "dim_max", "dim_min", "all", "any", "copy", "input", "list", "names_dim", "dim_dtype", "grad_input", "ListTensor",
-    "tensor", "tensor2", "no_fuse", "List", "Sequence", "Storage", "mode", "half_to_float"))
+    "tensor", "tensor2", "no_fuse", "List", "ScalarList", "Sequence", "Storage", "mode", "half_to_float"))
 # other libraries use them as keys
 NAMES_ONLY = {
     "aten": frozenset(("_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl", "_sparse_mm", "_values", "_indices",
@@ -41,6 +41,8 @@ NAMES_ONLY = {
     "c10d_functional": frozenset((  # what _c10d_functional took the place of
         "all_gather_into_tensor", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_tensor",
         "wait_tensor"))}
+CHECKS = frozenset(("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
+                    "sym_constrain_range_for_size"))  # operators that raise, and give nothing
 SCALARS = {"pow": "Tensor_Scalar"}
 BY_DIM = {"sum": "dim_IntList", "prod": "dim_int", "mean": "dim", "max": "dim", "min": "dim", "any": "dim",
           "all": "dim", "median": "dim", "nanmedian": "dim",
@@ -88,6 +90,11 @@ class OpOverload(Callable):
 
     def __call__(self, *args, **kwargs):
         return self.run(*args, **kwargs)
+
+    @property
+    def effect(self) -> bool:
+        """Whether a call is made for what it checks, and stays where nothing reads it."""
+        return self.namespace == "aten" and self._opname in CHECKS
 
     @functools.cached_property
     def tags(self) -> list:
@@ -177,8 +184,11 @@ class OpOverloadPacket(Callable):
     @functools.cached_property
     def opened(self) -> bool:
         """Whether our operator takes other arguments than PyTorch's, so that a call needs the schema."""
-        return bool(known_overloads(self)) and self.op is not None and self.op.name in room(
-            "library.conventions").OPENED
+        if self.op is None or not known_overloads(self):
+            return False
+        conventions = room("library.conventions")
+        form = conventions.FORMS.get(self.op.name)
+        return self.op.name in conventions.OPENED or form is not None and form.fixed is conventions.CUDNN
 
     def overload(self, name) -> OpOverload:
         found = self.made.get(name)
@@ -266,8 +276,11 @@ class Namespace:
         if self.name in LIBRARIES and f"{self.name}.{name}" in OPS:
             return OpOverloadPacket(self.name, name, OPS[f"{self.name}.{name}"])
         if self.name == "quantized":
-            from ._src.ops.quantized_library import LIBRARY
+            from ._src.ops.quantized_recurrent import LIBRARY  # with cells, all of them
             return OpOverloadPacket(self.name, name, None, LIBRARY[name]) if name in LIBRARY else None
+        if self.name == "aten" and name.startswith("_foreach_"):
+            run = room("_src.foreach").overload(name)
+            return None if run is None else OpOverloadPacket(self.name, name, None, run)
         if name in NAMES_ONLY.get(self.name, ()) and (self.name != "aten" or operator_named(name) is None):
             return OpOverloadPacket(self.name, name, None, named_only(f"{self.name}::{name}"))
         if self.name not in ("aten", "prims", "prim"):
@@ -369,7 +382,7 @@ def overload_of(op, args, kwargs) -> OpOverload:
         return owner.overload("default")
     where, _, last = op.name.rpartition(".")
     if where == "prims":
-        if op.kind.name != "elementwise" or last not in OPS or not isinstance(args[0], Tensor):
+        if op.kind.name != "elementwise" or last not in OPS or not takes(OPS[last], args):
             return ops.prims.packet(last, op).overload("default")
         op = OPS[last]
     if where in LIBRARIES:
@@ -381,6 +394,12 @@ def overload_of(op, args, kwargs) -> OpOverload:
         known = room("library.overloads").overloads(last)
         return packet.overload(next((label for label, one in known.items() if one.bind(args, kwargs)), "out"))
     return packet.overload(overload_name(last.rstrip("_"), op, args, kwargs))
+
+
+def takes(op, args) -> bool:
+    """Whether an operator's first argument is a tensor, and further ones are numbers only where it takes those."""
+    return isinstance(args[0], Tensor) and (bool(op.traits.get("number_first")) or all(
+        isinstance(value, Tensor) or op.scalars >> k & 1 for k, value in enumerate(args)))
 
 
 def decomposed_overload(name, args) -> str:

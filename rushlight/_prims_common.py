@@ -462,3 +462,28 @@ def layout_or_default(layout):
 def mask_tensor(mask, t):
     """A tensor where ``mask`` holds, 0 elsewhere."""
     return t.where(mask, 0)
+
+
+def compare_tensor_meta(a, b, check_sizes=True, check_strides=False, *, allow_rhs_unbacked=False, check_conj=True):
+    """AssertionError unless both are tensors of one dtype and device and, as asked, one shape; RuntimeError where
+    ``check_strides`` and ``check_conj`` ask for the same strides and marks of conjugates, and these differ."""
+    assert isinstance(a, Tensor) and isinstance(b, Tensor), f"two tensors, not {type(a)} and {type(b)}"
+    if check_sizes and not is_same_shape(a.shape, b.shape):
+        raise AssertionError(f"Shapes {a.shape} and {b.shape} are not equal!")
+    if a.dtype != b.dtype:
+        raise AssertionError(f"Dtypes {a.dtype} and {b.dtype} are not equal!")
+    if a.device != b.device:
+        raise AssertionError(f"Devices {a.device} and {b.device} are not equal!")
+    if check_strides and not check_significant_strides(a, b)[0]:
+        raise RuntimeError(f"Stride mismatch! Strides are {a.stride()} and {b.stride()}")
+    if check_strides and a.storage_offset() != b.storage_offset():
+        raise RuntimeError(f"Storage offset mismatch! They are {a.storage_offset()} and {b.storage_offset()}")
+    if check_conj and a.is_conj() != b.is_conj():
+        raise RuntimeError(f"Conj mismatch! is_conj is set to {a.is_conj()} and {b.is_conj()}")
+    if a.is_neg() != b.is_neg():
+        raise RuntimeError(f"Neg mismatch! is_neg is set to {a.is_neg()} and {b.is_neg()}")
+
+
+def maybe_remove_out_wrapper(fn):
+    """The function within one that writes into ``out=``; here there is one function, which does both."""
+    return fn

@@ -6,27 +6,20 @@ import collections
 
 from ._src.core.advice import deprecated
 from ._src.core.devices import Registry, device as Device
-from ._src.streams import Event, Stream, accelerator, current_stream, device_given, set_stream
-
-__all__ = ["Event", "Stream", "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
-           "device_count", "device_index", "empty_cache", "empty_host_cache",
-           "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
-           "memory_allocated", "memory_reserved", "memory_stats",
-           "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index",
-           "set_stream", "synchronize"]
+from ._src.streams import Event, Stream, accelerator, current_stream, device_given, set_stream  # noqa: F401
 
 
 def current_accelerator(check_available=False):
     """The type of the accelerator as a device without an index; None where there is none (or, with ``check_available``,
     no device of its type)."""
-    if Registry.accelerator is None or check_available and not device_count():
+    if Registry.present() is None or check_available and not device_count():
         return None
-    return Device(Registry.accelerator)
+    return Device(Registry.present())
 
 
 def device_count() -> int:
     """How many devices of the accelerator's type there are."""
-    return 0 if Registry.accelerator is None else Registry.of(Registry.accelerator).count()
+    return 0 if Registry.present() is None else Registry.of(Registry.present()).count()
 
 
 def is_available() -> bool:
@@ -90,18 +83,20 @@ def get_device_capability(device=None, /) -> dict:
 # --- memory -----------------------------------------------------------------------------------------------------------
 def empty_cache():
     """Memory that is kept for later goes back to the system."""
-    if Registry.accelerator is not None:
-        provider = Registry.of(Registry.accelerator)
+    if Registry.present() is not None:
+        provider = Registry.of(Registry.present())
         for index in range(provider.count()):
             provider.trim(index)
 
 
 def empty_host_cache():
-    """Nothing is kept: pinned memory goes back with the tensor that lies there."""
+    """Pinned memory that is kept for later goes back to the system."""
+    if Registry.present() is not None:
+        Registry.of(Registry.present()).trim_host()
 
 
 def statistics(device_index) -> dict:
-    if Registry.accelerator is None:
+    if Registry.present() is None:
         return {}
     where = device_given(device_index)
     return where.provider.statistics(where.index)
@@ -109,11 +104,11 @@ def statistics(device_index) -> dict:
 
 def memory_stats(device_index=None, /) -> collections.OrderedDict:
     """Bytes by name, of a device (default: the current one): ``allocated_bytes.all.current``,
-    ``allocated_bytes.all.peak``, and of ``reserved_bytes``."""
-    found = statistics(device_index)
-    names = {"allocated": "allocated_bytes.all.current", "most_allocated": "allocated_bytes.all.peak",
-             "reserved": "reserved_bytes.all.current", "most_reserved": "reserved_bytes.all.peak"}
-    return collections.OrderedDict(sorted((names.get(name, name), value) for name, value in found.items()))
+    ``allocated_bytes.all.peak``, and of ``reserved_bytes``; of GPUs what ``torch.cuda.memory_stats`` has."""
+    if Registry.present() is None:
+        return collections.OrderedDict()
+    where = device_given(device_index)
+    return collections.OrderedDict(where.provider.figures(where.index))
 
 
 def memory_allocated(device_index=None, /) -> int:
@@ -144,7 +139,7 @@ def get_memory_info(device_index=None, /) -> tuple:
 
 def reset_peak_memory_stats(device_index=None, /):
     """The most that was allocated and reserved is counted from here on."""
-    if Registry.accelerator is not None:
+    if Registry.present() is not None:
         where = device_given(device_index)
         where.provider.reset_statistics(where.index)
 

@@ -2,10 +2,10 @@
 (docs/devices.md)."""
 from __future__ import annotations
 
-from ._src.core.devices import cpu
+from ._src.core.devices import cpu, device as _device
 from ._src.devices.base import Pinned, Properties, Provider, Streams, register
 
-__all__ = ["Pinned", "Properties", "Provider", "Streams", "host", "register"]
+__all__ = ["Pinned", "Properties", "Provider", "Streams", "host", "recover", "register"]
 
 
 def host() -> Provider:
@@ -15,3 +15,17 @@ def host() -> Provider:
     ('cpu', True)
     """
     return cpu.provider
+
+
+def recover(device):
+    """Makes a device anew that was lost (a driver that was reset, a GPU that was taken away): its tensors are gone, and
+    what uses one of them raises AcceleratorError.  Devices that are not lost stay as they are.  NotImplementedError for
+    types whose drivers cannot do so in a running process, such as "cuda" and "cpu".
+
+    >>> import rushlight as torch
+    >>> torch.devices.recover("cpu")
+    Traceback (most recent call last):
+    NotImplementedError: a device of type 'cpu' cannot be made anew in a running process
+    """
+    where = _device(device)
+    where.provider.recover(where.provider.placed(where).index or 0)

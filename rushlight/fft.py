@@ -3,4 +3,5 @@ from __future__ import annotations
 
 from ._src.ops import library
 
-globals().update(library.namespace("fft"))
+_named = library.namespace("fft")
+globals().update(_named)

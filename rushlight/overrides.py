@@ -2,18 +2,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
+import threading
+from types import FunctionType, MethodWrapperType
 
 from ._src.core import overriding
 from ._src.core.later import facade
 from ._src.core.native import Op, Scope, Tensor, held, mine
 from ._src.core.native.scopes import WATCHING
-from ._src.core.op import OPS
-from ._src.core.overriding import FUNCTION, answered, disabled
+from ._src.core.overriding import FUNCTION, DisableTorchFunction, answered, disabled
 
-__all__ = ["get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
-           "has_torch_function", "resolve_name", "is_tensor_like",
-           "is_tensor_method_or_property", "wrap_torch_function", "enable_reentrant_dispatch", "TorchFunctionMode",
-           "BaseTorchFunctionMode"]
 _disabled_torch_function_impl = disabled
 
 
@@ -59,7 +58,42 @@ def has_torch_function(relevant_args) -> bool:
     >>> torch.overrides.has_torch_function((torch.ones(1), 2))
     False
     """
+    if passed.over:
+        passed.over = False
+        return False
     return bool(mine.modes) or not mine.plain and bool(overriding.overriding(tuple(relevant_args), FUNCTION))
+
+
+class Passed(threading.local):
+    """Whether the next function of this thread that asks ``has_torch_function`` runs as it is."""
+
+    over = False
+
+
+passed = Passed()
+
+
+def redispatch_function(func, types, args, kwargs):
+    """Runs a function, of which modes and classes are not asked; those that it calls ask them as ever.
+
+    >>> import rushlight as torch
+    >>> class Noting(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return torch.overrides.redispatch_function(func, types, args, kwargs)
+    >>> type(torch.neg(torch.ones(2).as_subclass(Noting))) is torch.Tensor
+    neg
+    True
+    """
+    if isinstance(func, (Op, MethodWrapperType)) or func in names():
+        with DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+    passed.over = True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        passed.over = False
 
 
 def has_torch_function_unary(argument) -> bool:
@@ -104,8 +138,6 @@ def wrap_torch_function(dispatcher):
     >>> twice(torch.ones(1))
     tensor([2.])
     """
-    import functools
-
     def decorate(function):
         @functools.wraps(function)
         def run(*args, **kwargs):
@@ -126,24 +158,64 @@ def is_tensor_like(inp) -> bool:
 def is_tensor_method_or_property(func) -> bool:
     """Whether a function handed to ``__torch_function__`` is a member of Tensor."""
     name = getattr(func, "__name__", "")
-    return name == "__get__" or getattr(Tensor, name, None) is func
+    return name in ("__get__", "__set__") or getattr(Tensor, name, None) is func
+
+
+def spaces():
+    """What holds functions that can be overridden, by its dotted name."""
+    torch = facade()
+    return {"torch": torch, "torch.functional": torch.functional, "torch.nn.functional": torch.nn.functional,
+            "torch.nn.init": torch.nn.init, "torch.Tensor": Tensor, "torch.linalg": torch.linalg,
+            "torch.fft": torch.fft, "torch.special": torch.special}
+
+
+def members(space):
+    """(name, function, whether it reads a property) of what can be overridden in a module or in Tensor."""
+    for name in dir(space):
+        value = getattr(space, name, None) if not name.startswith("_") or name in overriding.MEMBERS else None
+        own = space is Tensor and name in overriding.MEMBERS
+        if isinstance(value, property) and own:
+            yield name, value.__get__, True
+        elif isinstance(value, Op) or own and callable(value):
+            yield name, value, False
+
+
+@functools.lru_cache
+def names() -> dict:
+    """{function: the dotted name of where it is found first}, a method's after that of a module's function."""
+    found = {}
+    for where, space in sorted(spaces().items(), key=lambda item: item[1] is Tensor):
+        for name, function, read in members(space):
+            found.setdefault(function, f"{where}.{name}.__get__" if read else f"{where}.{name}")
+    return found
 
 
 def resolve_name(f):
-    """The name by which users call a function: ``torch.sin``."""
+    """The name by which users call a function; None for what is none of the framework's.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.resolve_name(torch.sin), torch.overrides.resolve_name(torch.Tensor.shape.__get__)
+    ('torch.sin', 'torch.Tensor.shape.__get__')
+    """
+    if isinstance(f, (Op, FunctionType, MethodWrapperType)) and f in names():
+        return names()[f]
     if isinstance(f, Op):
         return f"torch.{f.name}" if not f.traits.get("method_only") else f"torch.Tensor.{f.name}"
-    if str(f).startswith("<method-wrapper"):
-        return f"torch.Tensor.{getattr(getattr(f.__self__, 'fget', None), '__name__', '?')}.{f.__name__}"
     module = getattr(f, "__module__", None)
     return f"{module}.{f.__name__}" if module and hasattr(f, "__name__") else None
 
 
 def get_overridable_functions():
-    """The functions that can be overridden, by the module or class that holds them."""
-    torch, found = facade(), {}
-    for holder in (torch, torch.nn.functional, torch.linalg, torch.special, torch.fft, Tensor):
-        found[holder] = [v for k, v in vars(holder).items() if isinstance(v, Op) and not k.startswith("_")]
+    """The functions that can be overridden, by the module, class or property that holds them.
+
+    >>> import rushlight as torch
+    >>> torch.sin in torch.overrides.get_overridable_functions()[torch]
+    True
+    """
+    found = {}
+    for space in spaces().values():
+        for _, function, read in members(space):
+            found.setdefault(function.__self__ if read else space, []).append(function)
     return found
 
 
@@ -155,16 +227,25 @@ def get_ignored_functions():
 
 
 def get_testing_overrides():
-    """For each overridable function a function of the same parameters that returns -1."""
-    import inspect
-    found = {}
-    for op in OPS.values():
-        if op.signature is not None and not op.name.startswith("prims."):
-            def dummy(*args, **kwargs):
-                return -1
-            dummy.__signature__ = op.signature if isinstance(op.signature, inspect.Signature) else None
-            found[op] = dummy
-    return found
+    """For each overridable function a function of the same parameters that returns -1.
+
+    >>> import rushlight as torch
+    >>> torch.overrides.get_testing_overrides()[torch.sin](torch.ones(1))
+    -1
+    """
+    return {function: answering(function) for function in names()}
+
+
+def answering(function):
+    """A function of the same parameters that returns -1."""
+    def dummy(*args, **kwargs):
+        return -1
+
+    with contextlib.suppress(TypeError, ValueError):  # what has no signature takes anything
+        given, empty = inspect.signature(function), inspect.Signature.empty
+        plain = [parameter.replace(annotation=empty) for parameter in given.parameters.values()]
+        dummy.__signature__ = given.replace(parameters=plain, return_annotation=empty)
+    return dummy
 
 
 @contextlib.contextmanager

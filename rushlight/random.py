@@ -2,10 +2,7 @@
 from __future__ import annotations
 
 from ._src.core.random import (default_generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed,
-                               set_rng_state)
-
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
-           "thread_safe_generator"]
+                               set_rng_state)  # noqa: F401
 
 
 def thread_safe_generator():

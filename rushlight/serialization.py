@@ -33,7 +33,7 @@ from .nn.parameter import Parameter
 from ._src.archives import Archive, folder_of
 from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
                                 set_default_mmap_options, skip_data, skipping)
-from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, attributes, layout_named, quantizer_parts,
+from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, ScriptObject, attributes, layout_named, quantizer_parts,
                             rebuild_from_type, rebuild_nested, sparse_parts)
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
@@ -56,6 +56,9 @@ class GlobalName:
 
     def __call__(self, *args):
         raise TypeError("a name in a file is not called while it is written")
+
+
+SCRIPTED = GlobalName("torch", "ScriptObject")
 
 
 class StorageReference:
@@ -168,6 +171,8 @@ class Pickler(pickle._Pickler):
     def save(self, obj, save_persistent_id=True):
         if isinstance(obj, InProcess):
             obj = self.reference(obj.tensor(), not isinstance(obj, UntypedStorage))
+        if getattr(type(obj), "scripted", None) is not None and obj.scripted and id(obj) not in self.memo:
+            return self.save_scripted(obj)
         changed = NotImplemented if isinstance(obj, (GlobalName, StorageReference)) else self.reducer_override(obj)
         if changed is NotImplemented:
             return super().save(obj, save_persistent_id)
@@ -176,6 +181,15 @@ class Pickler(pickle._Pickler):
         if id(obj) in self.memo:
             return self.write(self.get(self.memo[id(obj)][0]))
         return self.save_reduce(*changed, obj=obj)
+
+
+    def save_scripted(self, obj):
+        """A prepared weight, as an object of PyTorch's class."""
+        self.save(SCRIPTED)
+        self.write(pickle.EMPTY_TUPLE + pickle.NEWOBJ)
+        self.memoize(obj)
+        self.save(obj.__getstate__())
+        self.write(pickle.BUILD)
 
 
 def writing(kind, pickle_module):
@@ -190,10 +204,11 @@ def writing(kind, pickle_module):
     return type(kind.__name__, (kind, base), {"dispatch": {**base.dispatch, GlobalName: kind.save_global_name}})
 
 
-def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True):
+def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True,
+         _disable_byteorder_record=False):
     """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is
     written (``core/files.py``).  ``pickle_module`` says how other objects are written; NotImplementedError for one
-    whose Pickler is not Python's."""
+    whose Pickler is not Python's.  The order of bytes is written down whatever ``_disable_byteorder_record`` says."""
     def write(obj, file):
         if _use_new_zipfile_serialization:
             return write_archive(obj, file, name, pickler=made)
@@ -250,6 +265,9 @@ ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.it
            **{("torch", one.name): one for one in QSCHEMES}}
 
 
+TRUSTED = {("torch", "ScriptObject"): ScriptObject}  # what is in files that are trusted, besides
+
+
 def trusting(base):
     """A class, by another one's way to read, that reads the pickle of an archive that is trusted."""
     class Unpickler(base):
@@ -258,7 +276,7 @@ def trusting(base):
             self.storages = storages
 
         def find_class(self, module, name):
-            found = PLAIN.get((module, name)) or ALLOWED.get((module, name))
+            found = PLAIN.get((module, name)) or ALLOWED.get((module, name)) or TRUSTED.get((module, name))
             if found is not None:
                 return found
             if module == "torch" or module.startswith("torch."):

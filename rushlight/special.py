@@ -6,6 +6,7 @@ from ._src.ops import library
 
 SAME = ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "digamma", "polygamma", "sinc", "round", "softmax",
         "log_softmax", "logsumexp", "xlogy", "logit")
-globals().update({name: OPS[name] for name in SAME})
-expit, gammaln, psi = OPS["sigmoid"], OPS["lgamma"], OPS["digamma"]
-globals().update(library.namespace("special"))
+OTHER = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}
+_named = {**{name: OPS[OTHER.get(name, name)] for name in (*SAME, *OTHER)}, **library.namespace("special")}
+globals().update(_named)
+__all__ = sorted(name for name in _named if not name.endswith("_"))

@@ -16,7 +16,6 @@ from ._src.core.meta import Meta
 from ._src.core.native import Tensor, wrap
 from ._src.core.op import OPS
 
-__all__ = ["PyTorchFileReader", "PyTorchFileWriter", "TypedStorage", "UntypedStorage"]  # noqa: F822 - of which the first two exist as names only
 globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones",
                         "PyTorchFileReader PyTorchFileWriter"))
 
@@ -31,7 +30,7 @@ class TypedStorage(InProcess):
     (2, 2.0, torch.float32)
     """
 
-    is_cuda = is_sparse = is_hpu = False
+    is_sparse = is_hpu = False
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
         if not _internal:

@@ -8,7 +8,14 @@ Unsupported, FailOnRecompileLimitHit, RecompileLimitExceeded, InvalidBackend = (
                                                                                 RecompileLimitError, UnknownBackend)
 InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RecompileError = RuntimeError
 
-__all__ = ["TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded", "InvalidBackend",
+
+
+class IncorrectUsage(Exception):
+    """What steers compiled code was used as it is not meant."""
+
+
+__all__ = ["IncorrectUsage", "TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded",
+           "InvalidBackend",
            "BackendCompilerFailed", "UserError",
            "ConstraintViolationError", "InternalTorchDynamoError", "TorchRuntimeError", "ArgsMismatchError",
            "RecompileError", "SkipFrame"]

@@ -1,10 +1,13 @@
 """What was captured, in numbers."""
+import sys
+
 from .._src.capture.frames import owners
 from .._src.capture.stance import counters
 from .._src.core.devices import provided
+from . import config
 from .testing import same
 
-__all__ = ["compile_times", "counters", "same"]
+__all__ = ["compile_times", "counters", "disable_cache_limit", "same"]
 
 
 def compile_times(repr="str", aggregate=False):
@@ -20,3 +23,8 @@ def is_compile_supported(device_type) -> bool:
     """Whether functions on such a device are compiled."""
     found = provided(device_type)
     return found is not None and found.has_data
+
+
+def disable_cache_limit():
+    """A block, or a decorator, in which code may be captured as often as it takes."""
+    return config.patch(recompile_limit=sys.maxsize)

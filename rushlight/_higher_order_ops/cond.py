@@ -1,10 +1,12 @@
 """A choice that data make."""
 from __future__ import annotations
 
+from .._src.core import interpret
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from .._src.transforms.batch import differs
+from .._src.transforms.batch import Batch, differs
+from .._src.transforms.level import Level
 
 __all__ = ["cond"]
 
@@ -35,7 +37,64 @@ def cond(pred, true_fn, false_fn, operands=()):
             f"but got {operands}.")
     if differs(pred):
         return selected(pred, true_fn(*operands), false_fn(*operands))
+    recorder, level = recording() if isinstance(pred, Tensor) else (None, None)
+    if level is not None:
+        return beneath(level, lambda pred, *operands, functions: cond(pred, *functions, operands), (true_fn, false_fn),
+                       tuple(operands), pred)
+    if recorder is not None:
+        return recorder.choose(pred, (true_fn, false_fn), operands)
     return unshared((true_fn if pred else false_fn)(*operands), operands)
+
+
+def recording() -> tuple:
+    """(the innermost mode that writes programs down with their choices, the innermost transform within it), each or
+    None."""
+    level = None
+    for interpreter in reversed(interpret.active()):
+        mode = getattr(interpreter, "mode", None)
+        if hasattr(mode, "choose"):
+            return mode, level
+        if level is None and isinstance(interpreter, Level):
+            level = interpreter
+    return None, None
+
+
+def beneath(level, call, functions, operands, *first, test=None):
+    """``call(*first, *operands, functions=functions)`` on what the values of a transform stand for below it, of
+    functions that the transform is applied to; ``test`` among them gives a loop's condition.  NotImplementedError
+    where the transform takes derivatives, and for loops over many examples, which end at different times."""
+    if not hasattr(level, "lowered") or test is not None and isinstance(level, Batch):
+        raise NotImplementedError(
+            f"make_fx does not write down a {'cond' if test is None else 'while_loop'} inside of {level.name}: "
+            "transform the graph that it gives")
+    leaves, spec = tree_flatten(operands)
+    specs = []
+
+    def opened(value):
+        return value.value if level.owns(value) else value
+
+    def lowered(function):
+        def run(*values):
+            with level:
+                inputs = [level.kind(level, value) if isinstance(value, Tensor) else value for value in values]
+                results, nested = tree_flatten(function(*tree_unflatten(inputs, spec)))
+                if any(getattr(value, "writes", 0) for value in inputs):
+                    raise RuntimeError(
+                        "a function of cond or while_loop writes into its operands. Let it give new tensors")
+                results = [level.refreshed(value) for value in results]
+            if function is test:
+                return opened(*results)
+            specs.append(nested)
+            return tuple(map(level.lowered, results))
+
+        return run
+
+    first, leaves = [[level.refreshed(value) for value in values] for values in (first, leaves)]
+    with level.below():
+        first = map(opened, first)
+        values = [level.lowered(leaf) for leaf in leaves]
+        found = call(*first, *values, functions=[lowered(function) for function in functions])
+    return tree_unflatten([level.kind(level, leaf) for leaf in found], specs[-1])
 
 
 def selected(pred, yes, no):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_leaves
-from .cond import unshared
+from .cond import beneath, recording, unshared
 
 __all__ = ["while_loop"]
 
@@ -28,6 +28,14 @@ def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
         raise RuntimeError(
             "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that only consists of tensor or "
             f"int leaves, but got {carried_inputs}.")
+    recorder, level = recording()
+    if level is not None:
+        count = len(carried_inputs)
+        return beneath(level, lambda *values, functions: while_loop(*functions, values[:count], values[count:]),
+                       (cond_fn, body_fn), (*carried_inputs, *additional_inputs), test=cond_fn)
+    if recorder is not None:
+        return recorder.repeat(lambda: while_loop(cond_fn, body_fn, carried_inputs, additional_inputs),
+                               (cond_fn, body_fn), carried_inputs, additional_inputs)
     carried = carried_inputs
     spec = tree_flatten(tuple(carried))[1]
     while holds(cond_fn(*carried, *additional_inputs)):

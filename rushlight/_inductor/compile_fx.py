@@ -53,11 +53,12 @@ def compile_fx(model_, example_inputs_, **_):
 
 
 def reads(model) -> bool:
-    """Whether a graph module reads numbers in tensors, by which Python goes on: such a one runs operator by
+    """Whether a graph module reads numbers in tensors, by which Python goes on or raises: such a one runs operator by
     operator."""
     nodes = model.graph.nodes if hasattr(model, "graph") else ()
     return any(node.op == "call_method" and node.target in READING
-               or getattr(node.target, "_opname", None) in READING for node in nodes)
+               or getattr(node.target, "_opname", None) in READING or getattr(node.target, "effect", False)
+               for node in nodes)
 
 
 READING = ("item", "tolist", "_local_scalar_dense")  # methods, or operators of torch.ops.aten

@@ -5,7 +5,7 @@ import sys
 
 from .._src.capture.modes import DEFAULTS
 from .._src.core.configuration import Configuration, Disabling, Steered
-from .._src.core.settings import settings
+from .._src.core.settings import one_of, settings
 
 class Config(Configuration):
     """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override
@@ -14,6 +14,13 @@ class Config(Configuration):
     force_disable_caches = Disabling("cache", "0", "Whether nothing is kept on disk.")
     fx_graph_cache = Steered(settings, "store", "Whether plans are kept on disk, beside machine code.", bool)
     disable_progress = Disabling("progress", 0.0, "Whether nothing is said of long compilations.")
+
+    bucket_all_reduces_fx = Steered(settings, "bucket_all_reduces", "Whether all_reduces are joined.",
+                                    one_of("none", "all"))
+    bucket_all_gathers_fx = Steered(settings, "bucket_all_gathers", "Whether all_gathers are joined.",
+                                    one_of("none", "all"))
+    bucket_reduce_scatters_fx = Steered(settings, "bucket_reduce_scatters", "Whether reduce_scatters are joined.",
+                                        one_of("none", "all"))
 
     @property
     def freezing(self):

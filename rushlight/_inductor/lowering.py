@@ -1,23 +1,29 @@
-"""Rules of another compiler for single operators.  Here an operator is compiled by its body, so that none is needed."""
+"""Rules of another compiler for single operators.  Operators are compiled by their bodies: rules are kept unused."""
 from __future__ import annotations
 
-lowerings: dict = {}  # overload -> the rule that a library gave for it
+from rushlight._src.core.advice import warn
+
+lowerings: dict = {}  # overload -> rule, which nothing asks for
 
 
 def register_lowering(aten_fn, broadcast=False, type_promotion_kind=None, convert_input_to_bool=False,
-                      lowering_dict=None):
-    """A decorator that notes a library's rule for an operator in ``lowerings``.  Programs do not ask for it: they
-    compile the operator's own body.
+                      lowering_dict=lowerings):
+    """A decorator that notes a rule for an operator, or for each of a list.  Programs compile the operator's own body,
+    which gives the same values, and do not ask for the rule: a warning says so, once for each operator, unless the
+    rules are noted in a dictionary of the program's own.
 
     >>> import rushlight as torch
-    >>> @register_lowering(torch.ops.aten.sin.default)
+    >>> rules = {}
+    >>> @register_lowering(torch.ops.aten.sin.default, lowering_dict=rules)
     ... def sin(x): ...
-    >>> lowerings[torch.ops.aten.sin.default] is sin
+    >>> rules[torch.ops.aten.sin.default] is sin
     True
     """
     def note(rule):
         for one in aten_fn if isinstance(aten_fn, (list, tuple)) else (aten_fn,):
-            (lowerings if lowering_dict is None else lowering_dict)[one] = rule
+            if lowering_dict is lowerings and one not in lowerings:
+                warn(f"register_lowering({one}) has no effect here: operators are compiled by their bodies")
+            lowering_dict[one] = rule
         return rule
 
     return note

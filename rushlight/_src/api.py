@@ -5,11 +5,11 @@ from .autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inf
                             set_grad_enabled)
 from .core import devices, dtypes
 from .core.epoch import changed
-from .core.convert import InProcess
+from .core.convert import InProcess, may_stand_for
 from .core.meta import Meta
 from .core.native import Tensor, wrap
 from .core.op import OPS, forget
-from .core.overriding import NOBODY, answered, kind_of
+from .core.overriding import NOBODY, answered, kind_of, overridable
 from .ops.promotion import result_dtype
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
@@ -33,21 +33,25 @@ def is_storage(obj) -> bool:
     return isinstance(obj, UntypedStorage)
 
 
+@overridable
 def is_floating_point(input) -> bool:
     """Whether a tensor holds floating-point numbers."""
     return input.is_floating_point()
 
 
+@overridable
 def is_complex(input) -> bool:
     """Whether a tensor holds complex numbers."""
     return input.is_complex()
 
 
+@overridable
 def is_conj(input) -> bool:
     """Whether a tensor's elements are the conjugates of the numbers in memory."""
     return input.is_conj()
 
 
+@overridable
 def is_neg(input) -> bool:
     """Whether a tensor's elements are the negatives of the numbers in memory."""
     return input.is_neg()
@@ -56,40 +60,48 @@ def is_neg(input) -> bool:
 newaxis = None  # an index that inserts a dimension
 
 
+@overridable
 def is_signed(input) -> bool:
     """Whether a tensor's dtype has negative numbers."""
     return input.is_signed()
 
 
+@overridable
 def is_inference(input) -> bool:
     """Whether a tensor was made in inference mode."""
     return input.is_inference()
 
 
+@overridable
 def get_device(input) -> int:
     """The index of the device a tensor lies on; -1 for the CPU."""
     return input.get_device()
 
 
+@overridable
 def numel(input) -> int:
     """The number of elements."""
     return input.numel()
 
 
+@overridable
 def is_nonzero(input) -> bool:
     """The truth of a tensor with one element."""
     return bool(input)
 
 
+@overridable
 def is_same_size(input, other) -> bool:
     """Whether two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
 def _has_compatible_shallow_copy_type(input, from_) -> bool:
-    """Whether ``input.data`` can become another tensor's: both are plain tensors, or a class that answers says so."""
+    """Whether ``input.data`` can become another tensor's: both are plain tensors of one layout, with data or without,
+    or a class that answers says so."""
     found = answered(_has_compatible_shallow_copy_type, (input, from_), {})
-    return found if found is not NOBODY else kind_of(type(input)) == kind_of(type(from_))
+    return found if found is not NOBODY else (kind_of(type(input)) == kind_of(type(from_))
+                                              and may_stand_for(from_, input))
 
 
 def typename(obj) -> str:

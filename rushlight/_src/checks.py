@@ -3,6 +3,10 @@ from __future__ import annotations
 
 from .core.dtypes import bool_
 from .core.native import Tensor
+from .core.overriding import overridable
+from .core.tensor import refuse_unless
+
+NOT_TRUE = "Expected Tensor with single nonzero value, but got zero"
 
 
 def _check_with(error_type, cond, message=None):
@@ -10,7 +14,7 @@ def _check_with(error_type, cond, message=None):
     if not isinstance(cond, (bool, int)):
         raise TypeError(f"cond must be a bool, but got {type(cond).__name__}: for tensors use _check_tensor_all")
     if not cond:
-        text = ("a condition that was to hold does not: pass a function that tells more as the second argument"
+        text = ("Expected cond to be True, but it is not: pass a function that tells more as the second argument"
                 if message is None else message)
         raise error_type(text() if callable(text) else str(text))
 
@@ -62,14 +66,31 @@ def _check_is_size(i, message=None, *, max=None):
         _check(i <= max, message)
 
 
+@overridable
 def _assert(condition, message):
-    """AssertionError unless a condition (a bool, or a tensor of one element) holds."""
-    assert condition, message
+    """AssertionError unless a condition (a bool, or a tensor of one element) holds; of a tensor, programs check it
+    when they run."""
+    if isinstance(condition, Tensor):
+        require_one(condition)
+        refuse_unless(condition, AssertionError(message))
+    assert isinstance(condition, Tensor) or condition, message
+
+
+def require_one(input):
+    """RuntimeError for a tensor that has no truth, since it has not one element."""
+    if input.numel() != 1:
+        raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if input.numel() else 'no values'} is "
+                           "ambiguous")
 
 
 def _assert_async(input, assert_msg=None):
-    """RuntimeError unless a tensor of one element holds; here at once."""
-    _check_with(RuntimeError, bool(input), assert_msg or "Expected Tensor with single nonzero value, but got zero")
+    """RuntimeError unless a tensor of one element is true; compiled and exported programs check it when they run.
+
+    >>> import rushlight as torch
+    >>> torch._assert_async(torch.ones(1).sum() > 0, "never")
+    """
+    require_one(input)
+    refuse_unless(input, RuntimeError(NOT_TRUE if assert_msg is None else assert_msg))
 
 
 def _is_all_true(input):

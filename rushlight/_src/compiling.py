@@ -1,6 +1,7 @@
 """What users call to compile: ``compile``, and how they steer it."""
 from __future__ import annotations
 
+import os
 import types
 
 from .capture import marks
@@ -14,9 +15,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
 
     ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None:
     those that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable``
-    (None: our own, or what ``compiler.set_default_backend`` chose).  ``mode`` "max-autotune" measures choices that are
-    estimated otherwise, once, and remembers them; ``options`` are a backend's.  TypeError for what cannot be called,
-    RuntimeError for modes and options that there are not.
+    (None: our own, or what ``compiler.set_default_backend`` chose).  Of a class, calls of instances are compiled.  The
+    environment variable TORCHDYNAMO_DISABLE=1 leaves everything as it is.  ``mode`` "max-autotune" measures choices
+    that are estimated otherwise, once, and remembers them; ``options`` are a backend's.  TypeError for what cannot be
+    called, RuntimeError for modes and options that there are not.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.sin() + 1)
@@ -26,7 +28,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     if model is None:
         return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                         options=options, disable=disable)
-    if disable:
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
     if not callable(model):
         raise TypeError(
@@ -68,8 +70,9 @@ def compiled(target, owner):
             return wrap(lambda *args, **kwargs: target(*args, **kwargs), owner)
         mark = marks.of(target)
         return wrap(mark.original if isinstance(mark, marks.Compiled) else target, owner)
-    if isinstance(target, type):
-        target.__init__ = compiled(target.__init__, owner)
+    if isinstance(target, type):  # its instances are compiled, not how they are made
+        if isinstance(target.__call__, types.FunctionType):
+            target.__call__ = compiled(target.__call__, owner)
         return target
     call = type(target).__call__
     if not isinstance(call, types.FunctionType):
@@ -150,8 +153,14 @@ def disable(fn=None, recursive=True, *, reason=None):
     """
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
-    if isinstance(fn, Module):
+    if isinstance(fn, Module):  # its hooks are no part of its forward
         fn.forward = disable(fn.forward)
+        return marks.put(fn, "disabled")
+    if isinstance(fn, type):
+        for name in ("__init__", "__call__"):
+            own = getattr(fn, name)
+            if isinstance(own, types.FunctionType):
+                setattr(fn, name, disable(own))
         return fn
     mark = marks.of(fn)
     original = mark.original if isinstance(mark, marks.Compiled) else fn

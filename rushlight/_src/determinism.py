@@ -1,8 +1,10 @@
-"""Whether only algorithms may run that give the same result every time.  All kernels here do; memory
-without contents is filled (``core/undefined.py``)."""
+"""Whether only algorithms may run that give the same result every time.  Kernels of GPUs that update memory at places
+which data choose do so only then; all others always do.  Memory without contents is filled (``core/undefined.py``)."""
 from __future__ import annotations
 
+from .core.devices import Registry
 from .core.undefined import Level
+from .switches import forget_plans
 
 LEVELS = ("default", "warn", "error")
 
@@ -20,7 +22,14 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     """
     if not isinstance(mode, bool):
         raise TypeError(f"use_deterministic_algorithms(): argument 'mode' must be bool, not {type(mode).__name__}")
-    Level.now = (1 if warn_only else 2) if mode else 0
+    set_level((1 if warn_only else 2) if mode else 0)
+
+
+def set_level(level: int):
+    """Sets the level; plans of before may be for kernels of GPUs whose sums have any order."""
+    changed, Level.now = bool(level) != bool(Level.now), level
+    if changed and any(not isinstance(one, str) and not one.on_host for one in Registry.providers.values()):
+        forget_plans()
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -41,7 +50,7 @@ def set_deterministic_debug_mode(debug_mode):
     if debug_mode not in (*LEVELS, 0, 1, 2):
         raise RuntimeError(
             f"invalid value of debug_mode, expected one of {', '.join(LEVELS)} (or 0, 1, 2), but got {debug_mode}")
-    Level.now = LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    set_level(LEVELS.index(debug_mode) if isinstance(debug_mode, str) else debug_mode)
 
 
 def get_deterministic_debug_mode() -> int:

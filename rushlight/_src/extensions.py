@@ -30,7 +30,7 @@ def get_device_module(device=None):
     elif isinstance(device, str):
         kind = Device(device).type
     elif device is None:
-        kind = Registry.accelerator or "cpu"
+        kind = Registry.present() or "cpu"
     else:
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     found = module_of(kind)

@@ -9,7 +9,7 @@ from .core.errors import OutOfMemoryError
 from .core.meta import Size
 from .core.native import Tensor
 from .core import (overriding as _overriding, tensor as _tensor_members, members as _members, exchange as _exchange,
-                   convert as _convert, printing as _printing)
+                   convert as _convert, copying as _copying, printing as _printing)
 from .core.members import legacy_contiguous_format
 from .core.convert import (channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format,
                            preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)

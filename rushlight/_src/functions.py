@@ -3,10 +3,12 @@ weights before statistics."""
 from __future__ import annotations
 
 from .api import set_default_dtype
-from .core import dtypes
+from .core import devices, dtypes
 from .core.advice import deprecated
+from .core.legacy_types import legacy_type
 from .core.native import Tensor
 from .core.op import OPS
+from .core.overriding import overridable
 from ..nn import functional as F
 
 cat, full_like, zeros_like = OPS["cat"], OPS["full_like"], OPS["zeros_like"]
@@ -39,6 +41,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
                                                         reduction=reduction)
 
 
+@overridable
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``nn.functional.poisson_nll_loss`` with its reduction as a number."""
     return reducing("poisson_nll_loss")(input, target, log_input=log_input, full=full, eps=eps, reduction=reduction)
@@ -65,6 +68,7 @@ def gates(input, hidden, w_ih, w_hh, b_ih, b_hh):
     return F.linear(input, w_ih, b_ih), F.linear(hidden, w_hh, b_hh)
 
 
+@overridable
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an LSTM: (hidden, cell).  input: [batch, inputs], hx: two of [batch, units], w_ih: [4 * units,
     inputs]."""
@@ -98,6 +102,7 @@ def nuclear_norm(input, dim=None, keepdim=False):
     return matrix_norm(input, "nuc", dim=(-2, -1) if dim is None else dim, keepdim=keepdim)
 
 
+@overridable
 def svd_lowrank(A, q=6, niter=2, M=None):
     """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and
     others 2009)."""
@@ -114,6 +119,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     return (u, s, v) if tall else (v, s, u)
 
 
+@overridable
 def pca_lowrank(A, q=None, center=True, niter=2):
     """The first principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of
     them."""
@@ -124,15 +130,20 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 def set_default_tensor_type(t):
-    """Sets the default dtype by an older name: ``torch.DoubleTensor`` or "torch.DoubleTensor".  TypeError for types
-    that are not floating."""
+    """Sets the default dtype, and the device of what names none, by an older name: ``torch.DoubleTensor`` or
+    "torch.cuda.DoubleTensor".  TypeError for types that are not floating, and of devices that are not there."""
     deprecated("torch.set_default_tensor_type()", "torch.set_default_dtype() and torch.set_default_device()")
-    names = {f"{dtypes.type_name(d)}Tensor": d for d in dtypes.ALL}
-    found = names.get(t.rpartition(".")[2]) if isinstance(t, str) else dtypes.float32 if t is Tensor else getattr(
-        t, "dtype", None)
+    if isinstance(t, str):
+        found, place = legacy_type(t)
+    else:
+        found, place = dtypes.float32 if t is Tensor else getattr(t, "dtype", None), getattr(t, "device_type", "cpu")
+    provider = devices.provided(place)
+    if provider is None or not provider.count():
+        raise TypeError(f"type {t!r} not available: there is no device of type {place!r}")
     if not isinstance(found, dtypes.dtype) or not found.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {t!r}")
     set_default_dtype(found)
+    devices.prefer(devices.cpu if provider.on_host else devices.placed(place))
 
 
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
@@ -161,7 +172,7 @@ def frobenius_norm(input, dim=(), keepdim=False):
     """The root of the sum of squares, over dimensions: ``linalg.vector_norm``."""
     from ..linalg import vector_norm
     deprecated("torch.frobenius_norm", "torch.linalg.vector_norm")
-    return vector_norm(input, 2, dim=dim or None, keepdim=keepdim)
+    return vector_norm(input, 2, dim=dim if isinstance(dim, int) else dim or None, keepdim=keepdim)
 
 
 def native_dropout(input, p, train):
@@ -170,6 +181,31 @@ def native_dropout(input, p, train):
         return input, full_like(input, True, dtype=dtypes.bool_)
     kept = F.dropout(full_like(input, 1.0), p)
     return input * kept, kept != 0
+
+
+def _masked_softmax(input, mask, dim=None, mask_type=None):
+    """softmax [*] -> [*] over ``dim`` (the last one) where a bool mask is False; NaN where all of a row is masked.
+
+    ``mask_type`` says what the mask of scores [b, heads, l, l] is: 0 of queries and keys [l, l], 1 of keys [b, l],
+    2 of scores; with scores of another rank, or a mask of their size, that size.  RuntimeError for others.
+
+    >>> import rushlight as torch
+    >>> torch._masked_softmax(torch.zeros(3), torch.tensor([True, False, False]), None, 2)
+    tensor([0.0000, 0.5000, 0.5000])
+    """
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("Mask should be a boolean tensor")
+    shape, sizes = tuple(input.shape), tuple(mask.shape)
+    if sizes != shape:
+        if mask_type not in (0, 1, 2):
+            raise RuntimeError(
+                "Mask Type should be defined: 0 (src_mask), 1 (src_key_padding_mask) or 2 (default_mask)")
+        if mask_type == 2 or len(shape) != 4 or sizes != ((shape[-1],) * 2 if mask_type == 0 else
+                                                          (shape[0], shape[-1])):
+            raise RuntimeError(f"For mask_type == {mask_type} mask shape should "
+                               f"{('be (L, L)', 'be (B, L)', 'match input shape')[mask_type]}, got {list(sizes)}")
+        mask = mask if mask_type == 0 else mask.reshape(shape[0], 1, 1, shape[-1])
+    return input.masked_fill(mask, float("-inf")).softmax(-1 if dim is None else dim)
 
 
 def recurrent(kind, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, **how):
@@ -202,6 +238,7 @@ def flattened(kind, *args, **how):
     return (output, *states) if kind == "LSTM" else (output, states)
 
 
+@overridable
 def lstm(*args):
     """An LSTM with weights given: (input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or packed: (data, batch_sizes, (h, c), params, has_biases, num_layers, dropout, train, bidirectional)
@@ -210,16 +247,19 @@ def lstm(*args):
     return flattened("LSTM", *args)
 
 
+@overridable
 def gru(*args):
     """A gated recurrent network with weights given, as for ``lstm`` -> output, h."""
     return flattened("GRU", *args)
 
 
+@overridable
 def rnn_tanh(*args):
     """A recurrent network of tanh with weights given, as for ``lstm`` -> output, h."""
     return flattened("RNN", *args)
 
 
+@overridable
 def rnn_relu(*args):
     """A recurrent network of relu with weights given, as for ``lstm`` -> output, h."""
     return flattened("RNN", *args, nonlinearity="relu")
@@ -243,6 +283,7 @@ def detach_(input):
     return input.detach_()
 
 
+@overridable
 def smm(input, mat):
     """A sparse matrix times a dense one, as a sparse matrix."""
     return (input @ mat).to_sparse()
@@ -251,11 +292,13 @@ def smm(input, mat):
 hspmm = hsmm = smm
 
 
+@overridable
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2) for sparse input and mat1, as a sparse matrix."""
     return (input.to_dense() * beta + (mat1 @ mat2) * alpha).to_sparse()
 
 
+@overridable
 def slice_copy(input, dim=0, start=None, end=None, step=1):
     """A slice of one dimension, copied."""
     return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)].clone()

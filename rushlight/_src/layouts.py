@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from .core.later import entered
 from .core.native import Tensor
+from .core.overriding import observed
 
-sparse_coo_tensor, sparse_csr_tensor = entered("sparse.tensor", "sparse_coo_tensor"), entered("sparse.tensor",
-                                                                                              "sparse_csr_tensor")
+sparse_coo_tensor, sparse_csr_tensor = (observed(entered("sparse.tensor", f"sparse_{kind}_tensor"))
+                                        for kind in ("coo", "csr"))
 Tensor.to_sparse, Tensor.sparse_mask = entered("sparse.tensor", "to_sparse"), entered("sparse.tensor", "masked")
-sparse_compressed_tensor = entered("sparse.compressed", "sparse_compressed_tensor")
-sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (entered("sparse.compressed", f"sparse_{kind}_tensor")
-                                                           for kind in ("csc", "bsr", "bsc"))
+sparse_compressed_tensor, sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (
+    observed(entered("sparse.compressed", f"sparse_{kind}_tensor")) for kind in ("compressed", "csc", "bsr", "bsc"))
 Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}")
                                                                     for kind in ("csc", "bsr", "bsc"))
 

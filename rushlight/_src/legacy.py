@@ -1,20 +1,25 @@
 """Tensor types by dtype (``torch.FloatTensor``), and sizes as symbols: names of older programs."""
 from __future__ import annotations
 
-from .core.dtypes import BY_NAME, type_name
-from .core.exchange import tensor
+from .core.devices import cpu, provided
+from .core.dtypes import BY_NAME, bool_, type_name
+from .core.exchange import refuse_device, tensor
+from .core import expr
+from .core.expr import Expr
 from .core.native import Tensor
 from .core.op import OPS
+from .core.overriding import overridable
 
 NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor",
          "BFloat16Tensor", "FloatTensor", "DoubleTensor")
 
 
 class TypeOfTensors(type):
-    """Classes whose instances are the tensors of one dtype."""
+    """Classes whose instances are the tensors of one dtype on devices of one type."""
 
     def __instancecheck__(cls, instance):
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return (isinstance(instance, Tensor) and instance.dtype is cls.dtype and
+                instance._meta.device.type == cls.device_type)
 
     def __new__(kind, name, bases, members):
         if bases:
@@ -23,23 +28,36 @@ class TypeOfTensors(type):
 
     def __call__(cls, *args, device=None):
         """A tensor of this dtype: of data, of sizes with undefined contents, or over the memory of a tensor of this
-        dtype.  TypeError for a tensor of another one."""
+        dtype.  TypeError for a tensor of another one, and where no device of the type is there; RuntimeError for a
+        device of another type."""
+        if provided(cls.device_type) is None:
+            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: no such device is there")
+        wanted = cls.device_type
+        refuse_device(wanted, device, args, f"constructor of the form {cls.__name__}(tensor, device=device)")
         if len(args) == 1 and isinstance(args[0], Tensor):
             if args[0].dtype is not cls.dtype:
                 raise TypeError(f"{cls.__name__}(): expected a tensor of {cls.dtype}, but got one of {args[0].dtype}: "
                                 "convert it with to()")
             return args[0].detach()
         if len(args) == 1 and not isinstance(args[0], int):
-            return tensor(args[0], dtype=cls.dtype)
-        return OPS["empty"](*(args or (0,)), dtype=cls.dtype)
+            return tensor(args[0], dtype=cls.dtype, device=cls.device_type)
+        return OPS["empty"](*(args or (0,)), dtype=cls.dtype, device=cls.device_type)
+
+
+def type_of_tensors(name: str, device_type: str = cpu.type):
+    """``torch.FloatTensor`` or, of another type of device, ``torch.cuda.FloatTensor``; None for another name."""
+    found = next((d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name), None)
+    place = "torch" if device_type == cpu.type else f"torch.{device_type}"
+    return found and TypeOfTensors(name, (), {"dtype": found, "device_type": device_type, "__module__": place,
+                                              "is_cuda": place.endswith("cuda"),
+                                              "__doc__": f"The tensors of {found} on {device_type!r}."})
 
 
 def __getattr__(name):
-    found = next((d for d in BY_NAME.values() if f"{type_name(d)}Tensor" == name), None)
-    if found is None:
+    made = type_of_tensors(name)
+    if made is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = globals()[name] = TypeOfTensors(name, (), {"dtype": found, "__module__": "torch",
-                                                      "__doc__": f"The tensors of {found}."})
+    globals()[name] = made
     return made
 
 
@@ -47,6 +65,9 @@ class Symbolic(type):
     """Classes of numbers that are symbols: what says so of itself is an instance."""
 
     def __instancecheck__(cls, instance):
+        if isinstance(instance, Expr):  # sizes are integers, conditions on them truths
+            return cls.__name__ == ("SymInt" if instance.dtype is None else "SymBool" if instance.dtype is bool_
+                                    else "SymFloat")
         return type.__instancecheck__(cls, instance) or getattr(type(instance), "symbol", None) == cls.__name__
 
 
@@ -87,6 +108,7 @@ symeig, eig, lstsq, solve, matrix_rank = map(removed, REMOVED)
 BY_TYPE = {f"{type_name(d)}{kind}": d for d in BY_NAME.values() for kind in ("Tensor", "Storage")}
 
 
+@overridable
 def sym_sum(args):
     """The sum of numbers and symbols."""
     return sum(args)
@@ -97,26 +119,43 @@ def sym_sqrt(a):
     return a ** 0.5
 
 
+@overridable
 def sym_int(a):
     """int(a), for numbers and symbols."""
     return int(a)
 
 
+@overridable
 def sym_float(a):
+    """float(a), for numbers and symbols."""
     return float(a)
 
 
+@overridable
 def sym_not(a):
+    """not a, for numbers and symbols."""
     return not a
 
 
+@overridable
 def sym_max(a, b):
-    return max(a, b)
+    """The larger of two numbers or symbols."""
+    return expr.maximum(a, b) if are_sizes(a, b) else max(a, b)
 
 
+@overridable
 def sym_min(a, b):
-    return min(a, b)
+    """The smaller of two numbers or symbols."""
+    return expr.minimum(a, b) if are_sizes(a, b) else min(a, b)
 
 
+def are_sizes(a, b) -> bool:
+    """Whether two numbers are integers, of which one is a symbol at least."""
+    return any(isinstance(e, Expr) for e in (a, b)) and all(
+        type(e) is int or isinstance(e, Expr) and e.dtype is None for e in (a, b))
+
+
+@overridable
 def sym_ite(b, t, f):
+    """t where b is true, else f."""
     return t if b else f

@@ -29,7 +29,7 @@ class Places:
         if isinstance(self.said, Device) or callable(self.said):
             return self.said if isinstance(self.said, Device) else cpu
         known = Registry.of(location.partition(":")[0]) if isinstance(location, str) else None
-        return found(location) if known is not None and known.has_data else cpu
+        return found(location) if isinstance(location, str) and (known is None or known.has_data) else cpu
 
     def readable(self, location: str) -> Device:
         """The device on whose memory the bytes of a storage are read: the processor's for those of other devices."""
@@ -58,5 +58,5 @@ def found(name) -> Device:
         return placed(name)
     except NoDeviceError as error:
         raise RuntimeError(
-            f"Attempting to deserialize object on {name}, which is not available here. Pass map_location='cpu' to "
-            f"load what was saved there. ({error.args[0]})") from None
+            f"Attempting to deserialize object on a {str(name).partition(':')[0].upper()} device, {name}, which is not "
+            f"available here. Pass map_location='cpu' to load what was saved there. ({error.args[0]})") from None

@@ -8,6 +8,7 @@ from .autograd.mode import no_grad
 from .core.errors import NoDeviceError
 from .core.native import Tensor
 from .core.op import OPS
+from .core.overriding import overridable
 
 
 def written(name: str):
@@ -47,7 +48,7 @@ def method(name: str, text: str, original: str | None = None):
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = text
-    return call
+    return overridable(call)
 
 
 i0_ = method("i0_", "``i0``, written into ``input``.")
@@ -67,7 +68,7 @@ def copied(name: str):
 
     call.__name__ = call.__qualname__ = f"{name}_copy"
     call.__doc__ = f"``Tensor.{name}()`` as a copy."
-    return call
+    return overridable(call)
 
 
 indices_copy, values_copy = copied("indices"), copied("values")
@@ -90,6 +91,7 @@ def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
     return OPS["norm"](input, p, dim, keepdim, dtype=dtype) if dim else OPS["norm"](input, p, dtype=dtype)
 
 
+@overridable
 def conv_tbc(input, weight, bias, pad=0):
     """A convolution over time: ``input`` is (T, B, C), ``weight`` (kernel, C, out), the result (T', B, out)."""
     return F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)
@@ -110,6 +112,7 @@ def embedding_renorm_(weight, indices, max_norm, norm_type=2.0):
     return weight
 
 
+@overridable
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """The mean of each channel, the second dimension, and the variance (divided by the count less 1); the running ones,
     where given, move towards them."""
@@ -122,6 +125,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     return mean, var
 
 
+@overridable
 def is_distributed(input) -> bool:
     """Whether a tensor lies on several machines as one: no plain tensor does."""
     return False
@@ -147,6 +151,7 @@ def sym_constrain_range(size, *, min=None, max=None):
 sym_constrain_range_for_size = sym_constrain_range
 
 
+@overridable
 def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
     """``src``, the inverse of taking it as a slice of ``input``."""
     return src.expand(src.shape)
@@ -188,18 +193,20 @@ def quantized_max_pool(dims: int):
 
     call.__name__ = call.__qualname__ = f"quantized_max_pool{dims}d"
     call.__doc__ = f"Maximum pooling over {dims} dimensions of a quantized tensor."
-    return call
+    return overridable(call)
 
 
 quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = map(quantized_max_pool, (1, 2, 3))
 
 
+@overridable
 def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
     """Batch norm of a quantized tensor with given statistics, quantized with another scale and zero."""
     found = F.batch_norm(input.dequantize(), mean, var, weight, bias, False, 0.0, eps)
     return OPS["quantize_per_tensor"](found, output_scale, output_zero_point, input.dtype)
 
 
+@overridable
 def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,
                                     averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False,
                                     symmetric_quant=False):
@@ -251,6 +258,11 @@ def on_gpu(name: str):
     call.__name__ = call.__qualname__ = name
     call.__doc__ = "An operator of GPUs: refused on the processor."
     return call
+
+
+def _running_with_deploy() -> bool:
+    """Whether this is one of many interpreters in a process of ``torch::deploy``, which has ended: never."""
+    return False
 
 
 def cudnn_is_acceptable(input) -> bool:

@@ -1,8 +1,8 @@
 """What is made of the parts that a checkpoint's pickle keeps of tensors."""
 from __future__ import annotations
 
-from .core.convert import (OWN, jagged, layout, slots_of, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr,
-                           strided)
+from .core.convert import jagged, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .core.copying import OWN, slots_of
 from .core.dtypes import bool_
 from .core.errors import CorruptFileError
 from .core.meta import CONJUGATED, NEGATED, Meta
@@ -14,6 +14,27 @@ from ..nn.parameter import Parameter
 LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 REMEDY = "copy or write the file again"
 TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``Meta.turned``
+
+
+class ScriptObject:
+    """What a file has of an object of a class of PyTorch's C++, a prepared weight: ``made`` is what it is here.
+
+    CorruptFileError for other classes.
+    """
+
+    made = None
+
+    def __setstate__(self, state):
+        from .ops.quantized_recurrent import MAKERS
+        parts, name = state
+        if name not in MAKERS:
+            raise CorruptFileError(f"an object of the class {name}", f"one of {', '.join(MAKERS)}")
+        self.made = MAKERS[name](parts)
+
+
+def found(value):
+    """A value of a file, or what a ScriptObject among them is."""
+    return value.made if type(value) is ScriptObject else value
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):

@@ -7,10 +7,10 @@ from .core.errors import NoDeviceError
 
 def accelerator() -> Device:
     """The current device of the accelerator.  NoDeviceError where there is none."""
-    if Registry.accelerator is None:
+    if Registry.present() is None:
         raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor",
                             "ask torch.accelerator.is_available() first")
-    return placed(Registry.accelerator)
+    return placed(Registry.present())
 
 
 def device_given(value) -> Device:
@@ -39,6 +39,7 @@ class Stream:
     _own = property(lambda self: self.device.provider.streams(self.device.index))
     device_index = property(lambda self: self.device.index)
     device_type = property(lambda self: self.device.type)
+    priority = property(lambda self: self._own.priority(self.stream_id), doc="The lower, the sooner its work is done.")
 
     def query(self) -> bool:
         """Whether all work is done."""
@@ -84,6 +85,21 @@ class Stream:
     def __repr__(self):
         return (f"torch.Stream device_type={self.device.type}, device_index={self.device.index}, "
                 f"stream_id={self.stream_id}")
+
+
+class StreamContext:
+    """A block on another stream; None, the stream there is, changes nothing."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *error):
+        if self.stream is not None:
+            self.stream.__exit__(*error)
 
 
 class Event:

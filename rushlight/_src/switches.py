@@ -3,9 +3,15 @@ from __future__ import annotations
 
 import warnings
 
+from .core.undefined import Level
+
 PRECISIONS = ("highest", "high", "medium")
 precision = "highest"
 tf32_of_convolutions = True
+blas_library = "default"  # of products on GPUs
+accumulates_halves = False  # whether sums of float16 may be float16
+uses_dnn, deterministic_dnn = True, False  # whether cuDNN may compute anything; whether only what is always the same
+reducing = {"float16": True, "bfloat16": True}  # whether sums of parts of a product may be in the result's dtype
 interop_threads = 1
 warn_always = False
 
@@ -42,9 +48,22 @@ def allows_tf32(library: str) -> bool:
     return precision != "highest" if library == "matmul" else tf32_of_convolutions
 
 
+def reduces(dtype: str) -> bool:
+    """Whether sums of parts of a product, which a library adds up, may be in the dtype of its operands."""
+    return reducing.get(dtype, True)
+
+
+def change(name: str, value):
+    """Sets one of this file's switches that decide how plans come out."""
+    if globals()[name] != value:
+        globals()[name] = value
+        forget_plans()
+
+
 def surroundings() -> tuple:
     """What of these switches decides how plans come out."""
-    return precision, tf32_of_convolutions
+    return (precision, tf32_of_convolutions, blas_library, accumulates_halves, uses_dnn, deterministic_dnn,
+            Level.now > 0, *reducing.values())
 
 
 def get_float32_matmul_precision() -> str:
@@ -90,10 +109,10 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
-def set_warn_always(enabled: bool) -> None:
+def set_warn_always(b: bool, /) -> None:
     """Remembers whether warnings are to come again each time; Python's filters decide
     (``warnings.simplefilter("always")``)."""
-    globals()["warn_always"] = bool(enabled)
+    globals()["warn_always"] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:

@@ -7,8 +7,8 @@ import weakref
 from .._src.capture.fake import Fake
 from .._src.core import devices
 from .._src.core.advice import warn
-from .._src.core.convert import copied_memory
-from .._src.core.interpret import Suspended
+from .._src.core.copying import copied_memory
+from .._src.core.interpret import Suspended, Unwatched
 from .._src.core.native import Storage, Tensor, mine, wrap
 from .._src.core.op import OPS
 from .._src.core.overriding import DisableTorchFunction, disabled
@@ -268,7 +268,8 @@ class FakeTensorMode(TorchDispatchMode):
         if func._opname == "_local_scalar_dense":
             if args[0].constant is None:
                 raise DataDependentOutputException(func)
-            return args[0].constant.item()
+            with DisableTorchFunction(), Unwatched():
+                return args[0].constant.item()
         leaves, spec = tree_flatten((args, kwargs))
         known = self.of_constants(op, leaves, spec)
         if known is None and func._opname in READ_ALL:

@@ -1,4 +1,2 @@
 """``torch.amp.autocast_mode``: autocast by the name of PyTorch's file."""
-from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available
-
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available  # noqa: F401

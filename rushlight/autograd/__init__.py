@@ -1,15 +1,11 @@
 """Reverse-mode differentiation of what eager operators recorded."""
 from .._src.core.later import later
-from .._src.autograd.backward import backward, grad
-from .._src.autograd.function import Function
-from .gradcheck import gradcheck, gradgradcheck
+from .._src.autograd.backward import backward, grad  # noqa: F401
+from .._src.autograd.function import Function  # noqa: F401
+from .gradcheck import gradcheck, gradgradcheck  # noqa: F401
 from .._src.autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
-                                  set_grad_enabled)
-from .variable import Variable
-
-__all__ = ["Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode",
-           "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-           "set_grad_enabled"]
+                                  set_grad_enabled)  # noqa: F401
+from .variable import Variable  # noqa: F401
 
 
 def variable(*args, **kwargs):

@@ -1,4 +1,2 @@
 """Functions with a backward of their own."""
 from .._src.autograd.function import BackwardCFunction, Function, FunctionCtx, InplaceFunction, once_differentiable
-
-__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from .._src.core.interpret import is_idle, recording
-from .._src.core.native import Tensor
+from .._src.core.native import Tensor, mine
 from .._src.core.op import OPS
 from .._src.transforms.vmap import vmap
-from ..func.derivatives import Noted, jvp as push_forward
+from ..func.derivatives import Noted, jvp as push_forward, pull_back
 from ..func.jacobians import basis, jacfwd, parts
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -40,30 +40,52 @@ def like(given, values):
     return tuple(values) if isinstance(given, tuple) else values[0]
 
 
-class Run:
-    """A function run in reverse mode for one of the functions below."""
+CONSTANT = {  # what is said of an output without a gradient where strict mode runs, by function
+    "": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+        "differentiable manner from the input when running in strict mode.",
+    "gradient": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                "input {} is independent of the input. This is not allowed in strict mode. You should ensure that "
+                "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
+                "violated by a linear function for example)."}
 
-    def __init__(self, name, func, inputs, strict):
-        self.name, self.strict = name, strict
+
+class Run:
+    """A function run in reverse mode for one of the functions below.  ``what``: whether its outputs are those of the
+    user's function, or its "gradient"."""
+
+    def __init__(self, name, func, inputs, strict, what=""):
+        self.strict, self.of = strict, "hessian" if name in ("vhp", "hvp") else "jacobian"
         checked = lambda *xs: returned(func(*xs), name)
         self.noted = Noted(name, checked, inputs, leaves=True)
         self.outputs = self.noted.outputs
-        if strict:
-            for k, place in enumerate(self.noted.places):
-                if place is None:
-                    raise RuntimeError(
-                        f"Output {k} of the user-provided function does not require gradients. The outputs must be "
-                        "computed in a differentiable manner "
-                        f"from the input when {name} runs in strict mode.")
+        if strict and None in self.noted.places:
+            raise RuntimeError(CONSTANT[what].format(self.noted.places.index(None)))
 
     def pull(self, cotangents) -> tuple:
         found = self.noted.pull(cotangents)
         if self.strict and any(g is None for g in found):
             raise RuntimeError(
                 f"The output of the user-provided function is independent of input {found.index(None)}. This is not "
-                "allowed in strict mode, in which "
-                f"{self.name} runs.")
+                "allowed in strict mode.")
+        for k, g in enumerate(found):
+            if self.strict and mine.grad and is_idle() and not g.requires_grad:
+                raise RuntimeError(f"The {self.of} of the user-provided function is independent of input {k}. This is "
+                                   "not allowed in strict mode when create_graph=True.")
         return tuple(self.noted.filled(found))
+
+    def check_each(self):
+        """RuntimeError for an output that does not depend on an input."""
+        for k, (place, value) in enumerate(zip(self.noted.places, self.noted.values)):
+            found = pull_back([place], [OPS["ones_like"](value)], self.noted.sources)
+            if None in found:
+                raise RuntimeError(f"Output {k} of the user-provided function is independent of input "
+                                   f"{found.index(None)}. This is not allowed in strict mode.")
+        return self
+
+    def check_all(self):
+        """RuntimeError for an input that no output depends on."""
+        self.pull([OPS["ones_like"](value) for value in self.noted.values])
+        return self
 
 
 def checked_vector(v, wanted, name, what, several) -> tuple:
@@ -108,7 +130,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         given = differentiable(inputs, "jvp", create_graph)
         v = checked_vector(v, given, "jvp", "input to the user-provided function is", isinstance(inputs, tuple))
         if strict:
-            Run("jvp", func, given, strict)
+            Run("jvp", func, given, strict).check_all()
         return push_forward(lambda *xs: returned(func(*xs), "jvp"), given, v)
 
 
@@ -123,6 +145,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     tensor([[1., 0.],
             [0., 1.]])
     """
+    return blocks("jacobian", func, inputs, create_graph, strict, vectorize, strategy)
+
+
+def blocks(name, func, inputs, create_graph, strict, vectorize, strategy, what=""):
+    """The derivatives of each output by each input, for ``jacobian`` and for ``hessian``."""
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
             f"Expected strategy to be either 'forward-mode' or 'reverse-mode', got {strategy!r}. Hint: forward-mode "
@@ -141,12 +168,14 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     if strategy == "forward-mode" and not vectorize:
         raise NotImplementedError(
             "torch.autograd.functional.jacobian: `strategy=\"forward-mode\"` needs `vectorize=True`.")
-    given = differentiable(inputs, "jacobian", create_graph)
+    given = differentiable(inputs, name, create_graph)
     with recording(create_graph):
         if strategy == "forward-mode":
             found = jacfwd(func, tuple(range(len(given))))(*given)
             return found if isinstance(inputs, tuple) else first_of_each(found)
-        run = Run("jacobian", func, given, strict)
+        run = Run(name, func, given, strict, what)
+        if strict and not what:
+            run.check_each()
         values = run.noted.values
         units = basis(values)
         pull = lambda *rows: run.pull(rows)
@@ -194,14 +223,15 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     """
     given = differentiable(inputs, "hessian", create_graph)
     call = scalar(func, "hessian")
+    if strict:
+        Run("hessian", call, given, strict)
 
     def gradient(*xs):
         with recording(1):
-            return jacobian(call, xs if isinstance(inputs, tuple) else xs[0], create_graph=True, strict=strict)
+            return jacobian(call, xs if isinstance(inputs, tuple) else xs[0], create_graph=True)
 
-    return jacobian(gradient, given if isinstance(inputs, tuple) else given[0], create_graph=create_graph,
-                    strict=strict, vectorize=vectorize,
-                    strategy=outer_jacobian_strategy)
+    return blocks("hessian", gradient, like(inputs, given), create_graph, strict, vectorize, outer_jacobian_strategy,
+                  what="gradient")
 
 
 def gradient_of(func, name, count):
@@ -238,7 +268,10 @@ def hessian_product(name, func, inputs, v, create_graph, strict):
     with recording(create_graph):
         v = checked_vector(v, given, name, "input to the user-provided function is", isinstance(inputs, tuple))
         value = scalar(func, name)(*given)
-        run = Run(name, gradient_of(func, name, len(given)), given, strict)
+        if strict:
+            with recording(0):
+                Run(name, scalar(func, name), given, strict).check_all()
+        run = Run(name, gradient_of(func, name, len(given)), given, strict, "gradient")
         return value, like(inputs, run.pull(v))
 
 

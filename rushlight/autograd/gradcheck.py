@@ -17,8 +17,6 @@ from .._src.autograd.differences import (Moving, analytical, count, difference, 
 from .._src.autograd.function import Function
 from .._src.autograd.mode import enable_grad
 
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
-
 
 class GradcheckError(RuntimeError):
     """A gradient that differs from finite differences."""

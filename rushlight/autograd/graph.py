@@ -5,13 +5,12 @@ import contextlib
 import functools
 import weakref
 
+from .._src.core.interpret import recording
 from .._src.core.native import Tensor, history, mine, sharing
+from .._src.core.op import bind
 from .._src.autograd import saved
-from .._src.autograd.node import GradientEdge, Node, node_of
-
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge", "increment_version", "register_multi_grad_hook",
-           "save_on_cpu", "saved_tensors_hooks"]
+from .._src.autograd.node import GradientEdge, Node, node_of  # noqa: F401
+from ..utils._python_dispatch import TorchDispatchMode
 
 
 class saved_tensors_hooks(saved.hooked):
@@ -55,10 +54,54 @@ class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):
         return super().__enter__()
 
 
-class allow_mutation_on_saved_tensors(saved.hooked):
-    """A block in which tensors may be changed in place although the backward pass needs them: it keeps copies, until
-    the block ends.
+class Handle:
+    """What a backward step keeps in the place of a tensor."""
 
+    __slots__ = ("__weakref__",)
+
+
+class Preserving(TorchDispatchMode):
+    """A block that copies what backward steps need before an operator writes into it."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for written in written_by(func, args, kwargs):
+            for tensor in written if isinstance(written, (list, tuple)) else (written,):
+                if isinstance(tensor, Tensor):
+                    self.block.preserve(tensor)
+        return func(*args, **kwargs)
+
+
+def written_by(func, args, kwargs) -> list:
+    """The arguments of a call that an overload writes into."""
+    schema, out = func.schema, [kwargs["out"]] if "out" in kwargs else []
+    if schema is None:
+        op = func.op
+        if op is not None and op.traits.get("writes"):
+            given = bind(op, args, kwargs)
+            return [given[name] for name in op.traits["writes"]]
+        into = None if op is None else op.traits.get("into")
+        if into is not None:
+            return list(args[into:into + 1])
+        return out or list(args[:1] if func._opname.endswith("_") or func._schema.is_mutable else ())
+    given = schema.bind(args, kwargs) or {}
+    return [given.get(a.name) for a in schema.arguments if a.is_write] or out
+
+
+def memory_of(tensor) -> int:
+    """What stands for the memory of a tensor, as long as the tensor lives; for the tensor where it has none."""
+    return id(tensor if tensor._storage is None else tensor._storage)
+
+
+class allow_mutation_on_saved_tensors(saved.hooked):
+    """A block in which tensors may be changed in place although the backward pass needs them: what is changed while a
+    step needs it is copied before.
+
+    Entered, it gives itself: ``cloned`` are the copies by what stands for them, as long as steps need them.
     RuntimeError within another such block; AssertionError for a backward pass after the block.
     """
 
@@ -66,33 +109,54 @@ class allow_mutation_on_saved_tensors(saved.hooked):
 
     def __init__(self):
         super().__init__((self.kept, self.given))
+        self.clear()
+        self.writes = Preserving(self)
 
     def kept(self, tensor):
-        """The copy of a tensor that is saved."""
-        return self, tensor.detach().clone()
+        """What stands for a tensor that is saved, the same one as long as it is not written."""
+        found = memory_of(tensor), tensor._offset, tensor._meta, tensor._version
+        handle = self.tid_to_weakhandle.get(found)
+        if handle is None:
+            handle = self.tid_to_weakhandle[found] = Handle()
+            self.original[handle] = tensor
+        return self, handle
+
+    def preserve(self, written):
+        """Copies all that is kept of the memory of a tensor about to be written."""
+        memory = memory_of(written)
+        with saved.quiet(), recording(False):
+            for found, handle in list(self.tid_to_weakhandle.items()):
+                if found[0] == memory:
+                    self.cloned[handle] = self.original.pop(handle).detach().clone()
+                    del self.tid_to_weakhandle[found]
 
     @staticmethod
     def given(kept):
-        """The copy, in the block that made it."""
-        block, copy = kept
+        """The tensor as it was, in the block that kept it."""
+        block, handle = kept
         assert allow_mutation_on_saved_tensors.active is block, (
             "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
             "originally recorded.")
-        return copy
+        return block.cloned[handle] if handle in block.cloned else block.original[handle]
 
     def __enter__(self):
         if allow_mutation_on_saved_tensors.active is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         super().__enter__()
+        self.writes.__enter__()
         allow_mutation_on_saved_tensors.active = self
         return self
 
     def __exit__(self, *exception):
         allow_mutation_on_saved_tensors.active = None
+        self.writes.__exit__(*exception)
+        self.clear()
         return super().__exit__(*exception)
 
     def clear(self):
-        """Nothing: copies belong to the steps that need them."""
+        """Forgets what was kept."""
+        self.tid_to_weakhandle = weakref.WeakValueDictionary()
+        self.original, self.cloned = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
 
 
 def get_gradient_edge(tensor) -> GradientEdge:
@@ -102,10 +166,10 @@ def get_gradient_edge(tensor) -> GradientEdge:
     return GradientEdge(node_of(history.edge(tensor)), tensor._output)
 
 
-def increment_version(tensors):
-    """Counts the version of tensors up, as if they had been changed in place."""
-    for tensor in [tensors] if isinstance(tensors, Tensor) else tensors:
-        sharing.count_write(tensor)
+def increment_version(tensor):
+    """Counts the version of a tensor, or of several, up, as if they had been changed in place."""
+    for one in [tensor] if isinstance(tensor, Tensor) else tensor:
+        sharing.count_write(one)
 
 
 class register_multi_grad_hook:

@@ -1,11 +1,30 @@
 """The profiler under its older name, ``torch.autograd.profiler``."""
-from .._src.compat.absent import absent
-from ..profiler import EventList, FunctionEvent, record_function
+from .._src.core.errors import NoDeviceError
+from ..profiler import EventList, FunctionEvent, record_function  # noqa: F401
 from ..profiler import profile as _profile
 
-__all__ = ["EventList", "FunctionEvent", "profile", "record_function"]
-globals().update(absent("torch.autograd.profiler",
-                        "there is no NVIDIA or Intel tracer to tell: use torch.profiler.profile", "emit_nvtx emit_itt"))
+
+class _Emitter:
+    """A block in which operators are told to a vendor's tracer: none is there, so only ``enabled=False`` works."""
+
+    def __init__(self, enabled=True, record_shapes=False):
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __enter__(self):
+        if self.enabled:
+            raise NoDeviceError(f"{type(self).__name__}: there is no tracer of NVIDIA or Intel to tell",
+                                "enabled=False", "use torch.profiler.profile")
+
+    def __exit__(self, *error):
+        return False
+
+
+class emit_nvtx(_Emitter):
+    """Operators as ranges of NVTX: refused, since no tracer of NVIDIA is there; ``enabled=False`` does nothing."""
+
+
+class emit_itt(_Emitter):
+    """Operators as tasks of ITT: refused, since no tracer of Intel is there; ``enabled=False`` does nothing."""
 
 
 class profile(_profile):

@@ -1,21 +1,53 @@
-"""Switches of CUDA libraries, which are not used, and of the kernels of attention."""
+"""Switches of GPUs' libraries, and of the kernels of attention."""
 from __future__ import annotations
 
+import enum
+import warnings
+from typing import NamedTuple
+
 from .._src import switches
-from .._src.ops.attention import kernels
+from .._src.core.native import Tensor
+from .._src.ops.attention import kernels, refusal_of_vendor
+
+
+class BlasBackend(enum.IntEnum):
+    """Libraries of products on GPUs.  Default: the vendor's where it is expected to be faster than kernels of ours."""
+
+    Default = 0
+    Cublas = 1
+    Cublaslt = 2
+    Ck = 3
+
+
+BACKENDS = {"default": BlasBackend.Default, "cublas": BlasBackend.Cublas, "cublaslt": BlasBackend.Cublaslt,
+            "hipblaslt": BlasBackend.Cublaslt, "ck": BlasBackend.Ck}
+
+
+def reducing(dtype: str) -> property:
+    """Whether parts of products of a dtype may be added up in it."""
+    return property(lambda self: switches.reducing[dtype],
+                    lambda self, allowed: switches.change("reducing", {**switches.reducing, dtype: bool(allowed)}))
 
 
 class Precision:
     """How exact products are, on GPUs.
 
-    ``allow_tf32`` is another name for ``set_float32_matmul_precision("high")``.  Sums of float16 and bfloat16, and of
-    parts of a product's depth, are float32 whatever the others allow.
+    ``allow_tf32`` is another name for ``set_float32_matmul_precision("high")``.  The others are for products of the
+    vendor's library: whether it may add up parts of a product's depth in float16, or bfloat16, and whether sums of
+    float16 may be float16.  Kernels of ours have sums of float32 whatever is allowed.
     """
 
-    allow_fp16_reduced_precision_reduction = True
-    allow_bf16_reduced_precision_reduction = True
-    allow_fp16_accumulation = False
     fp32_precision = "none"
+    allow_fp16_reduced_precision_reduction = reducing("float16")
+    allow_bf16_reduced_precision_reduction = reducing("bfloat16")
+
+    @property
+    def allow_fp16_accumulation(self) -> bool:
+        return switches.accumulates_halves
+
+    @allow_fp16_accumulation.setter
+    def allow_fp16_accumulation(self, allowed):
+        switches.change("accumulates_halves", bool(allowed))
 
     @property
     def allow_tf32(self) -> bool:
@@ -47,7 +79,26 @@ def preferred_linalg_library(backend=None):
     return None
 
 
-preferred_blas_library = preferred_linalg_library
+def preferred_blas_library(backend=None) -> BlasBackend:
+    """Which library computes products on GPUs; with a name, or a BlasBackend, sets it.
+
+    "cublas", "cublaslt", "hipblaslt": the vendor's library wherever it can do them (it is called by the entries of
+    cuBLASLt and hipBLASLt); "ck": kernels of ours; "default": what is expected, or was measured, to be faster.
+    RuntimeError for other names.
+
+    >>> import rushlight as torch
+    >>> torch.backends.cuda.preferred_blas_library().name
+    'Default'
+    """
+    if isinstance(backend, str):
+        if backend not in BACKENDS:
+            raise RuntimeError(f"Unknown input value. Choose from: {', '.join(BACKENDS)}.")
+        switches.change("blas_library", backend)
+    elif backend is not None:
+        if not isinstance(backend, BlasBackend):
+            raise RuntimeError("Unknown input value type.")
+        switches.change("blas_library", next(name for name, one in BACKENDS.items() if one is backend))
+    return BACKENDS[switches.blas_library]
 
 
 def switch(name):
@@ -76,5 +127,52 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
     name."""
     from ..nn.attention import SDPBackend, sdpa_kernel
     chosen = [backend for backend, on in ((SDPBackend.FLASH_ATTENTION, enable_flash), (SDPBackend.MATH, enable_math),
-                                          (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient)) if on]
+                                          (SDPBackend.EFFICIENT_ATTENTION, enable_mem_efficient),
+                                          (SDPBackend.CUDNN_ATTENTION, enable_cudnn)) if on]
     return sdpa_kernel(chosen)
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of a call of ``scaled_dot_product_attention``, about which kernels are asked."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def _kernel_of_gpus(name):
+    def can_use(params: SDPAParams, debug: bool = False) -> bool:
+        if not isinstance(params, SDPAParams):
+            raise TypeError(f"{can_use.__name__}(): incompatible function arguments: expected SDPAParams, "
+                            f"got {type(params).__name__}")
+        return False
+    can_use.__name__ = can_use.__qualname__ = name
+    can_use.__doc__ = """Whether a call would take this library of CUDA's: never, as attention has kernels of its own on
+    every device; ``flash_sdp_enabled`` and its kin say which may be chosen."""
+    return can_use
+
+
+can_use_flash_attention, can_use_efficient_attention = map(
+    _kernel_of_gpus, ("can_use_flash_attention", "can_use_efficient_attention"))
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether cuDNN can compute a call, and may; with ``debug`` a warning says why it cannot."""
+    if not isinstance(params, SDPAParams):
+        raise TypeError("can_use_cudnn_attention(): incompatible function arguments: expected SDPAParams, "
+                        f"got {type(params).__name__}")
+    reason = (refusal_of_vendor(params.query, params.key, params.value, params.attn_mask, params.dropout,
+                                params.enable_gqa) if cudnn_sdp_enabled() and switches.uses_dnn
+              else "it is not enabled")
+    if reason is not None and debug:
+        warnings.warn(f"cuDNN attention is not used: {reason}", stacklevel=2)
+    return reason is None
+
+
+def is_flash_attention_available() -> bool:
+    """Whether the library of FlashAttention is there: attention has kernels of its own instead."""
+    return False

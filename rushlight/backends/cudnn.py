@@ -1,16 +1,24 @@
-"""Switches of cuDNN, which is not used; ``allow_tf32`` holds for convolutions on GPUs."""
+"""cuDNN on GPUs, which computes attention and convolutions where it is expected, or was measured, to be faster, and
+its switches.
+
+``enabled``: whether it may; ``deterministic``: whether it may compute only what comes out the same each time, which its
+gradients of attention do not, nor do some of its engines for convolutions; ``allow_tf32`` holds for convolutions, by
+kernels of ours and by its engines.
+"""
 import contextlib
 import sys
 import types
 
 from .._src import switches
+from .._src.core.devices import provided
+from .._src.ops.attention import refusal_of_vendor
 
-enabled, benchmark, deterministic, benchmark_limit = True, False, False, 10
+benchmark, benchmark_limit = False, 10
 fp32_precision = "none"
 
 
 class Switches(types.ModuleType):
-    """The module, of which a switch is kept elsewhere."""
+    """The module, of which some switches are kept elsewhere."""
 
     @property
     def allow_tf32(self) -> bool:
@@ -20,30 +28,55 @@ class Switches(types.ModuleType):
     def allow_tf32(self, allowed):
         switches.allow_tf32_of_convolutions(allowed)
 
+    @property
+    def enabled(self) -> bool:
+        return switches.uses_dnn
+
+    @enabled.setter
+    def enabled(self, allowed):
+        switches.change("uses_dnn", bool(allowed))
+
+    @property
+    def deterministic(self) -> bool:
+        return switches.deterministic_dnn
+
+    @deterministic.setter
+    def deterministic(self, wanted):
+        switches.change("deterministic_dnn", bool(wanted))
+
 
 sys.modules[__name__].__class__ = Switches
 
 
 def is_available() -> bool:
-    return False
+    """Whether there is a GPU of NVIDIA, and the library."""
+    return version() is not None
 
 
 def version():
-    """None: there is no cuDNN."""
-    return None
+    """The version of cuDNN as a number, 90200 for 9.2.0; None where there is none."""
+    found = provided("cuda")
+    return (found.libraries.dnn_version() or None) if found is not None and found.count() else None
 
 
 def is_acceptable(tensor) -> bool:
-    return False
+    """Whether cuDNN would take attention of such tensors: halves on a GPU, where it is enabled."""
+    return switches.uses_dnn and tensor.dim() == 4 and refusal_of_vendor(tensor, tensor, tensor, None, 0.0,
+                                                                         False) is None
 
 
 @contextlib.contextmanager
 def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
           fp32_precision="none"):
-    """A block with other switches; all but ``allow_tf32`` change nothing."""
-    before = switches.allows_tf32("cudnn")
+    """A block with other switches; ``benchmark`` and ``fp32_precision`` change nothing."""
+    names = {"uses_dnn": bool(enabled), "deterministic_dnn": bool(deterministic)}
+    before, kept = switches.allows_tf32("cudnn"), {name: getattr(switches, name) for name in names}
     switches.allow_tf32_of_convolutions(allow_tf32)
+    for name, value in names.items():
+        switches.change(name, value)
     try:
         yield
     finally:
         switches.allow_tf32_of_convolutions(before)
+        for name, value in kept.items():
+            switches.change(name, value)

@@ -1,18 +1,18 @@
 """CUDA devices: those that a driver has.  Without one questions are answered so, and what would need a device refuses.
 """
-from .._src.compat.absent import absent
+from .._src.compat.absent import absent, reason as _reason
 from .._src.compat.devices import device_module
 from .._src import streams as _streams
 from .._src.core.devices import device as _device, provided as _provided
 from .._src.core.errors import AcceleratorError, NoDeviceError, OutOfMemoryError  # noqa: F401 - one for all devices
 from .places import WHY, index_of as _index, provider_of as _provider
-from .._src.legacy import BY_TYPE
+from .._src.legacy import BY_TYPE, type_of_tensors as _type_of_tensors
 
 globals().update(device_module("cuda"))
-MORE = ("GreenContext get_allocator_backend list_gpu_processes cudart "
-        "current_blas_handle current_solver_handle caching_allocator_alloc caching_allocator_delete "
-        "caching_allocator_enable")
-globals().update(absent("torch.cuda", WHY, f"{MORE} {' '.join(BY_TYPE)}", NoDeviceError))
+MORE = "GreenContext cudart current_blas_handle current_solver_handle"
+_TENSORS, _STORAGES = ([n for n in BY_TYPE if n.endswith(kind)] for kind in ("Tensor", "Storage"))
+globals().update(absent("torch.cuda", _reason("cuda")[1], f"{MORE} {' '.join(_STORAGES)}", NoDeviceError))
+globals().update({_name: _type_of_tensors(_name, "cuda") for _name in _TENSORS})
 has_half = has_magma = False
 CudaError, DeferredCudaCallError = AcceleratorError, NoDeviceError
 
@@ -64,6 +64,15 @@ def is_bf16_supported(including_emulation=True) -> bool:
     return including_emulation or _provider().driver.vendor.kind == "hip" or get_device_capability()[0] >= 8
 
 
+def is_tf32_supported() -> bool:
+    """Whether units for products of the current GPU multiply tf32: NVIDIA's from sm_80 on, and gfx942."""
+    if not is_available():
+        return False
+    if _provider().driver.vendor.kind == "hip":
+        return get_device_properties().gcnArchName == "gfx942"
+    return get_device_capability()[0] >= 8
+
+
 def get_arch_list() -> list:
     """The architectures of the devices, for which kernels are compiled when they are first needed."""
     found = _provided("cuda")
@@ -104,7 +113,9 @@ def synchronize(device=None):
 
 
 def get_device_properties(device=None):
-    """Its ``name``, ``total_memory`` in bytes and ``multi_processor_count``."""
+    """Its ``name``, ``total_memory`` in bytes, ``multi_processor_count``, ``major``, ``minor`` and ``warp_size``; of
+    NVIDIA's GPUs also PyTorch's names for caches, registers, shared memory, threads, clocks and places on the bus; of
+    AMD's ``gcnArchName``."""
     return _provider().properties(_index(device))
 
 
@@ -123,6 +134,16 @@ class Stream(_streams.Stream):
 
     def __init__(self, device=None, priority=0, **kwargs):
         super().__init__(_device("cuda", _index(device)), priority=priority, **kwargs)
+
+    @staticmethod
+    def priority_range() -> tuple:
+        """(the number of the lowest priority, that of the highest) of the current GPU."""
+        return _provider().streams(_index()).priorities()
+
+    @property
+    def _as_parameter_(self):
+        import ctypes
+        return ctypes.c_void_p(self.stream_id)
 
 
 class Event(_streams.Event):
@@ -164,7 +185,12 @@ class device:
         return False
 
 
-device_of = device
+class device_of(device):
+    """A block in which the device of a tensor or storage is meant where none is named; one of the host's changes
+    nothing."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 def set_stream(stream):
@@ -189,11 +215,17 @@ get_stream_from_external = stream_given
 Stream.cuda_stream = property(lambda self: self.stream_id, doc="The driver's handle.")
 
 
+StreamContext = _streams.StreamContext
+
+
 def stream(stream):
     """A block on another stream; None, the stream there is, changes nothing."""
-    return device(None) if stream is None else stream
+    return StreamContext(stream)
 
 
 from .memory import *  # noqa: E402, F401, F403 - after what it replaces
+from .memory import device_memory_used  # noqa: E402, F401
 from .random import *  # noqa: E402, F401, F403
+from .random import default_generators  # noqa: E402, F401
 from .graphs import *  # noqa: E402, F401, F403
+from .sensors import *  # noqa: E402, F401, F403

@@ -6,43 +6,117 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import pickle
+import sys
 
-from .._src.compat.absent import absent
 from .._src.core.devices import provided as _provided
-from .._src.core.errors import NoDeviceError
 from .places import index_of, provider_of
+from .sensors import list_gpu_processes
 
-WHY = "blocks of memory come from the driver alone"
-globals().update(absent("torch.cuda.memory", WHY,
-                        "CUDAPluggableAllocator change_current_allocator",
-                        NoDeviceError))
-__all__ = ["CUDAPluggableAllocator", "MemPool", "empty_cache", "get_per_process_memory_fraction",
-           "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
-           "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict",
-           "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
-           "reset_peak_memory_stats", "set_per_process_memory_fraction", "use_mem_pool"]
+__all__ = ["CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "caching_allocator_delete",
+           "caching_allocator_disabled", "caching_allocator_enable", "change_current_allocator", "empty_cache",
+           "get_allocator_backend", "get_per_process_memory_fraction", "host_memory_stats",
+           "host_memory_stats_as_nested_dict", "list_gpu_processes", "max_memory_allocated", "max_memory_cached",
+           "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved",
+           "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary",
+           "reset_accumulated_host_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+           "reset_max_memory_cached", "reset_peak_host_memory_stats", "reset_peak_memory_stats",
+           "set_per_process_memory_fraction", "use_mem_pool"]
+
+
+class CUDAPluggableAllocator:
+    """Functions of a shared library that give a GPU's memory and take it back: ``void *alloc(ssize_t size, int device,
+    cudaStream_t stream)`` and ``void free(void *address, ssize_t size, int device, cudaStream_t stream)``.  For
+    ``change_current_allocator``, or a MemPool.  OSError where there is no such library, AttributeError where it lacks
+    a function."""
+
+    def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str):
+        library = ctypes.CDLL(path_to_so_file)
+        self._library = library  # it stays loaded
+        self._addresses = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+                                for name in (alloc_fn_name, free_fn_name))
+
+    def allocator(self):
+        """What MemPool takes."""
+        return self
+
+
+def _functions_of(allocator):
+    from .._src.devices.triton.segments import Functions
+    if not isinstance(allocator, CUDAPluggableAllocator):
+        raise TypeError(f"expected a CUDAPluggableAllocator, got {type(allocator).__name__}")
+    return Functions(*allocator._addresses, allocator._library)
+
+
+def change_current_allocator(allocator):
+    """All memory of GPUs comes from an allocator of the program's own from here on; nothing is kept for later.
+    RuntimeError where tensors have been made on a GPU already."""
+    provider = provider_of()
+    if provider.boards:
+        raise RuntimeError("Can't swap an already initialized allocator")
+    provider.functions = _functions_of(allocator)
+
+
+def caching_allocator_enable(value: bool = True):
+    """Whether memory that tensors gave back is kept for later, as it is from the start; False: each tensor's is asked
+    of the driver and goes back to it, which waits for the device, so that tools of the driver see every use of memory
+    that is gone (but for what is made while a graph is recorded).  Without a GPU nothing changes; RuntimeError where
+    ``change_current_allocator`` has set another allocator."""
+    provider = _provided("cuda")
+    if provider is not None and provider.functions is not None:
+        raise RuntimeError("the program's own allocator gives all memory: there is nothing to be kept or not")
+    if provider is not None and provider.caching != bool(value):
+        provider.cache(bool(value))
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled():
+    """A block in which no memory is kept for later (``caching_allocator_enable(False)``)."""
+    provider = _provided("cuda")
+    before = provider is None or provider.caching
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
+
+
+def get_allocator_backend() -> str:
+    """"native", or "pluggable" where ``change_current_allocator`` has set another one.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.get_allocator_backend() if not torch.cuda.is_available() else "native"
+    'native'
+    """
+    found = _provided("cuda")
+    return "native" if found is None or found.functions is None else "pluggable"
 
 
 class MemPool:
     """Memory of its own on the current GPU, for what is made within ``use_mem_pool``.  It goes back to the driver with
-    the pool, once no tensor lies in it."""
+    the pool, once no tensor lies in it.  ``allocator``: what gives its segments instead of the driver; ``no_split``:
+    each block has a segment of its own; ``use_on_oom``: tensors outside may have what is free in it where memory is
+    short."""
 
     def __init__(self, allocator=None, use_on_oom=False, no_split=False):
         from .._src.devices.triton.graphs import Pool
-        if allocator is not None or use_on_oom:
-            raise NotImplementedError("a pool has the driver's memory, and its blocks are its own")
-        provider = provider_of()
-        self._pool = Pool(provider.board(provider.current()))
+        provider, self.allocator = provider_of(), allocator
+        functions = None if allocator is None else _functions_of(allocator)
+        self._pool = Pool(provider.board(provider.current()), functions, no_split, use_on_oom)
 
     @property
     def id(self) -> tuple:
         """Its name in ``memory_snapshot``."""
         return self._pool.name
 
-    def snapshot(self, include_traces=False) -> list:
+    def use_count(self) -> int:
+        """How many know its memory."""
+        return sys.getrefcount(self._pool) - 1
+
+    def snapshot(self, include_traces=True) -> list:
         """Its segments with their blocks."""
-        return [one for one in memory_snapshot() if one["segment_pool_id"] == self.id]
+        return memory_snapshot(self.id)
 
 
 @contextlib.contextmanager
@@ -61,6 +135,12 @@ def use_mem_pool(pool, device=None):
 def mem_get_info(device=None) -> tuple:
     """(free, total) bytes of a device."""
     return provider_of().memory(index_of(device))
+
+
+def device_memory_used(device=None) -> int:
+    """Bytes of a device that are in use, by whatever process."""
+    free, total = mem_get_info(device)
+    return total - free
 
 
 def _statistic(name: str, device=None) -> int:
@@ -108,8 +188,9 @@ def reset_accumulated_memory_stats(device=None):
 
 def memory_stats(device=None) -> collections.OrderedDict:
     """Counts by name: ``allocation``, ``allocated_bytes``, ``active``, ``active_bytes``, ``segment`` and
-    ``reserved_bytes``, each ``.all.current``, ``.peak``, ``.allocated`` and ``.freed``; ``num_alloc_retries``,
-    ``num_ooms``.
+    ``reserved_bytes``, each ``.all.current``, ``.peak``, ``.allocated`` and ``.freed``, and ``.current`` of
+    ``.small_pool`` and ``.large_pool``; ``inactive_split`` and ``inactive_split_bytes``, what is free in segments that
+    are in use, ``.current``; ``num_alloc_retries``, ``num_ooms``.
 
     >>> import rushlight as torch
     >>> torch.cuda.memory_stats() if not torch.cuda.is_available() else {}
@@ -121,8 +202,12 @@ def memory_stats(device=None) -> collections.OrderedDict:
 
 def memory_stats_as_nested_dict(device=None) -> dict:
     """``memory_stats``, with a dict for each part of a name."""
+    return _nested(memory_stats(device))
+
+
+def _nested(figures: dict) -> dict:
     nested: dict = {}
-    for name, value in memory_stats(device).items():
+    for name, value in figures.items():
         *path, last = name.split(".")
         at = nested
         for part in path:
@@ -131,8 +216,41 @@ def memory_stats_as_nested_dict(device=None) -> dict:
     return nested
 
 
-def memory_snapshot(mempool_id=None) -> list:
-    """Segments of the driver's memory with their blocks, of all devices."""
+def host_memory_stats() -> collections.OrderedDict:
+    """Counts of the host's memory that the driver has pinned: ``allocations`` and ``allocated_bytes`` (blocks of the
+    driver, those kept for later among them), ``active_requests`` and ``active_bytes`` (blocks that are in use, or not
+    done with), each ``.current``, ``.peak``, ``.allocated`` and ``.freed``; ``num_host_alloc``, ``num_host_free``, and
+    ``host_alloc_time`` and ``host_free_time`` in microseconds, each ``.total``, ``.max``, ``.min``, ``.count`` and
+    ``.avg``.  Empty where there is no GPU.
+
+    >>> import rushlight as torch
+    >>> torch.cuda.host_memory_stats() if not torch.cuda.is_available() else {}
+    OrderedDict()
+    """
+    found = _provided("cuda")
+    return collections.OrderedDict() if found is None else collections.OrderedDict(found.pins.figures())
+
+
+def host_memory_stats_as_nested_dict() -> dict:
+    """``host_memory_stats``, with a dict for each part of a name."""
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats():
+    """The most pinned memory is counted from here on."""
+    if _provided("cuda") is not None:
+        provider_of().pins.reset_peaks()
+
+
+def reset_accumulated_host_memory_stats():
+    """Pinned memory that came and went is counted from here on."""
+    if _provided("cuda") is not None:
+        provider_of().pins.reset_sums()
+
+
+def memory_snapshot(mempool_id=None, include_traces=True) -> list:
+    """Segments of the driver's memory with their blocks, of all devices.  ``include_traces`` changes nothing: these are
+    told by ``_snapshot``."""
     found = _provided("cuda")
     if found is None:
         return []
@@ -141,22 +259,52 @@ def memory_snapshot(mempool_id=None) -> list:
 
 
 def _snapshot(device=None, augment_with_fx_traces=False) -> dict:
-    """``memory_snapshot`` as the viewer of memory at pytorch.org reads it; there are no traces."""
-    return {"segments": memory_snapshot(), "device_traces": [], "allocator_settings": {"expandable_segments": False}}
+    """``memory_snapshot`` with what ``_record_memory_history`` has kept, a list for each device, as the viewer of
+    memory at pytorch.org reads it."""
+    from .._src.devices.triton.choices import choices
+    found = _provided("cuda")
+    boards = [] if found is None else [found.board(index) for index in range(found.count())]
+    histories = [board.memory.history for board in boards]
+    return {"segments": memory_snapshot(), "device_traces": [[] if one is None else one.trace() for one in histories],
+            "allocator_settings": choices.shown(), "external_annotations": []}
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes ``_snapshot`` to a file."""
+    """Writes ``_snapshot`` to a file, which https://pytorch.org/memory_viz shows."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 
 
-def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=9223372036854775807, device=None,
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize, device=None,
                            clear_history=False, compile_context=False, global_record_annotations=False,
                            skip_actions=None):
-    """NotImplementedError: the history of blocks is not kept; None, which ends it, does nothing."""
-    if enabled is not None:
-        raise NotImplementedError("the history of blocks of memory is not kept: memory_snapshot() shows what there is")
+    """Keeps what happens to the memory of a GPU, all of them unless one is named, with the lines of the program:
+    "all" events, the last ``max_entries`` of them, or only where what is in use comes from ("state"); None ends it.
+    ``context``: of which events lines are kept: "all", "alloc" (not of what is given back), "state" (of blocks in use
+    only), None.  ``stacks``: there are lines of Python alone.  ``skip_actions``: actions that are not kept.
+
+    Meanwhile each block is asked for in Python: a call takes some microseconds more.  ValueError for words that mean
+    nothing, NotImplementedError for contexts of compilations and annotations."""
+    from .._src.devices.triton.history import STACKS, History
+    if isinstance(enabled, bool):  # as it was in PyTorch 1
+        enabled = "all" if enabled else None
+    if stacks not in STACKS:
+        raise ValueError(f"stacks must be 'python' or 'all', not {stacks!r}")
+    if compile_context or global_record_annotations:
+        raise NotImplementedError("compile_context and global_record_annotations are not kept")
+    provider = provider_of()
+    for index in range(provider.count()) if device is None else [index_of(device)]:
+        memory = provider.board(index).memory
+        made = None if enabled is None else History(enabled, context, max_entries, skip_actions or ())
+        memory.watch(made, clear_history)
+
+
+def _attach_out_of_memory_observer(observer):
+    """``observer(device, bytes asked for, bytes of the device, bytes that the process may have still)`` is called
+    before memory is refused; what it raises is raised instead."""
+    provider = provider_of()
+    for index in range(provider.count()):
+        provider.board(index).memory.observers.append(observer)
 
 
 def memory_summary(device=None, abbreviated=False) -> str:
@@ -187,8 +335,33 @@ def empty_cache():
         found.trim(index)
 
 
-def _set_allocator_settings(env):
-    """RuntimeError with the reason for settings that there are not."""
-    from .._src.devices.triton.choices import chosen
-    for reason in chosen(env):
-        raise RuntimeError(reason)
+def _set_allocator_settings(env: str):
+    """Takes settings, ``name:value`` with commas between, from here on: ``expandable_segments``,
+    ``max_split_size_mb``, ``garbage_collection_threshold``, ``roundup_power2_divisions`` and
+    ``per_process_memory_fraction``; those that are not named stay.  RuntimeError with the reason for settings that
+    there are not, ValueError for values that are none."""
+    from .._src.devices.triton.choices import choices, named
+    choices.follow(env, strict=True)
+    fraction = choices.process_fraction if "per_process_memory_fraction" in named(env) else None
+    found = _provided("cuda")
+    for board in () if found is None else list(found.boards.values()):
+        board.memory.chosen(fraction)
+
+
+def caching_allocator_alloc(size: int, device=None, stream=None) -> int:
+    """The address of so many bytes of a GPU, which ``caching_allocator_delete`` takes back.  ``stream``: whose work
+    uses them; None: the current one."""
+    provider = provider_of()
+    index = index_of(device)
+    queue = None if stream is None else getattr(stream, "stream_id", stream)
+    made = provider.board(index).lent(size, queue)
+    return made.address
+
+
+def caching_allocator_delete(mem_ptr: int):
+    """Takes back what ``caching_allocator_alloc`` gave.  RuntimeError for other addresses."""
+    provider = provider_of()
+    for board in list(provider.boards.values()):
+        if board.raw.pop(mem_ptr, None) is not None:
+            return
+    raise RuntimeError(f"invalid device pointer: {mem_ptr}")

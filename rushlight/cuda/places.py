@@ -1,10 +1,11 @@
 """Which provider and which device a call of ``torch.cuda`` is about."""
 from __future__ import annotations
 
+from .._src.compat.absent import COMING
 from .._src.core.devices import device as _device, provided
 from .._src.core.errors import NoDeviceError
 
-WHY = "this build runs on the CPU, and torch.cuda.is_available() is False"
+WHY = f"torch.cuda.is_available() is False; {COMING['cuda']}"
 
 
 def provider_of():

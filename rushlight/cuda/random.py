@@ -19,6 +19,29 @@ def _count() -> int:
     return 0 if found is None else found.count()
 
 
+class _Generators:
+    """``default_generators``: the random stream of each device, by its index."""
+
+    def __len__(self):
+        return _count()
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return tuple(_generator(k) for k in range(*index.indices(_count())))
+        if not -_count() <= index < _count():
+            raise IndexError(f"there are {_count()} GPUs, and no generator {index}")
+        return _generator(index % _count())
+
+    def __iter__(self):
+        return iter(self[:])
+
+    def __repr__(self):
+        return repr(self[:])
+
+
+default_generators = _Generators()
+
+
 def manual_seed(seed: int):
     """The current device's stream begins at this seed; nothing where there is no device."""
     if _count():

@@ -11,12 +11,14 @@ HOMES = {
                    "rendezvous", "register_rendezvous_handler", "default_pg_timeout", "_resolve_process_group",
                    "_abort_process_group", "_set_pg_timeout"),
     "backends": ("Backend",),
+    "debugging": ("DebugLevel", "get_debug_level", "set_debug_level", "set_debug_level_from_env"),
     "process_group": ("ProcessGroup",),
+    "nccl.options": ("ProcessGroupNCCL",),
     "worlds": ("GroupMember", "group"),
     "stores": ("Store", "HashStore", "FileStore", "PrefixStore", "DistError", "DistStoreError", "DistBackendError",
                "DistNetworkError", "QueueEmptyError"),
     "tcp_store": ("TCPStore",),
-    "reduction": ("ReduceOp", "supports_complex", "_make_nccl_premul_sum"),
+    "reduction": ("ReduceOp", "reduce_op", "supports_complex", "_make_nccl_premul_sum"),
     "works": ("Work",),
     ".nn.parallel.distributed": ("GradBucket",),
     "collectives": ("all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_coalesced",
@@ -57,7 +59,8 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    return False
+    """Whether NVIDIA's library of collectives is installed (``pip install rushlight[nccl]``)."""
+    return is_backend_available("nccl")
 
 
 def is_mpi_available() -> bool:
@@ -65,5 +68,9 @@ def is_mpi_available() -> bool:
     return is_backend_available("mpi")
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+def is_ucc_available() -> bool:
+    return False
+
+
+is_xccl_available = is_ucc_available
 __getattr__ = later(__name__, HOMES)

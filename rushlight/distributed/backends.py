@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 
+from .._src.core.devices import provided
 from .arena import ArenaEngine
 from .engine import Engine
 from .memory import arena_for
@@ -49,6 +50,9 @@ class FakeEngine(Engine):
             self.all_gather([target], source)
 
 
+HOST = "cpu"  # the kind of device whose memory the host reads
+STREAMED = "nccl",  # backends whose exchanges streams of devices carry out
+CAPABLE = {"nccl": ("cuda",)}  # kinds of device that a backend carries without the host; others: the host's memory
 # name of a backend -> function (store, rank, size, seconds) that gives its engine
 MAKERS = {"gloo": local_engine, "fake": FakeEngine}
 KNOWN = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
@@ -59,7 +63,7 @@ class Backend(str):
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
     backend_list = KNOWN
-    default_device_backend_map = {"cpu": "gloo"}
+    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}
 
     def __new__(cls, name: str):
         if not isinstance(name, str):
@@ -86,23 +90,34 @@ def available(name: str) -> bool:
     if name.lower() == "mpi":
         from .mpi import is_available
         return is_available()
+    if name.lower() in STREAMED and name.lower() not in MAKERS:
+        from .nccl.library import present
+        return present()
     return name.lower() in MAKERS
 
 
 def maker(name: str):
     """What makes the engines of a backend."""
+    if name in STREAMED and name not in MAKERS:
+        return None  # the group asks ``streamed``
     if name == "mpi" and available("mpi"):
         from .mpi import MPIEngine
         return MPIEngine
     return MAKERS[name]
 
 
+def streamed(name: str):
+    """What makes the engine of a device: ``make(device, store, rank, size, seconds, options)``."""
+    from .nccl.engine import NCCLEngine
+    return {"nccl": NCCLEngine}[name]
+
+
 def by_device(text: str | None) -> dict:
     """Backends by kind of device in ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``.  ValueError for what does not read so."""
     if not text:
-        return {"cpu": Backend("gloo")}
+        return {"cpu": Backend("gloo"), **({"cuda": Backend("nccl")} if usable("nccl") else {})}
     if ":" not in text:
-        return {"cpu": Backend(text)}
+        return {kind: Backend(text) for kind in CAPABLE.get(text.lower(), (HOST,))}
     found = {}
     for part in str(text).split(","):
         device, colon, name = part.partition(":")
@@ -117,11 +132,21 @@ def by_device(text: str | None) -> dict:
     return found
 
 
+def usable(name: str) -> bool:
+    """Whether a backend of devices is here, and such devices are."""
+    found = provided(CAPABLE[name][0])
+    return found is not None and found.count() > 0 and available(name)
+
+
 def backend_of(text: str | None) -> Backend:
-    """The backend for tensors of the CPU.  RuntimeError for one that is not here, AssertionError for an unknown one."""
+    """The backend that a group is called by: that for tensors of the CPU, where there is one.  RuntimeError for one
+    that is not here, AssertionError for an unknown one."""
     named = by_device(text)
-    name = named.get("cpu") or next(iter(named.values()))
-    assert name in KNOWN, f"Unknown backend type {name}"
-    if not available(name):
-        raise RuntimeError(f"Distributed package doesn't have {name.upper()} built in")
-    return name
+    for name in named.values():
+        assert name in KNOWN, f"Unknown backend type {name}"
+        if not available(name):
+            remedy = ": its library was not found (pip install rushlight[nccl])" if name in STREAMED else ""
+            raise RuntimeError(f"Distributed package doesn't have {name.upper()} built in{remedy}")
+        if name in STREAMED and not usable(name):
+            raise ValueError(f"ProcessGroup{name.upper()} is only supported with GPUs, no GPUs found!")
+    return named.get(HOST) or next(iter(named.values()))

@@ -1,6 +1,9 @@
 """What collectives that are operators exchange: arrays."""
 from __future__ import annotations
 
+import itertools
+import os
+
 import numpy as np
 
 from .counting import counted_as
@@ -15,19 +18,8 @@ def region(array) -> Region:
     return Region(array.ctypes.data, array.nbytes, name, itemsize)
 
 
-def pieces(array, counts) -> list:
-    """The memory of an array, cut into numbers of rows."""
-    whole = region(array)
-    row = whole.nbytes // array.shape[0] if array.shape[0] else 0
-    ends = np.cumsum([0, *counts]) * row
-    return [whole.part(int(begin), int(end - begin)) for begin, end in zip(ends, ends[1:])]
-
-
 def kind_of(group, reduce: str, array):
     """(kind, scale) of a reduction.  RuntimeError where it does not reduce such numbers."""
-    if reduce not in NAMED or reduce == "premul_sum":
-        raise RuntimeError(
-            f"unknown reduction {reduce!r}: it is one of {', '.join(n for n in NAMED if n != 'premul_sum')}")
     if reduce in ("band", "bor", "bxor") and array.dtype.kind not in "biu":
         raise RuntimeError(f"Cannot use ReduceOp.{reduce.upper()} with non-integral dtype")
     if reduce == "avg" and array.dtype.kind not in "fc":
@@ -43,16 +35,13 @@ def all_reduce(group, array, reduce):
 
 def all_gather(group, array, size):
     made = np.empty((array.shape[0] * size, *array.shape[1:]), array.dtype)
-    return made, lambda: group.engine.all_gather(pieces(made, [array.shape[0]] * size), region(array))
+    return made, lambda: group.engine.gather_whole(region(made), region(array))
 
 
 def reduce_scatter(group, array, reduce, size):
     made = np.empty((array.shape[0] // size, *array.shape[1:]), array.dtype)
     kind = kind_of(group, reduce, made)
-    return made, lambda: group.engine.reduce_scatter(region(made),
-                                                     [Region(p.address, p.nbytes, region(made).name,
-                                                             region(made).itemsize)
-                                                      for p in pieces(array, [len(made)] * size)], *kind)
+    return made, lambda: group.engine.reduce_scatter_whole(region(made), region(array), *kind)
 
 
 def all_to_all(group, array, taken, given):
@@ -87,14 +76,104 @@ KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": r
          "broadcast": broadcast, "reduce": reduce}
 
 
-def carry(what: str, array, group_name: str, *given):
-    """The result of a collective for one array, in the group of this name.  ValueError where there is no such group."""
+def prepared(what: str, array, group_name: str, given):
+    """(the group of this name, the array as it is read, the result's, what exchanges them).  ValueError where there is
+    no such group."""
     group = _resolve_process_group(group_name)
     source = np.ascontiguousarray(array).reshape(np.shape(array))
     if any(size not in (group.size(),) for size in given if what in ("all_gather", "reduce_scatter")
            and isinstance(size, int)):
         raise RuntimeError(f"{what}: the group {group_name!r} has {group.size()} processes, not {given[-1]}")
     made, run = KINDS[what](group, source, *given)
+    return group, source, made, run
+
+
+def carry(what: str, array, group_name: str, *given):
+    """The result of a collective for one array, in the group of this name.  ValueError where there is no such group."""
+    group, _, made, run = prepared(what, array, group_name, given)
     with counted_as(COUNTED[what]):
         group.exchange(run, [], False)
+    if group.coalescing is not None:
+        group.coalescing.works[-1].wait()  # others of the block are waited for at its end, this one is read now
     return made
+
+
+class Flight:
+    """An exchange under way: its Work, the array it makes, and the one it reads, or the error that it did not start
+    for."""
+
+    def __init__(self, what: str, array, group_name: str, given):
+        self.error = None
+        try:
+            group, self.source, self.made, run = prepared(what, array, group_name, given)
+            with counted_as(COUNTED[what]):
+                self.work = group.exchange(run, [], True) or group.coalescing.works[-1]
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self.error = error
+
+    def land(self):
+        """What it made.  Its error where it failed."""
+        if self.error is not None:
+            raise self.error
+        try:
+            self.work.wait()
+        except BaseException:
+            self.work.finished.wait()  # interrupted: until then it reads memory that the program gives back
+            raise
+        return self.made
+
+
+flights: dict = {}  # by number: those that nobody has waited for
+numbers = itertools.count(int.from_bytes(os.urandom(6), "little"))  # what was left in memory is no number of one
+
+
+def begin(what: str, array, group_name: str, *given) -> int:
+    """Starts a collective for one array, which must stay as it is until ``finish``; its number.  Its errors are raised
+    by ``finish``."""
+    number = next(numbers)
+    flights[number] = Flight(what, array, group_name, given)
+    return number
+
+
+def finish(number: int):
+    """The result of a collective that ``begin`` started, once it is there."""
+    return flights.pop(number).land()
+
+
+def device_regions(placed, counts=None) -> list:
+    """The memory of (address, Meta), cut into numbers of rows where these are given."""
+    at, meta = placed
+    name, itemsize = REAL.get(meta.dtype.name, (meta.dtype.name, meta.dtype.itemsize))
+    whole = Region(at, meta.numel * meta.itemsize, name, itemsize)
+    if counts is None:
+        return [whole]
+    row = whole.nbytes // meta.shape[0] if meta.shape[0] else 0
+    ends = [row * sum(counts[:k]) for k in range(len(counts) + 1)]
+    return [whole.part(begin, end - begin) for begin, end in zip(ends, ends[1:])]
+
+
+def carry_there(what: str, where, given, made, group_name: str, *params) -> bool:
+    """``carry`` from one place in a device's memory to another, by its streams; whether the group does that.
+    ValueError and TypeError for what the device's library does not reduce.
+
+    ``given``, ``made``: (address, Meta) of dense memory.
+    """
+    group = _resolve_process_group(group_name)
+    if what == "reduce" or not group.streams_for(where):
+        return False
+    engine, size = group.engine_at(where), group.size()
+    source, target = device_regions(given)[0], device_regions(made)[0]
+    runs = {"all_reduce": lambda reduce: engine.reduce_into(source.address, target, reduce, 1.0),
+            "all_gather": lambda of: engine.gather_whole(target, source),
+            "reduce_scatter": lambda reduce, of: engine.reduce_scatter_whole(target, source, reduce, 1.0),
+            "all_to_all": lambda taken, sent: engine.all_to_all(device_regions(made, taken),
+                                                                device_regions(given, sent)),
+            "broadcast": lambda root: engine.broadcast_into(source.address, target, root)}
+    of = params[-1] if what in ("all_gather", "reduce_scatter") else size
+    if of != size:
+        raise RuntimeError(f"{what}: the group {group_name!r} has {size} processes, not {of}")
+    if what in ("all_reduce", "reduce_scatter"):
+        engine.check_reduction(given[1], NAMED[params[0]])
+    with counted_as(COUNTED[what]):
+        group.exchange(lambda: runs[what](*params), [], False, engine=engine)
+    return True

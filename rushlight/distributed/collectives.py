@@ -1,7 +1,8 @@
 """What the processes of a group do together, as functions over a ``ProcessGroup``.
 
 All take ``group`` (None: all processes), and do nothing in a process that is not in it.  With ``async_op`` they return
-a ``Work`` at once, else None when they are done.  Tensors lie on the CPU and have any strides; exchanged ones have
+a ``Work`` at once, else None when they are done.  Tensors lie where a backend of the group
+carries them (the CPU, GPUs with "nccl") and have any strides; exchanged ones have
 equal sizes and dtypes in all ranks, where it is not said otherwise.
 """
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import pickle
 
 from .._src.core.native import Tensor
-from .membership import chosen
+from .membership import checked_timeout, chosen
 from .reduction import RedOpType
 from .works import Together, Work
 from .worlds import GroupMember, here
@@ -271,15 +272,19 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
-    """Waits until all processes of the group have come here."""
+    """Waits until all processes of the group have come here.  ``device_ids``: the GPU of this process (an index, or a
+    list whose first counts), where the group has GPUs and no tensor has said which.  IndexError for an empty list."""
     found = chosen(group)
-    return None if found is None else found.meet(async_op, timeout)
+    if found is None:
+        return None
+    return found.meet(async_op, timeout, device_ids[0] if isinstance(device_ids, (list, tuple)) else device_ids)
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
     """``barrier`` in which rank 0 raises RuntimeError that names the first rank (all, with ``wait_all_ranks``) that has
-    not come within the timeout."""
+    not come within the timeout.  TypeError for a timeout that is no timedelta."""
     found = chosen(group)
+    checked_timeout(timeout)
     if found is not None:
         found.monitored(timeout, wait_all_ranks)
 
@@ -430,6 +435,14 @@ class P2POp:
                                                              else "source")
         self.peer = peer if found is None or peer is not None else found.ranks[self.group_peer]
 
+    def __repr__(self):
+        """The message in words, as seen from this process."""
+        found = chosen(self.group)
+        own = -1 if found is None else found.rank()
+        source, target = (own, self.group_peer) if self.op is isend else (self.group_peer, own)
+        return (f"P2POp({self.op.__name__} pg={'' if found is None else found.group_name}, group_src={source}, "
+                f"group_dst={target},  {self.tensor.shape}, {self.tensor.dtype})")
+
 
 def batch_isend_irecv(p2p_op_list):
     """Starts several messages; their Works.  ValueError for what is no list of ``P2POp`` of one group."""
@@ -439,13 +452,31 @@ def batch_isend_irecv(p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. It should not be empty.")
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
-    works = [p.op(p.tensor, group=p.group, tag=p.tag, **{"group_dst" if p.op is isend else "group_src": p.group_peer})
-             for p in p2p_op_list]
-    return [work for work in works if work is not None]
+    def start():
+        return [p.op(p.tensor, group=p.group, tag=p.tag,
+                     **{"group_dst" if p.op is isend else "group_src": p.group_peer}) for p in p2p_op_list]
+
+    found = chosen(p2p_op_list[0].group)
+    if found is not None and found.coalescing is None and found.engine_of(p2p_op_list[0].tensor).queued:
+        with _coalescing_manager(found, async_ops=True) as together:  # a stream has to have them all at once
+            start()
+        return together.works
+    return [work for work in start() if work is not None]
 
 
 class Coalesced(Together):
-    """The exchanges of a ``_coalescing_manager`` block."""
+    """The exchanges of a ``_coalescing_manager`` block; those that streams carry out are begun at its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.jobs: dict = {}
+
+    def later(self, engine, job):
+        self.jobs.setdefault(engine, []).append(job)
+
+    def start(self):
+        for engine, jobs in self.jobs.items():
+            self.append(engine.issue(jobs))
 
 
 @contextlib.contextmanager
@@ -464,6 +495,7 @@ def _coalescing_manager(group=None, device=None, async_ops=False):
         yield together
     finally:
         found.coalescing = None
+    together.start()
     if not async_ops:
         together.wait()
 

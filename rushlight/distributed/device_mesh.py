@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 import threading
 
-from .._src.core.devices import is_host
+from .._src.core.devices import is_host, provided
 from . import membership
 from .worlds import here
 
@@ -44,16 +44,11 @@ class DeviceMesh:
     >>> torch.distributed.destroy_process_group()
     """
 
-    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, _init_backend=True, _groups=None,
-                 _root=None):
+    def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, backend_override=None, _init_backend=True,
+                 _groups=None, _root=None, _rank=None):
         import rushlight as torch
-        if ":" in device_type:
-            raise RuntimeError(f"Device type with index is not supported but got {device_type}. If you maintained a "
-                               "'torch.device' object, it's recommended to pass in 'device.type'.")
-        if not is_host(device_type):
-            raise RuntimeError(f"a mesh of {device_type!r} devices: there is the cpu alone")
-        if not membership.is_initialized():
-            membership.init_process_group()
+        if _rank is None:  # else it is a grid of another world, in which this process has the place of that rank
+            check_device(device_type)
         self.device_type, self.mesh = device_type, torch.as_tensor(mesh, dtype=torch.int, device="cpu").clone()
         self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         self._ranks = self.mesh.reshape(-1).tolist()
@@ -62,29 +57,29 @@ class DeviceMesh:
             raise RuntimeError(
                 f"mesh_shape and mesh_dim_names should have same length! Found {self.mesh.ndim} dimensions and "
                 f"{len(self.mesh_dim_names)} names")
-        world = membership.get_world_size()
+        world = membership.get_world_size() if _rank is None else max(self._ranks) + 1
         if len(set(self._ranks)) != len(self._ranks) or any(not 0 <= r < world for r in self._ranks):
             raise RuntimeError(
                 f"a mesh of the ranks {self._ranks}: each of them once, and below the world's size, which is {world}")
-        rank = membership.get_rank()
+        rank = membership.get_rank() if _rank is None else _rank
         self._coordinate = coordinate_of(self._ranks.index(rank), self._sizes) if rank in self._ranks else None
         self._root, self._flat, self._flat_dims, self._slices = _root, {}, {}, {}
         self._identity = device_type, self._sizes, tuple(self._ranks), self.mesh_dim_names
         self._hash = hash(self._identity)
-        self._groups = list(_groups) if _groups is not None else self._made_groups() if _init_backend else []
+        if backend_override is not None and len(backend_override) != self.ndim:
+            raise ValueError("backend_override should have the same length as the number of mesh dimensions, "
+                             f"but got {len(backend_override)} and {self.ndim}.")
+        self._groups = list(_groups) if _groups is not None else self._made_groups(
+            backend_override or (OF_WORLD,) * self.ndim) if _init_backend else []
 
-    def _made_groups(self) -> list:
+    def taken(self, tensor):
+        """A tensor, on a device of this grid's kind."""
+        there = tensor.is_meta or tensor.device.type == self.device_type
+        return tensor if there else tensor.to(self.device_type)
+
+    def _made_groups(self, backends) -> list:
         """The group of this process along each dimension; every process makes every group."""
-        found = []
-        for dim in range(len(self._sizes)):
-            mine = None
-            for row in self._rows(dim):
-                whole = row == list(range(membership.get_world_size()))
-                made = membership.chosen() if whole else membership.new_group(row)
-                if membership.get_rank() in row:
-                    mine = made
-            found.append(mine)
-        return found
+        return [own_group(self._rows(dim), backend) for dim, backend in enumerate(backends)]
 
     def _rows(self, dim: int) -> list:
         """The ranks of each row along a dimension."""
@@ -142,9 +137,9 @@ class DeviceMesh:
             return -1
         return self._coordinate[0 if mesh_dim is None else self.place(mesh_dim)]
 
-    def get_coordinate(self) -> list[int] | None:
+    def get_coordinate(self) -> tuple[int, ...] | None:
         """The place of this process; None where it is not in the grid."""
-        return None if self._coordinate is None else list(self._coordinate)
+        return None if self._coordinate is None else tuple(self._coordinate)
 
     def _root_mesh(self) -> DeviceMesh:
         return self._root or self
@@ -192,7 +187,7 @@ class DeviceMesh:
         return type(self)(self.device_type, nested(ranks, shape), mesh_dim_names=names, _groups=groups,
                           _root=self._root_mesh())
 
-    def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
+    def _flatten(self, mesh_dim_name: str | None = None, backend_override=None) -> DeviceMesh:
         """The grid as a row.  All processes of the mesh it was sliced from call it."""
         name, root = mesh_dim_name or "_".join(self.mesh_dim_names or ("flat",)), self._root_mesh()
         if name in (root.mesh_dim_names or ()) and not self.mesh_dim_names == (name,):
@@ -200,10 +195,8 @@ class DeviceMesh:
         if self.mesh_dim_names == (name,):
             return self
         if name not in root._flat:
-            mine = None
-            for row in root._parts(self.mesh_dim_names or root.mesh_dim_names):
-                made = membership.new_group(row)
-                mine = made if membership.get_rank() in row else mine
+            backend = OF_WORLD if backend_override is None else overrides({0: backend_override}, 1)[0]
+            mine = own_group(root._parts(self.mesh_dim_names or root.mesh_dim_names), backend, share=False)
             root._flat_dims[name] = tuple(root.place(n) for n in self.mesh_dim_names) if self.mesh_dim_names else tuple(
                 range(root.ndim))
             root._flat[name] = type(self)(self.device_type, self._ranks, mesh_dim_names=(name,), _groups=[mine],
@@ -267,6 +260,64 @@ class DeviceMesh:
                           [getattr(group, "group_name", None) for group in self._groups])
 
 
+OF_WORLD = None, None  # the backend of a dimension, and its options, where nothing else is said
+
+
+def own_group(rows: list, backend: tuple, share: bool = True):
+    """The group of this process among groups of these ranks, which every process makes.  With ``share`` that of the
+    world stands for one of all ranks, unless ``backend`` (its name, its options) asks for another."""
+    mine, (name, options) = None, backend
+    for row in rows:
+        if share and backend == OF_WORLD and row == list(range(membership.get_world_size())):
+            made = membership.chosen()
+        else:
+            made = membership.new_group(row, timeout=getattr(options, "_timeout", None), backend=name,
+                                        pg_options=options)
+        if membership.get_rank() in row:
+            mine = made
+    return mine
+
+
+def overrides(given: dict, ndim: int, names=None) -> tuple:
+    """(backend, options) of each dimension, of ``{number or name: a name, options, or both}``.  RuntimeError for keys
+    that are no dimension, and for one that is named twice.
+
+    >>> overrides({"data": "gloo"}, 2, ("data", "model"))
+    (('gloo', None), (None, None))
+    """
+    left, found = dict(given), []
+    for dim in range(ndim):
+        keys = [key for key in (dim, *(names or ())[dim:dim + 1]) if key in left]
+        if len(keys) > 1:
+            raise RuntimeError(f"Found redundant dim index {keys[0]} and name {keys[1]} in backend_override")
+        value = left.pop(keys[0]) if keys else OF_WORLD
+        found.append((value, None) if isinstance(value, str) else value if isinstance(value, tuple) else (None, value))
+    if left:
+        raise RuntimeError(f"Found invalid keys in backend_override: got {list(left)}, expected integers in range "
+                           f"[0, {ndim}) or one of {tuple(names or ())}")
+    return tuple(found)
+
+
+def check_device(device_type):
+    """RuntimeError for devices that are not there.  Joins the world, if need be, and chooses a device."""
+    if ":" in device_type:
+        raise RuntimeError(f"Device type with index is not supported but got {device_type}. If you maintained a "
+                           "'torch.device' object, it's recommended to pass in 'device.type'.")
+    found = provided(device_type)
+    if found is None or found.count() == 0:
+        raise RuntimeError(f"a mesh of {device_type!r} devices: there are none here")
+    if not membership.is_initialized():
+        membership.init_process_group()
+    if not is_host(device_type):
+        own_device(found)
+
+
+def own_device(provider):
+    """Each process that has not chosen a device gets one of its machine, by its rank."""
+    if membership.chosen().bound_device_id is None and provider.current() == 0:
+        provider.set_current(membership.get_node_local_rank(membership.get_rank()) % provider.count())
+
+
 def restored(device_type: str, ranks, names, groups: list) -> DeviceMesh:
     """A grid that was pickled, with the groups that are called as its were and have its ranks; without groups where
     there are none, until ``DeviceMesh`` makes them."""
@@ -291,8 +342,14 @@ def coordinate_of(place: int, sizes) -> tuple:
 
 
 def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None, backend_override=None) -> DeviceMesh:
-    """The grid of this shape over all processes, in the order of ranks.  RuntimeError for names that are not as many as
-    dimensions, or not different, and for a grid that has more or fewer places than there are processes."""
+    """The grid of this shape over all processes, in the order of ranks.
+
+    ``backend_override``: {dimension, by number or name: a backend, ``ProcessGroup.Options``, or both} for groups that
+    are not to have the backend of the world.
+
+    RuntimeError for names that are not as many as dimensions, or not different, for overrides of what is no dimension,
+    and for a grid that has more places than there are processes.
+    """
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names "
                            f"{tuple(mesh_dim_names)}")
@@ -300,11 +357,12 @@ def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None
         raise RuntimeError(
             f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} "
             f"and len(mesh_shape): {len(mesh_shape)}.")
-    if backend_override:
-        raise NotImplementedError("init_device_mesh(backend_override=...): every group has the backend of the world")
+    if backend_override is not None:
+        backend_override = overrides(backend_override, len(mesh_shape), mesh_dim_names)
     if not membership.is_initialized():
         membership.init_process_group()
     count, world = math.prod(mesh_shape), membership.get_world_size()
     if count > world:
         raise RuntimeError(f"Mesh should not be bigger than default world size {world}, but found {count} ranks!")
-    return DeviceMesh(device_type, nested(list(range(count)), tuple(mesh_shape)), mesh_dim_names=mesh_dim_names)
+    return DeviceMesh(device_type, nested(list(range(count)), tuple(mesh_shape)), mesh_dim_names=mesh_dim_names,
+                      backend_override=backend_override)

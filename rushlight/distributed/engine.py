@@ -1,6 +1,7 @@
 """What a backend has to offer: exchanges between ranks of one group over dense memory, each done when it returns."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
 
@@ -18,6 +19,11 @@ class Region:
     def part(self, begin: int, nbytes: int) -> Region:
         return Region(self.address + begin, nbytes, self.name, self.itemsize)
 
+    def parts(self, count: int) -> list:
+        """Equal parts."""
+        each = self.nbytes // count
+        return [self.part(k * each, each) for k in range(count)]
+
 
 class Engine:
     """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``ranks``: its ranks in the
@@ -28,6 +34,7 @@ class Engine:
     """
 
     rank, size, timeout, ranks = 0, 1, 1800.0, ()
+    queued = False  # whether a stream of a device does what is asked, and the host goes on (``nccl/engine.py``)
 
     def called(self, ranks) -> str:
         """Ranks of the group in words, with those of the world where these are others."""
@@ -35,6 +42,10 @@ class Engine:
         text = f"rank{'s' if len(ranks) != 1 else ''} {', '.join(map(str, ranks))} of the group"
         world = [self.ranks[rank] for rank in ranks] if self.ranks else ranks
         return text if world == ranks else f"{text} ({', '.join(map(str, world))} of the world)"
+
+    def grouped(self):
+        """A block whose exchanges may go on together."""
+        return contextlib.nullcontext()
 
     def all_reduce(self, memory: Region, kind: str, scale: float):
         """Reduces the regions of all ranks in place."""
@@ -62,6 +73,10 @@ class Engine:
         """Copies the region of rank k to ``targets[k]``, in every rank."""
         raise NotImplementedError
 
+    def gather_whole(self, target: Region, memory: Region):
+        """``all_gather`` into one region, one part after the other."""
+        self.all_gather(target.parts(self.size), memory)
+
     def gather(self, targets: list | None, memory: Region, root: int):
         """``all_gather`` in the rank ``root`` alone."""
         raise NotImplementedError
@@ -73,6 +88,10 @@ class Engine:
     def reduce_scatter(self, target: Region, sources: list, kind: str, scale: float):
         """The reduction of all ranks' ``sources[k]``, in the target of rank k."""
         raise NotImplementedError
+
+    def reduce_scatter_whole(self, target: Region, source: Region, kind: str, scale: float):
+        """``reduce_scatter`` of one region, whose parts lie one after the other."""
+        self.reduce_scatter(target, source.parts(self.size), kind, scale)
 
     def all_to_all(self, targets: list, sources: list):
         """Copies ``sources[k]`` of each rank r to ``targets[r]`` of rank k; sizes may differ from pair to pair."""

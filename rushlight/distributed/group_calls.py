@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .reduction import RedOpType
 from .works import Together
+from .worlds import here
 
 
 class Options:
@@ -160,6 +161,15 @@ class GroupCalls:
 
     def barrier(self, opts=None, timeout=None):
         return self.meet(True, timeout)
+
+    def split_group(self, ranks, timeout=None, opts=None, group_name: str | None = None, group_desc: str | None = None,
+                    device_types=None):
+        """The group of these ranks of the group, which all of its ranks ask for; None for who is not among them."""
+        from .membership import split_group
+        found = split_group(self, [list(ranks)], timeout, opts, group_desc)
+        if found is not None and group_name:
+            here().rename(found, group_name)
+        return found
 
     def monitored_barrier(self, timeout=None, wait_all_ranks: bool = False):
         self.monitored(timeout, wait_all_ranks)

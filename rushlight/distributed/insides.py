@@ -3,9 +3,8 @@ from __future__ import annotations
 
 import pickle
 
-from .._src.core.devices import device
 from .._src.flat import frombuffer, long, tensor as made_tensor, uint8
-from .membership import checked_timeout, chosen
+from .membership import checked_timeout, chosen, device_for
 from .process_group import ProcessGroup
 from .worlds import here
 
@@ -51,7 +50,8 @@ def _group_or_default_group(group=None) -> ProcessGroup:
 
 
 def _get_pg_default_device(group=None):
-    return device("cpu")
+    """Where tensors lie that stand for objects."""
+    return device_for(group)
 
 
 _get_object_coll_device = _get_pg_default_device
@@ -60,7 +60,8 @@ _get_object_coll_device = _get_pg_default_device
 def _object_to_tensor(obj, device=None, group=None):
     """(an object's bytes, their number) as tensors."""
     data = bytearray(pickle.dumps(obj))
-    return frombuffer(data, dtype=uint8), made_tensor([len(data)], dtype=long)
+    where = device or device_for(group)
+    return frombuffer(data, dtype=uint8).to(where), made_tensor([len(data)], dtype=long, device=where)
 
 
 def _tensor_to_object(tensor, tensor_size, group=None):

@@ -2,67 +2,99 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 import os
-from urllib.parse import urlparse
+from urllib.parse import urlparse, urlunparse
 
+from .._src.core.devices import device
 from .._src.core.platform import here as system
 from .._src.core.settings import settings
-from .backends import Backend, backend_of, by_device, maker
+from .backends import HOST, Backend, backend_of, by_device, maker
 from .process_group import ProcessGroup
 from .stores import DEFAULT_TIMEOUT, FileStore, PrefixStore, Store
 from .tcp_store import TCPStore
 from .worlds import PROCESS, GroupMember, here
 
 default_pg_timeout = DEFAULT_TIMEOUT
-HANDLERS = {}  # scheme of an address -> function (url, rank=, world_size=) that gives (store, rank, world size) triples
 
 
 def chosen(given=None) -> ProcessGroup | None:
     """The group that is meant; None for one to which this process does not belong.  ValueError before
-    ``init_process_group``."""
+    ``init_process_group``, and for what is no group."""
     if given is GroupMember.NON_GROUP_MEMBER:
         return None
     found = here().default if given is None else given
     if found is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    if not isinstance(found, ProcessGroup):
+        raise ValueError(f"Process group {found} is not initialized in the world group map. "
+                         "Please initialize the group first.")
     return found
 
 
-def from_environment(name: str) -> int | str:
-    if name not in os.environ:
-        raise ValueError(
-            f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but "
-            "not set")
+def unmet(scheme: str, what: str) -> ValueError:
+    """Why an address cannot be followed."""
+    return ValueError(f"Error initializing torch.distributed using {scheme}:// rendezvous: {what}")
+
+
+def from_environment(name: str) -> str:
+    if not os.environ.get(name):
+        raise unmet("env", f"environment variable {name} expected, but not set")
     return os.environ[name]
 
 
+def queried(parsed) -> dict:
+    """What an address says behind its question mark."""
+    return dict(part.split("=", 1) for part in parsed.query.split("&") if part)
+
+
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
-    """(store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a registered scheme.
-    RuntimeError for others."""
+    """(store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a registered scheme,
+    whose function finds ``rank`` and ``world_size`` in the address it is given.
+
+    RuntimeError for other schemes, AssertionError where the address has ``rank`` or ``world_size`` already, ValueError
+    (of the first ``next``) for an address that says too little.
+    """
+    for name, value, kinds in (("url", url, str), ("rank", rank, numbers.Integral),
+                               ("world_size", world_size, numbers.Integral)):
+        if not isinstance(value, kinds):
+            raise RuntimeError(f"`{name}` must be {'a string' if kinds is str else 'an integer'}: {value!r}")
     parsed = urlparse(url)
-    if parsed.scheme in HANDLERS:
-        yield from HANDLERS[parsed.scheme](url, rank=rank, world_size=world_size, **kwargs)
-        return
-    query = dict(part.split("=", 1) for part in parsed.query.split("&") if part)
-    rank, world_size = int(query.get("rank", rank)), int(query.get("world_size", world_size))
-    timeout = kwargs.get("timeout") or DEFAULT_TIMEOUT
-    if parsed.scheme == "env":
-        rank = int(from_environment("RANK")) if rank == -1 else rank
-        world_size = int(from_environment("WORLD_SIZE")) if world_size == -1 else world_size
-        host, port = from_environment("MASTER_ADDR"), int(from_environment("MASTER_PORT"))
-    elif parsed.scheme in ("tcp", "file"):
-        host, port = parsed.hostname, parsed.port
-        for name, value in (("rank", rank), ("world_size", world_size)):
-            if value == -1:
-                raise ValueError(
-                    f"Error initializing torch.distributed using {parsed.scheme}:// rendezvous: {name} parameter "
-                    "missing")
-    else:
+    query, given = queried(parsed), {"rank": rank, "world_size": world_size}
+    given = {name: str(value) for name, value in given.items() if value != -1}
+    if given and query.keys() & {"rank", "world_size"}:
+        raise AssertionError(f"The url: {url} has node-specific arguments(rank, world_size) already.")
+    if parsed.scheme not in HANDLERS:
         raise RuntimeError(f"No rendezvous handler for {parsed.scheme}://")
-    yield store_at(parsed, host, port, rank, world_size, timeout), rank, world_size
+    parsed = parsed._replace(query="&".join(f"{name}={value}" for name, value in {**query, **given}.items()))
+    return HANDLERS[parsed.scheme](urlunparse(parsed), **kwargs)
 
 
-def store_at(parsed, host, port, rank, world_size, timeout):
+def met(url: str, timeout=DEFAULT_TIMEOUT, **kwargs):
+    """What ``rendezvous`` gives for the schemes there are from the start."""
+    parsed = urlparse(url)
+    scheme, query = parsed.scheme, queried(parsed)
+    if scheme == "file" and not parsed.path:
+        raise unmet(scheme, "path missing")
+    if scheme == "tcp" and parsed.port is None:
+        raise unmet(scheme, "port number missing")
+    for name, shown in (("rank", "rank"), ("world_size", "world size")):
+        if name not in query:
+            if scheme != "env":
+                raise unmet(scheme, f"{shown} parameter missing")
+            query[name] = from_environment(name.upper())
+    rank, world_size, host, port = int(query["rank"]), int(query["world_size"]), parsed.hostname, parsed.port
+    if scheme == "env":
+        host, port = from_environment("MASTER_ADDR"), int(from_environment("MASTER_PORT"))
+    libuv = query.get("use_libuv", os.environ.get("USE_LIBUV", "1")) == "1"
+    yield store_at(parsed, host, port, rank, world_size, timeout or DEFAULT_TIMEOUT, libuv), rank, world_size
+
+
+# scheme of an address -> function (url) that gives (store, rank, world size) triples
+HANDLERS = {"env": met, "file": met, "tcp": met}
+
+
+def store_at(parsed, host, port, rank, world_size, timeout, libuv):
     """The store of an address.  A launcher that keeps a store there says so by TORCHELASTIC_USE_AGENT_STORE."""
     if parsed.scheme == "file":
         store = FileStore(system.path_of(parsed.path), world_size)
@@ -70,7 +102,7 @@ def store_at(parsed, host, port, rank, world_size, timeout):
         return store
     kept = parsed.scheme == "env" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     store = TCPStore(host, port, world_size, rank == 0 and not kept, timeout, multi_tenant=True,
-                     wait_for_workers=not kept)
+                     wait_for_workers=not kept, use_libuv=libuv)
     if kept:
         attempt = os.environ.get("TORCHELASTIC_ROUND") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return PrefixStore(f"/worker/attempt_{attempt}", store)
@@ -95,8 +127,9 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``),
     or by the environment.
 
-    ``backend``: "gloo", "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how long exchanges
-      may take (a timedelta).
+    ``backend``: "gloo", "nccl" (GPUs), "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how
+      long exchanges may take (a timedelta); ``device_id``: this process's GPU, for which all then make their
+      communicator at once.
     Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment
     says too little, DistStoreError or DistNetworkError where the others do not come.
 
@@ -128,8 +161,14 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         name = backend_of(backend)
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of a world of size {world_size}: ranks count from 0")
-        world.default = enter(name, backend, store, rank, range(world_size), group_name or "0", "default_pg", timeout)
+        world.default = enter(name, backend, store, rank, range(world_size), group_name or "0", "default_pg", timeout,
+                              pg_options)
+        if device_id is not None:
+            world.default.bind(device_id)
     except BaseException:
+        if world.default is not None:
+            world.leave(world.default)
+            world.default = None
         shut(owned)
         raise
     world.owned = owned
@@ -146,13 +185,13 @@ def shut(store):
         store.close()
 
 
-def enter(name, text, store: Store, rank: int, ranks, group_name: str, desc: str, timeout) -> ProcessGroup:
+def enter(name, text, store: Store, rank: int, ranks, group_name: str, desc: str, timeout, options=None
+          ) -> ProcessGroup:
     """A group more."""
     world = here()
     world.count += 1
     made = ProcessGroup(name, PrefixStore(group_name, store), rank, len(ranks), group_name, desc, ranks, timeout,
-                        maker(name))
-    made.devices = by_device(text)
+                        maker(name), text or ",".join(f"{kind}:{of}" for kind, of in by_device(text).items()), options)
     made.base_store = store
     world.add(made)
     return made
@@ -182,15 +221,32 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         world.names_given[tuple(ranks)] += 1
     else:
         name = str(world.count)
+    engine = None if use_local_synchronization else splitting(whole, backend)
     if mine not in ranks:
         world.count += not use_local_synchronization
+        if engine is not None:
+            engine.split(None, 0, None, 0, 0.0)
         return GroupMember.NON_GROUP_MEMBER
     kind = backend_of(backend) if backend else whole._backend
     timeout = checked_timeout(timeout) or whole.timeout
-    made = enter(kind, backend or str(kind), whole.base_store, ranks.index(mine), ranks, name,
-                 group_desc or "undefined", timeout)
+    made = enter(kind, backend or whole.backend_text, whole.base_store, ranks.index(mine), ranks, name,
+                 group_desc or "undefined", timeout, pg_options)
     world.count -= use_local_synchronization
+    made.bound_device_id = whole.bound_device_id
+    if engine is not None:
+        made.split_from(engine, 0)
+    elif device_id is not None:
+        made.bind(device_id)
     return made
+
+
+def splitting(whole: ProcessGroup, backend=None):
+    """The engine of a group's own device from which all ranks together split those of smaller groups; None where each
+    group makes its own."""
+    if whole.bound_device_id is None or backend and by_device(backend) != whole.devices:
+        return None
+    engine = whole.boards.get(whole.bound_device_id)
+    return engine if engine is not None and engine.splits else None
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
@@ -231,16 +287,21 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
         if len(ranks) > whole.size() or len(set(ranks)) != len(ranks) or any(not 0 <= rank < whole.size()
                                                                              for rank in ranks):
             raise ValueError(f"invalid split_ranks {ranks} of a group of size {whole.size()}")
-    world = here()
+    world, engine = here(), splitting(whole)
     world.count += 1
     for number, ranks in enumerate(split_ranks):
         ranks = sorted(ranks)
         if whole.rank() in ranks:
             name = f"{whole.group_name}:split:{world.count}:{number}"
-            mine = enter(whole._backend, str(whole._backend), whole._store, ranks.index(whole.rank()),
+            mine = enter(whole._backend, whole.backend_text, whole._store, ranks.index(whole.rank()),
                          [whole.ranks[r] for r in ranks], name,
-                         group_desc or f"{whole.group_desc}:split", timeout or whole.timeout)
+                         group_desc or f"{whole.group_desc}:split", timeout or whole.timeout, pg_options)
             world.count -= 1
+            mine.bound_device_id = whole.bound_device_id
+            if engine is not None:
+                mine.split_from(engine, number)
+    if mine is None and engine is not None:
+        engine.split(None, 0, None, 0, 0.0)
     return mine
 
 
@@ -306,11 +367,17 @@ def get_backend_config(group=None) -> str:
 
 
 def get_default_backend_for_device(device) -> str:
-    """"gloo", which carries tensors of the CPU.  ValueError for other devices."""
+    """The backend that carries tensors of a device: "gloo", "nccl".  ValueError for devices that none carries."""
     kind = str(device).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
         raise ValueError(f"Default backend not registered for device : {device}")
     return Backend.default_device_backend_map[kind]
+
+
+def device_for(group=None):
+    """Where tensors lie that a group exchanges for itself: its GPU where it has one, else the CPU."""
+    found = chosen(group)
+    return device(HOST) if found is None or found.on_host else found.own_device()
 
 
 def get_process_group_ranks(group=None) -> list:

@@ -81,7 +81,7 @@ def powerSGD_hook(state: PowerSGDState, bucket) -> Future:
         averaged(group, *whole)
     rank, kept = state.matrix_approximation_rank, state.q_memory_dict.get(bucket.index())
     qs = kept if kept is not None and state.warm_start else [randn(m.size(1), rank, generator=state.generator,
-                                                                   dtype=m.dtype) for m in matrices]
+                                                                   dtype=m.dtype).to(m.device) for m in matrices]
     qs = [orthogonal(q, state.orthogonalization_epsilon) for q in qs]
     ps = [m @ q for m, q in zip(matrices, qs)]
     if ps:
@@ -126,14 +126,15 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket) -> Future:
         return allreduce_hook(state.process_group, bucket)
     group, buffer = chosen(state.process_group), bucket.buffer()
     side = int(-(-buffer.numel() ** 0.5 // 1))
-    square = OPS["zeros"](side * side, dtype=buffer.dtype)
+    square = OPS["zeros"](side * side, dtype=buffer.dtype, device=buffer.device)
     square[:buffer.numel()] = buffer
     if state.use_error_feedback and bucket.index() in state.error_dict:
         square.add_(state.error_dict[bucket.index()])
     given, matrix = square.clone(), square.view(side, side)
     kept = state.q_memory_dict.get(bucket.index())
     q = kept if kept is not None and state.warm_start else randn(side, state.matrix_approximation_rank,
-                                                                 generator=state.generator, dtype=buffer.dtype)
+                                                                 generator=state.generator,
+                                                                 dtype=buffer.dtype).to(buffer.device)
     p = matrix @ orthogonal(q, state.orthogonalization_epsilon)
     averaged(group, p)
     p = orthogonal(p, state.orthogonalization_epsilon)

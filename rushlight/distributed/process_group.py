@@ -9,14 +9,18 @@ import sys
 import threading
 
 from .._src.core.native import Tensor, counter
+from .._src.core.devices import device
 from .._src.core.settings import settings
+from .backends import HOST, by_device
+from .carriers import Carriers
 from .chains import Chain
 from .counting import COUNTERS, count
 from .engine import Engine, Region
 from .group_calls import GroupCalls
-from .recorder import watched
+from .nccl.flights import Job
+from .recorder import NAMES, entered, watched
 from .reduction import Premultiplied, RedOpType, check_op
-from .regions import bring_back, dense, parts, reducible, region, touched
+from .regions import bring_back, dense, reducible, region, touched
 from .stores import DEFAULT_TIMEOUT, Store
 from .works import Line, Work
 
@@ -31,7 +35,7 @@ class Options:
         self.global_ranks_in_group, self.group_name = [], ""
 
 
-class ProcessGroup(GroupCalls):
+class ProcessGroup(GroupCalls, Carriers):
     """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the
     world.
 
@@ -42,14 +46,18 @@ class ProcessGroup(GroupCalls):
     Options = Options
 
     def __init__(self, backend, store: Store | None, rank: int, size: int, name: str = "", desc: str = "undefined",
-                 ranks=None, timeout=DEFAULT_TIMEOUT, make=None):
+                 ranks=None, timeout=DEFAULT_TIMEOUT, make=None, text: str | None = None, device_options=None):
         self._backend, self._store, self._rank, self._size = backend, store, rank, size
         self.group_name, self.group_desc, self.ranks = name, desc, list(ranks if ranks is not None else range(size))
-        self.options = Options(str(backend), timeout)
+        self.options, self.device_options, self.backend_text = Options(str(backend), timeout), device_options, text
+        self.devices, self.boards = {HOST: backend} if text is None else by_device(text), {}
+        self.on_host = HOST in self.devices
+        if not self.on_host:
+            make = self.through
         self.make, self.engine_, self.guard = make, None, threading.RLock()
         self.line, self.lines, self.sequence, self.bound_device_id = Line(f"group {name}"), {}, 0, None
         self.coalescing, self.recorded, self.kinds = None, settings.flight_buffer > 0, {}
-        if size > 1:
+        if size > 1 and self.on_host:
             self.engine  # noqa: B018 - all ranks meet here
 
     # --- who is here --------------------------------------------------------------------------------------------------
@@ -72,7 +80,8 @@ class ProcessGroup(GroupCalls):
     def set_timeout(self, timeout: datetime.timedelta):
         """How long exchanges may take from now on."""
         self.options._timeout = timeout
-        self.engine.timeout = timeout.total_seconds()
+        for engine in (self.engine, *self.boards.values()):
+            engine.timeout = timeout.total_seconds()
 
     def _set_default_timeout(self, timeout: datetime.timedelta):
         self.set_timeout(timeout)
@@ -97,8 +106,7 @@ class ProcessGroup(GroupCalls):
 
     @property
     def _device_types(self) -> list:
-        from .._src.core.devices import device
-        return [device("cpu")]
+        return [device(kind) for kind in self.devices]
 
     @property
     def engine(self) -> Engine:
@@ -110,19 +118,34 @@ class ProcessGroup(GroupCalls):
                 self.engine_.ranks = self.ranks
             return self.engine_
 
+    def through(self, store, rank, size, seconds):
+        """Carries bytes of the host where the group has engines of devices alone."""
+        from .nccl.through import HostThrough
+        return HostThrough(self.own_engine, rank, size, seconds)
+
     def __repr__(self):
         return (f"<torch.distributed.ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, "
                 f"{self._backend}>")
 
     # --- how exchanges run --------------------------------------------------------------------------------------------
-    def exchange(self, run, result, async_op: bool, line: Line | None = None, alike=None, peer: int | None = None):
+    def exchange(self, run, result, async_op: bool, line: Line | None = None, alike=None, peer: int | None = None,
+                 engine: Engine | None = None, back=()):
         """Has the engine do something: at once, or as a Work.  ``alike``: the tensors that have one shape in all ranks
-        (None: the results); ``peer``: the other side of a message."""
+        (None: the results); ``peer``: the other side of a message; ``engine``: the one that ``run`` asks, where that
+        may be a device's; ``back``: (tensor, dense copy) that are copied once it is done."""
         self.sequence += line is None
         if COUNTERS:
             count(sys._getframe(1).f_code.co_name)
         for tensor in result:
             touched(tensor)
+        if engine is not None and engine.queued:
+            frame = sys._getframe(1)
+            entry = entered(self, result if alike is None else alike, line is not None, peer, frame,
+                            str(self.devices[engine.where.type])) if self.recorded else None
+            name = NAMES.get(frame.f_code.co_name, frame.f_code.co_name)
+            return self.given_to(engine, Job(run, back, result, entry, name), async_op)
+        if back:
+            run = brought(run, back)
         if self.recorded:
             run = watched(self, run, result if alike is None else alike, line is not None, peer)
         line = line or self.line
@@ -132,6 +155,17 @@ class ProcessGroup(GroupCalls):
         if async_op:
             return line.submit(Work(result, run))
         line.call(run)
+        return None
+
+    def given_to(self, engine, job, async_op: bool, blocking: bool = False):
+        """Gives a stream a job: with others at the end of a coalescing block, else now."""
+        if self.coalescing is not None:
+            self.coalescing.later(engine, job)
+            return None
+        flight = engine.issue([job], blocking)
+        if async_op:
+            return flight
+        flight.wait()
         return None
 
     def line_of(self, kind: str, peer) -> Line:
@@ -148,8 +182,12 @@ class ProcessGroup(GroupCalls):
         finally:
             self.engine.timeout = before
 
-    def reduction(self, op, *tensors):
-        """(kind, scale) of a reduction for the kernels.  RuntimeError where it does not reduce such tensors."""
+    def reduction(self, engine, op, *tensors):
+        """(kind, scale) of a reduction for an engine.  RuntimeError where it does not reduce such tensors."""
+        if engine.queued:
+            for tensor in tensors:
+                check_op(tensor, op, engine)
+            return engine.check_reduction(tensors[0], op)
         known = type(op) is RedOpType and self.kinds.get((op, tensors[0].dtype)) if len(tensors) == 1 else None
         if known:
             return known
@@ -168,18 +206,21 @@ class ProcessGroup(GroupCalls):
                                + str(tensors[0].dtype).removeprefix("torch.").capitalize())
         return op.name.lower(), 1.0 / self._size
 
-    def scaled(self, tensor, op):
-        """A dense tensor of what is to be reduced, times the reduction's factor where it has one."""
-        return dense(tensor.detach() * op.factor) if isinstance(op, Premultiplied) else dense(tensor)
+    def scaled(self, engine, tensor, op):
+        """A dense tensor of what is to be reduced, times the reduction's factor where it has one and the engine leaves
+        that to us."""
+        multiplied = isinstance(op, Premultiplied) and not engine.queued
+        return dense(tensor.detach() * op.factor if multiplied else tensor, not engine.queued)
 
     # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False, sources=None):
         """Reduces each tensor over the group, in place; or what ``sources`` hold, one of the same shape and dtype for
         each, into it.  Several of one dtype go as one exchange."""
-        kind, scale = self.reduction(op, *tensors)
-        held = [dense(t) for t in tensors]
+        engine = self.engine_of(*tensors, *(sources or ()))
+        kind, scale = self.reduction(engine, op, *tensors)
+        held = [dense(t, not engine.queued) for t in tensors]
         apart = sources is not None or isinstance(op, Premultiplied)
-        given = [self.scaled(t, op) for t in sources or tensors] if apart else list(held)
+        given = [self.scaled(engine, t, op) for t in sources or tensors] if apart else list(held)
         dtypes = dict.fromkeys(h.dtype for h in held)
         chains = [Chain([reducible(g) for g in given if g.dtype is dtype],
                         [reducible(h) for h in held if h.dtype is dtype]) for dtype in dtypes]
@@ -187,128 +228,146 @@ class ProcessGroup(GroupCalls):
 
         def run():
             if single is not None:
-                self.engine.all_reduce(single, kind, scale)
+                engine.all_reduce(single, kind, scale)
             else:
                 for chain in chains:
-                    self.engine.reduce_chain(chain, kind, scale)
-            given.clear()  # it lived for what the chains read
-            for tensor, source in zip(tensors, held):
-                if source is not tensor:
-                    bring_back(tensor, source)
-        return self.exchange(run, tensors, async_op)
+                    engine.reduce_chain(chain, kind, scale)
+            if not engine.queued:
+                given.clear()  # it lived for what the chains read
+        return self.exchange(run, tensors, async_op, engine=engine, back=copies(tensors, held))
 
     def reduce_to(self, tensor, root, op=RedOpType.SUM, async_op=False):
-        kind, scale = self.reduction(op, tensor)
-        held = self.scaled(tensor, op)
-        if self._rank != root:
-            held = held.detach().clone() if held._storage is tensor._storage else held  # others keep what they had
-
-        def run():
-            self.engine.reduce(reducible(held), kind, scale, root)
-            if self._rank == root:
-                bring_back(tensor, held)
-        return self.exchange(run, [tensor], async_op)
+        engine = self.engine_of(tensor)
+        kind, scale = self.reduction(engine, op, tensor)
+        held = self.scaled(engine, tensor, op)
+        if self._rank != root and not engine.queued and held._storage is tensor._storage:
+            held = held.detach().clone()  # others keep what they had
+        back = copies([tensor], [held]) if self._rank == root else ()
+        return self.exchange(lambda: engine.reduce(reducible(held), kind, scale, root), [tensor], async_op,
+                             engine=engine, back=back)
 
     def broadcast_from(self, tensors, root, async_op=False):
-        held = [dense(t) for t in tensors]
+        engine = self.engine_of(*tensors)
+        held = [dense(t, not engine.queued) for t in tensors]
 
         def run():
-            for tensor, memory in zip(tensors, held):
-                if self._size > 1:
-                    self.engine.broadcast(region(memory), root)
-                if self._rank != root:
-                    bring_back(tensor, memory)
-        return self.exchange(run, list(tensors), async_op)
+            if self._size > 1:
+                with engine.grouped():
+                    for memory in held:
+                        engine.broadcast(region(memory), root)
+        return self.exchange(run, list(tensors), async_op, engine=engine,
+                             back=copies(tensors, held) if self._rank != root else ())
 
     def gather_to(self, targets, tensor, root=None, async_op=False):
         """Every rank's tensor into the list of targets: of all ranks, or of ``root`` (elsewhere None)."""
-        source, held = dense(tensor), None if targets is None else [dense(t) for t in targets]
+        engine = self.engine_of(tensor, *(targets or ()))
+        source = dense(tensor, not engine.queued)
+        held = None if targets is None else [dense(t, not engine.queued) for t in targets]
 
         def run():
             regions = None if held is None else [region(h) for h in held]
             if root is None:
-                self.engine.all_gather(regions, region(source))
+                engine.all_gather(regions, region(source))
             else:
-                self.engine.gather(regions, region(source), root)
-            for target, memory in zip(targets or (), held or ()):
-                bring_back(target, memory)
-        return self.exchange(run, list(targets or ()), async_op, None, [tensor])
+                engine.gather(regions, region(source), root)
+        return self.exchange(run, list(targets or ()), async_op, None, [tensor], engine=engine,
+                             back=copies(targets or (), held or ()))
 
     def gather_whole(self, output, tensor, async_op=False):
         """Every rank's tensor into one, one after the other."""
-        source, held = dense(tensor), dense(output)
-
-        def run():
-            self.engine.all_gather(parts(held, self._size), region(source))
-            bring_back(output, held)
-        return self.exchange(run, [output], async_op)
+        engine = self.engine_of(tensor, output)
+        source, held = dense(tensor, not engine.queued), dense(output, not engine.queued)
+        return self.exchange(lambda: engine.gather_whole(region(held), region(source)), [output], async_op,
+                             engine=engine, back=copies([output], [held]))
 
     def scatter_from(self, output, sources, root, async_op=False):
-        held, given = dense(output), None if sources is None else [dense(s) for s in sources]
-
-        def run():
-            self.engine.scatter(region(held), None if given is None else [region(g) for g in given], root)
-            bring_back(output, held)
-        return self.exchange(run, [output], async_op)
+        engine = self.engine_of(output, *(sources or ()))
+        held = dense(output, not engine.queued)
+        given = None if sources is None else [dense(s, not engine.queued) for s in sources]
+        return self.exchange(
+            lambda: engine.scatter(region(held), None if given is None else [region(g) for g in given], root),
+            [output], async_op, engine=engine, back=copies([output], [held]))
 
     def reduce_scattered(self, output, sources, op=RedOpType.SUM, async_op=False):
         """This rank's part of the reduction; ``sources``: a tensor for each rank, or one that holds all parts."""
-        kind, scale = self.reduction(op, output)
-        whole = self.scaled(sources, op) if isinstance(sources, Tensor) else None
-        given = None if whole is not None else [self.scaled(s, op) for s in sources]
-        held = dense(output)
+        engine = self.engine_of(output, *([sources] if isinstance(sources, Tensor) else sources))
+        kind, scale = self.reduction(engine, op, output)
+        whole = self.scaled(engine, sources, op) if isinstance(sources, Tensor) else None
+        given = None if whole is not None else [self.scaled(engine, s, op) for s in sources]
+        held = dense(output, not engine.queued)
         # the output may be a part of the input
         alone = held if whole is None or held._storage is not whole._storage else held.detach().clone()
         first = reducible(alone)
 
         def run():
-            regions = [reducible(g) for g in given] if whole is None else [Region(r.address, r.nbytes, first.name,
-                                                                                  first.itemsize)
-                                                                           for r in parts(whole, self._size)]
-            self.engine.reduce_scatter(first, regions, kind, scale)
-            bring_back(held, alone) if held._storage is not alone._storage else None
-            bring_back(output, held)
-        return self.exchange(run, [output], async_op)
+            if whole is None:
+                engine.reduce_scatter(first, [reducible(g) for g in given], kind, scale)
+            else:
+                engine.reduce_scatter_whole(first, reducible(whole), kind, scale)
+        return self.exchange(run, [output], async_op, engine=engine,
+                             back=(*copies([held], [alone]), *copies([output], [held])))
 
     def all_to_all_of(self, outputs, inputs, async_op=False):
-        held, given = [dense(t) for t in outputs], [dense(t) for t in inputs]
-
-        def run():
-            self.engine.all_to_all([region(h) for h in held], [region(g) for g in given])
-            for target, memory in zip(outputs, held):
-                bring_back(target, memory)
-        return self.exchange(run, list(outputs), async_op)
+        engine = self.engine_of(*outputs, *inputs)
+        held, given = ([dense(t, not engine.queued) for t in tensors] for tensors in (outputs, inputs))
+        return self.exchange(
+            lambda: engine.all_to_all([region(h) for h in held], [region(g) for g in given]),
+            list(outputs), async_op, engine=engine, back=copies(outputs, held))
 
     def all_to_all_rows(self, output, input, output_splits, input_splits, async_op=False):
         """Rows of the input for each rank, into rows of the output; splits of None are equal parts."""
-        held, given = dense(output), dense(input)
+        engine = self.engine_of(output, input)
+        held, given = dense(output, not engine.queued), dense(input, not engine.queued)
+        return self.exchange(
+            lambda: engine.all_to_all(rows(held, output_splits, self._size), rows(given, input_splits, self._size)),
+            [output], async_op, engine=engine, back=copies([output], [held]))
 
-        def run():
-            self.engine.all_to_all(rows(held, output_splits, self._size), rows(given, input_splits, self._size))
-            bring_back(output, held)
-        return self.exchange(run, [output], async_op)
+    def meet(self, async_op=False, timeout=None, index: int | None = None):
+        engine = self.own_engine(index)
+        if engine is not None:
+            return self.met(engine, async_op, timeout)
 
-    def meet(self, async_op=False, timeout=None):
         def run():
             with self.within(timeout):
                 self.engine.barrier()
         return self.exchange(run, [], async_op)
 
+    def met(self, engine, async_op, timeout):
+        """A barrier of devices: the host waits until all streams have come to it."""
+        self.sequence += 1
+        if COUNTERS:
+            count("meet")
+        entry = entered(self, [], False, None, sys._getframe(1), str(self.devices[engine.where.type])
+                        ) if self.recorded else None
+        flight = engine.issue([Job(engine.barrier, (), [], entry, "barrier")], True)
+        return flight if async_op else flight.wait(timeout) and None
+
     # --- messages -----------------------------------------------------------------------------------------------------
     def send_to(self, tensor, peer, tag=0, async_op=False):
-        source = dense(tensor)
+        engine = self.engine_of(tensor)
+        source = dense(tensor, not engine.queued)
+        engine, at = self.one_way(engine, self._rank, peer, tag)
         version = counter(tensor).version
-        work = self.exchange(lambda: self.engine.send(region(source), peer, tag), [tensor], async_op,
-                             self.line_of("send", peer), None, peer)
+        work = self.exchange(lambda: engine.send(region(source), at, tag), [tensor], async_op,
+                             self.line_of("send", peer), None, peer, engine)
         counter(tensor).version = version  # it is read alone
         return work
 
     def receive_from(self, tensor, peer, tag=0, async_op=False):
         """Fills a tensor with a message of ``peer`` (None: of anyone); a Work whose ``source`` is who sent it."""
-        held = dense(tensor)
+        engine = self.engine_of(tensor)
+        held = dense(tensor, not engine.queued)
+        engine, at = self.one_way(engine, peer, self._rank, tag)
+        if engine.queued:
+            work = self.exchange(lambda: engine.receive(region(held), at, tag), [tensor], True,
+                                 self.line_of("recv", peer), None, peer, engine, copies([tensor], [held]))
+            if work is not None:
+                work.source = peer
+                work.wait() if not async_op else None
+            return work
 
         def run():
-            source = self.engine.receive(region(held), peer, tag)
+            source = engine.receive(region(held), peer, tag)
             bring_back(tensor, held)
             return source
         if COUNTERS:
@@ -324,8 +383,20 @@ class ProcessGroup(GroupCalls):
             line.run(work)
         return work
 
+    def one_way(self, engine, source: int, target: int, tag: int) -> tuple:
+        """(the engine for messages of a tag between two ranks, the other one's number there).  RuntimeError for a
+        message of anyone by a stream."""
+        other = source if target == self._rank else target
+        if other is None and engine.queued:
+            raise RuntimeError("ProcessGroupNCCL does not support recvAnysource: name the rank that sends")
+        if not engine.queued or self.coalescing is not None:
+            return engine, other
+        return engine.pair(source, target, tag), int(other == target)
+
     def monitored(self, timeout, wait_all_ranks: bool):
-        """A barrier in which rank 0 says who has not come."""
+        """A barrier in which rank 0 says who has not come.  ValueError where no backend carries the host's memory."""
+        if not self.on_host:
+            raise ValueError("monitored_barrier is only implemented for GLOO backend.")
         limit = timeout or self.timeout
         byte = ctypes.create_string_buffer(1)
         memory, missing = Region(ctypes.addressof(byte), 1), []
@@ -422,8 +493,10 @@ class ProcessGroup(GroupCalls):
 
     def abort(self):
         """Leaves at once; what is under way fails."""
-        if self.engine_ is not None:
-            self.engine_.abort()
+        for engine in (self.engine_, *self.boards.values()):
+            if engine is not None:
+                engine.abort()
+        self.boards.clear()
         self.end(lambda engine: None)
 
     def end(self, leave):
@@ -435,7 +508,9 @@ class ProcessGroup(GroupCalls):
         for line in receiving:
             line.close()
         engine, self.engine_ = self.engine_, None
-        self.make = ended
+        self.make = self.made_for = ended
+        while self.boards:
+            leave(self.boards.popitem()[1])
         if engine is not None:
             leave(engine)
 
@@ -444,10 +519,25 @@ def ended(*_):
     raise RuntimeError("the process group has been destroyed")
 
 
+def copies(tensors, held) -> list:
+    """(tensor, the dense copy that stands for it) where it has one."""
+    return [(tensor, memory) for tensor, memory in zip(tensors, held) if memory._storage is not tensor._storage]
+
+
+def brought(run, back):
+    """``run``, then copies back into tensors that were not dense."""
+    def then():
+        result = run()
+        for tensor, memory in back:
+            bring_back(tensor, memory)
+        return result
+    return then
+
+
 def rows(tensor, splits, size: int) -> list:
     """The memory of a dense tensor by rows for each rank."""
     if not splits:
-        return parts(tensor, size)
+        return region(tensor).parts(size)
     whole = region(tensor)
     row = whole.nbytes // tensor.size(0) if tensor.dim() and tensor.size(0) else 0
     found, begin = [], 0

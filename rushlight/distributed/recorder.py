@@ -67,37 +67,61 @@ def frames(frame) -> list:
     return found
 
 
-def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
-    """``run`` as an entry of the ring; ``run`` itself where nothing is recorded.
+class Entry:
+    """One exchange in the ring of a world."""
+
+    def __init__(self, world, fields: dict):
+        self.world, self.fields = world, fields
+
+    def started(self):
+        self.fields["state"], self.fields["time_discovered_started_ns"] = "started", time.time_ns()
+
+    def ended(self):
+        done = time.time_ns()
+        self.fields.update(state="completed", time_discovered_completed_ns=done,
+                           duration_ms=(done - self.fields["time_discovered_started_ns"]) / 1e6, retired=True)
+
+    def failed(self, reason: str):
+        report(self.world, reason)
+
+
+def entered(group, tensors, peer_to_peer: bool, peer: int | None, frame, backend: str) -> Entry | None:
+    """An entry of the ring for what a frame asks a group for; None where nothing is recorded.
 
     ``tensors``: those that have one shape in all ranks; ``peer``: for messages, the other side's rank in the group.
     """
     kept = ring()
     if kept is None:
-        return run
-    world, caller = here(), sys._getframe(2).f_code.co_name
+        return None
+    world, caller = here(), frame.f_code.co_name
     group.operations = getattr(group, "operations", 0) + 1
     sizes, dtypes = [list(t.shape) for t in tensors], [str(t.dtype).removeprefix("torch.") for t in tensors]
-    entry = kept.add(pg_id=list(world.names).index(group.group_name) if group.group_name in world.names else 0,
-                     process_group=(group.group_name, group.group_desc), pg_name=group.group_name,
-                     collective_seq_id=group.sequence, p2p_seq_id=group.operations - group.sequence if peer_to_peer
-                     else 0, op_id=group.operations, profiling_name=f"{group._backend}:{NAMES.get(caller, caller)}",
-                     time_created_ns=time.time_ns(), input_sizes=sizes, output_sizes=sizes, input_dtypes=dtypes,
-                     output_dtypes=dtypes, state="scheduled", is_p2p=peer_to_peer, retired=False,
-                     peer=None if peer is None else group.ranks[peer],
-                     timeout_ms=int(group.timeout.total_seconds() * 1000), time_discovered_started_ns=None,
-                     time_discovered_completed_ns=None, frames=frames(sys._getframe(2)))
+    return Entry(world, kept.add(
+        pg_id=list(world.names).index(group.group_name) if group.group_name in world.names else 0,
+        process_group=(group.group_name, group.group_desc), pg_name=group.group_name,
+        collective_seq_id=group.sequence, p2p_seq_id=group.operations - group.sequence if peer_to_peer else 0,
+        op_id=group.operations, profiling_name=f"{backend}:{NAMES.get(caller, caller)}",
+        time_created_ns=time.time_ns(), input_sizes=sizes, output_sizes=sizes, input_dtypes=dtypes,
+        output_dtypes=dtypes, state="scheduled", is_p2p=peer_to_peer, retired=False,
+        peer=None if peer is None else group.ranks[peer],
+        timeout_ms=int(group.timeout.total_seconds() * 1000), time_discovered_started_ns=None,
+        time_discovered_completed_ns=None, frames=frames(frame)))
+
+
+def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
+    """``run`` as an entry of the ring (``entered``); ``run`` itself where nothing is recorded."""
+    entry = entered(group, tensors, peer_to_peer, peer, sys._getframe(2), str(group._backend))
+    if entry is None:
+        return run
 
     def recorded():
-        entry["state"], entry["time_discovered_started_ns"] = "started", time.time_ns()
+        entry.started()
         try:
             result = run()
         except BaseException as error:
-            report(world, str(error))
+            entry.failed(str(error))
             raise
-        done = time.time_ns()
-        entry.update(state="completed", time_discovered_completed_ns=done,
-                     duration_ms=(done - entry["time_discovered_started_ns"]) / 1e6, retired=True)
+        entry.ended()
         return result
     return recorded
 

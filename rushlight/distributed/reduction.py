@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import enum
 
+from .._src.core.advice import warn
+
 
 class RedOpType(enum.Enum):
     """What reductions combine by."""
@@ -35,6 +37,20 @@ class ReduceOp:
         return op
 
 
+class _OldNames:
+    """``torch.distributed.reduce_op``: the reductions by an older name."""
+
+    def __getattr__(self, name):
+        if name not in RedOpType.__members__:
+            raise AttributeError(f"'reduce_op' object has no attribute {name!r}")
+        warn("`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead",
+             FutureWarning)
+        return RedOpType[name]
+
+
+reduce_op = _OldNames()
+
+
 def _make_nccl_premul_sum(factor) -> Premultiplied:
     """A sum of tensors that are first multiplied by a factor."""
     return Premultiplied(factor)
@@ -44,16 +60,26 @@ NAMED = {op.name.lower(): op for op in RedOpType}
 BITWISE = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
 
 
-def check_op(tensor, op):
-    """RuntimeError for what cannot reduce the tensor's elements, TypeError for what is no reduction."""
+def check_op(tensor, op, engine=None):
+    """RuntimeError for what cannot reduce the tensor's elements, TypeError for what is no reduction; ``engine``: that
+    of a device, which has rules of its own besides."""
     if not isinstance(op, (RedOpType, Premultiplied)):
         raise TypeError(f"Invalid reduction {op!r}: expected a torch.distributed.ReduceOp")
-    if op in BITWISE and (tensor.is_floating_point() or tensor.is_complex()):
+    if op in BITWISE and engine is None and (tensor.is_floating_point() or tensor.is_complex()):
         raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
     if tensor.is_complex() and not supports_complex(op):
         raise ValueError(f"all_reduce does not support {op} on complex tensors")
     if op is RedOpType.PREMUL_SUM:
         raise RuntimeError("ReduceOp.PREMUL_SUM wants a factor: torch.distributed._make_nccl_premul_sum(factor)")
+
+
+def check_name(what: str, reduce: str, dtype):
+    """RuntimeError where no collective reduces by this name, or none such numbers."""
+    if reduce not in NAMED or reduce == "premul_sum":
+        raise RuntimeError(
+            f"unknown reduction {reduce!r}: it is one of {', '.join(n for n in NAMED if n != 'premul_sum')}")
+    if dtype.is_complex and not supports_complex(NAMED[reduce]):
+        raise RuntimeError(f"{what}: reduce_op {reduce} does not support complex tensors")
 
 
 def supports_complex(reduceOp) -> bool:

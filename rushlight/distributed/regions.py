@@ -11,15 +11,17 @@ from .kernels import TYPES
 REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 
 
-def dense(tensor):
-    """The tensor itself where its elements lie one after the other in order, else a copy that does.  RuntimeError for a
-    tensor without data."""
+def dense(tensor, on_host: bool = True):
+    """The tensor itself where its elements lie one after the other in order, else a copy that does; with ``on_host`` in
+    memory that the host reads.  RuntimeError for a tensor without data."""
     meta = tensor._meta
-    if not meta.device.provider.on_host:
+    if not meta.device.provider.has_data:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
     if tensor.is_sparse or tensor.is_nested:
         raise RuntimeError(
             "collectives take dense tensors: a sparse or nested one goes by its parts (values(), offsets())")
+    if on_host and not meta.device.provider.on_host:
+        return OPS["contiguous"](tensor.detach().cpu().resolve_conj().resolve_neg())
     if meta.contiguous and not meta.turned:
         return tensor
     return OPS["contiguous"](tensor.detach().resolve_conj().resolve_neg())
@@ -37,13 +39,6 @@ def reducible(tensor) -> Region:
     if name not in TYPES:
         raise RuntimeError(f"Invalid scalar type: {tensor.dtype} is stored, not computed with")
     return Region(address(tensor), tensor.numel() * tensor.itemsize, name, itemsize)
-
-
-def parts(tensor, count: int) -> list:
-    """The memory of a dense tensor, cut into equal parts."""
-    whole = region(tensor)
-    each = whole.nbytes // count
-    return [whole.part(k * each, each) for k in range(count)]
 
 
 def touched(tensor):

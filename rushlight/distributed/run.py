@@ -54,11 +54,11 @@ def parse_args(args=None):
     return get_args_parser().parse_args(args)
 
 
-def parse_min_max_nnodes(text: str):
+def parse_min_max_nnodes(nnodes: str):
     """(least, most) machines.  RuntimeError for what does not read so."""
-    parts = str(text).split(":")
+    parts = str(nnodes).split(":")
     if len(parts) not in (1, 2) or not all(part.isdigit() for part in parts):
-        raise RuntimeError(f'nnodes={text} is not in "MIN:MAX" format')
+        raise RuntimeError(f'nnodes={nnodes} is not in "MIN:MAX" format')
     return int(parts[0]), int(parts[-1])
 
 

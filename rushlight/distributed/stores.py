@@ -43,7 +43,8 @@ def milliseconds(time: datetime.timedelta) -> int:
 
 
 class Store:
-    """Keys and values.  ``ask`` is the one entry that a kind of store defines.
+    """Keys and values.  ``ask`` is the one entry that a kind of store defines; one that a program writes itself may
+    define the functions that it has instead.
 
     ``get``, ``wait`` and the like wait for keys that are not there until the timeout; DistStoreError then.
     """
@@ -52,8 +53,17 @@ class Store:
         self.timeout = DEFAULT_TIMEOUT
 
     def ask(self, kind: str, *given, timeout=None):
-        """The answer to a question of ``Table`` once it has one."""
-        raise NotImplementedError
+        """The answer to a question of ``Table`` once it has one: where nothing else is defined, that of the function of
+        the question's name."""
+        if kind == "queue_take":
+            kind, given = "queue_pop", (*given, False)
+        if getattr(type(self), kind) is getattr(Store, kind):
+            if kind == "append":
+                return self.append_by_comparing(*given)
+            raise NotImplementedError(f"Not implemented. {type(self).__name__} has no {kind}()")
+        if kind == "wait":
+            return self.wait(list(given), *(() if timeout is None else (timeout,)))
+        return self.check(list(given)) if kind == "check" else getattr(self, kind)(*given)
 
     def set(self, key: str, value):
         self.ask("set", key, as_bytes(value))
@@ -115,7 +125,14 @@ class Store:
         self.timeout = timeout
 
     def has_extended_api(self) -> bool:
-        return True
+        """Whether ``append``, ``multi_get`` and ``multi_set`` are one question each."""
+        return type(self).ask is not Store.ask
+
+    def append_by_comparing(self, key: str, value: bytes):
+        """Appends where there is only ``compare_set``, which is asked again as long as others change the value."""
+        found = self.ask("compare_set", key, b"", b"")
+        while (now := self.ask("compare_set", key, found, found + value)) != found + value:
+            found = now
 
     def clone(self):
         """Another handle of the same store."""
@@ -270,6 +287,8 @@ class PrefixStore(Store):
     """A store whose keys have a prefix in another one."""
 
     def __init__(self, prefix: str, store: Store):
+        if not isinstance(store, Store):
+            raise ValueError(f"PrefixStore: the underlying store must be a Store, but is {type(store).__name__}")
         super().__init__()
         self.prefix, self.underlying_store = prefix, store
 
@@ -282,8 +301,23 @@ class PrefixStore(Store):
         if hasattr(self, "underlying_store"):
             self.underlying_store.timeout = value
 
+    @property
+    def _underlying_non_prefix_store(self):
+        """The store below all prefixes."""
+        inside = self.underlying_store
+        return inside._underlying_non_prefix_store if isinstance(inside, PrefixStore) else inside
+
     def clone(self):
         return PrefixStore(self.prefix, self.underlying_store.clone())
+
+    def has_extended_api(self) -> bool:
+        return self.underlying_store.has_extended_api()
+
+    def multi_get(self, keys) -> list:
+        return self.underlying_store.multi_get([f"{self.prefix}/{key}" for key in keys])
+
+    def multi_set(self, keys, values):
+        self.underlying_store.multi_set([f"{self.prefix}/{key}" for key in keys], list(map(as_bytes, values)))
 
     def ask(self, kind, *given, timeout=None):
         if kind in ("num_keys", "list_keys"):

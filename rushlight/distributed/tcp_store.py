@@ -75,6 +75,7 @@ class Server:
     def __init__(self, host: str, port: int, listener: socket.socket | None = None):
         self.table, self.clients = Table(), {}
         self.listener = listener or listening(host, port)
+        self.listener.listen(1024)  # one that is given may only have an address
         self.port = self.listener.getsockname()[1]
         self.wake, self.waker = socket.socketpair()
         self.selector = selectors.DefaultSelector()
@@ -173,8 +174,9 @@ SERVERS: dict = {}  # port -> the server of stores that several groups of this p
 class TCPStore(Store):
     """A store at ``host_name:port``, kept by the process that is ``is_master`` (port 0: a free one, then in ``port``).
 
-    ``world_size`` processes are waited for unless ``wait_for_workers`` is False.  DistNetworkError where the address
-    cannot be reached within the timeout.
+    The process that keeps the keys waits for ``world_size`` processes unless ``wait_for_workers`` is False.
+    ``use_libuv`` changes nothing but ``libuvBackend``: there is one server.  DistNetworkError where the address cannot
+    be reached within the timeout, ValueError for a world of none.
 
     >>> from rushlight.distributed import TCPStore
     >>> store = TCPStore("127.0.0.1", 0, 1, is_master=True)
@@ -187,7 +189,10 @@ class TCPStore(Store):
                  timeout=DEFAULT_TIMEOUT, wait_for_workers: bool = True,
                  multi_tenant: bool = False, master_listen_fd: int | None = None, use_libuv: bool = True):
         super().__init__()
+        if world_size == 0:
+            raise ValueError("TCPStore world size cannot be 0")
         self.host, self.timeout, self.server, self.lock, self.file = host_name, timeout, None, threading.Lock(), None
+        self.libuvBackend = bool(use_libuv)
         if is_master:
             self.server = SERVERS.get(port) if multi_tenant and port else None
             if self.server is None:
@@ -218,17 +223,17 @@ class TCPStore(Store):
             pause = min(pause * 2, 0.5)
 
     def join(self, world_size: int, is_master: bool):
-        """Waits until all processes are connected."""
+        """Notes that this process is connected; the one that keeps the keys waits for all."""
         joined = self.add("init/", 1)
-        if joined % world_size == 0:
-            self.set(f"init/{joined // world_size}", b"1")
-        try:
-            self.wait([f"init/{(joined + world_size - 1) // world_size}"])
-        except DistStoreError:
-            count = self.add("init/", 0)
-            raise DistStoreError(
-                f"Timed out after {int(self.timeout.total_seconds()) + 1} seconds waiting for clients. "
-                f"{count}/{world_size} clients joined.") from None
+        wanted, pause = -(-joined // world_size) * world_size, 0.001
+        end = time.monotonic() + self.timeout.total_seconds()
+        while is_master and (count := self.add("init/", 0)) < wanted:
+            if time.monotonic() > end:
+                raise DistStoreError(
+                    f"Timed out after {int(self.timeout.total_seconds()) + 1} seconds waiting for clients. "
+                    f"{count}/{world_size} clients joined.")
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
 
     def ask(self, kind, *given, timeout=None):
         limit = timeout or self.timeout
@@ -247,10 +252,6 @@ class TCPStore(Store):
         if answer[0] == "late":
             self.late(kind, given, timeout)
         return answer[1]
-
-    @property
-    def libuvBackend(self) -> bool:
-        return True
 
     def clone(self):
         """Another connection to the same store."""

@@ -8,19 +8,21 @@ class World:
     """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
     groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
     ``init_process_group`` opened; ``ring``, ``asked``, ``dumped``, ``dumping`` and ``watchdog``: the flight recorder's;
-    ``rpc``: what ``init_rpc`` made."""
+    ``rpc``: what ``init_rpc`` made; ``savers``: processes that write checkpoints, by the ranks of their groups."""
 
     rpc = None
 
     def __init__(self):
         self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
         self.ring, self.asked, self.dumped, self.watchdog = None, None, False, None
-        self.dumping = threading.Lock()
+        self.dumping, self.savers = threading.Lock(), {}
 
     def end(self):
         """Ends what runs beside the groups."""
         if self.watchdog is not None:
             self.watchdog.end()
+        for saver in self.savers.values():
+            saver.end()
 
     def enter(self):
         """The calling thread belongs to this world from now on: a thread that works for one that stands for a
@@ -31,6 +33,12 @@ class World:
         self.groups.append(group)
         self.names[group.group_name] = group
 
+    def rename(self, group, name: str):
+        """Has a group be known by another name."""
+        self.names.pop(group.group_name, None)
+        group.group_name = name
+        self.names[name] = group
+
     def leave(self, group):
         self.groups.remove(group)
         self.names.pop(group.group_name, None)
@@ -38,11 +46,25 @@ class World:
 
 PROCESS = World()
 OF_THREAD = threading.local()
+ISOLATED = False  # whether threads stand for processes
 
 
 def here() -> World:
     """The world of the calling thread: that of the process, but in threads that stand for processes."""
-    return getattr(OF_THREAD, "world", None) or PROCESS
+    found = getattr(OF_THREAD, "world", None)
+    if found is None:
+        found = PROCESS
+        if ISOLATED:
+            found = OF_THREAD.world = World()
+    return found
+
+
+def isolate(enabled: bool):
+    """Whether threads that start from now on stand for processes, each with a world of its own; the calling one stays
+    in the world it has."""
+    global ISOLATED
+    here().enter()
+    ISOLATED = bool(enabled)
 
 
 class Groups(type):

@@ -36,8 +36,8 @@ class Folded(TransformedDistribution):
     def cdf(self, value):
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value):
-        return self.base_dist.icdf(0.5 * (1 + value))
+    def icdf(self, prob):
+        return self.base_dist.icdf(0.5 * (1 + prob))
 
     def entropy(self):
         return self.base_dist.entropy() - math.log(2)

@@ -9,7 +9,8 @@ from . import constraints
 from .event_transforms import (CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform,
                                ReshapeTransform, SoftmaxTransform, StickBreakingTransform, _inside,
                                _log_slope_of_tanh, _softplus)
-from .transform import ComposeTransform, IndependentTransform, Transform, identity_transform
+from .transform import (ComposeTransform, IndependentTransform, Transform, _InverseTransform,  # noqa: F401
+                        identity_transform)
 from .utils import _sum_rightmost, as_tensors
 
 __all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",

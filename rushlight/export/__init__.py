@@ -9,34 +9,42 @@ import re
 
 from .._src.capture.errors import ConstraintViolationError, UserError
 from .._src.capture.constraints import constraints_of
+from .._src.core.expr import Expr, size as size_named
+from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
-from ..fx import GraphModule
+from .._ops import ops
+from ..fx import GraphModule, Node
 from ..fx.convert import draw
 from ..nn import Module, Parameter
-from .arguments import ShapesCollection, register_dataclass
+from .._subclasses.fake_tensor import FakeTensorMode
+from .spelling import faked
+from ..utils._pytree import tree_leaves_with_path
+from .arguments import AdditionalInputs, ShapesCollection, path_name, register_dataclass  # noqa: F401
 from .capturing import Untouched, captured
 from .conditions import MORE, Checking, conditions_of
-from .dims import Dim, dims, constraint_of, varying
-from .exported_program import ExportedModule, ExportedProgram
+from .dims import Dim, Hint, dims, constraint_of, varying
+from .exported_program import ExportedModule, ExportedProgram  # noqa: F401
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
-                              TensorArgument)
+                              SymFloatArgument, SymIntArgument, TensorArgument)
+from .module_calls import Noting, call_graph
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten  # the function, not its module
+from ._draft_export import draft_export  # noqa: F401
 from .._src.core.later import later
 
-__all__ = ["export", "save", "load", "Dim", "dims", "ExportedProgram", "ExportedModule", "ExportGraphSignature",
-           "ShapesCollection", "draft_export",
-           "register_dataclass", "unflatten", "UnflattenedModule", "FlatArgsAdapter"]
 
-
-def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
-           preserve_module_call_signature=()) -> ExportedProgram:
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(),
+           prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
     """The program of a module for arguments like these, as one graph of tensor operators.
 
     ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order;
-      None elsewhere.
-    TypeError if ``mod`` is no module or ``args`` no tuple; CaptureError, with line and remedy, for a module that does
-    not fit one graph.
+      None elsewhere.  A ShapesCollection says it by tensor, AdditionalInputs by further examples.
+    ``preserve_module_call_signature``: names of submodules whose calls keep their arguments and results
+      (``module_call_graph``), so that ``unflatten`` gives modules that are called as these were.
+    ``prefer_deferred_runtime_asserts_over_guards``: what the program assumes of sizes is checked when it is called,
+      also where not all sizes that a ``Dim`` allows meet it, which is an error otherwise.
+    ValueError if ``mod`` is no module, UserError if ``args`` is no tuple; CaptureError, with line and remedy, for a
+    module that does not fit one graph.
 
     >>> import rushlight as torch
     >>> program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
@@ -45,19 +53,30 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     >>> program.module()(torch.ones(4, 3)).shape
     torch.Size([4, 2])
     """
+    check_call(mod, args)
+    others = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    if isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
+    made = Exporting(mod, args, dict(kwargs or {}), dynamic_shapes, preserve_module_call_signature,
+                     prefer_deferred_runtime_asserts_over_guards).program()
+    if others is not None:
+        others.verify(made)
+    return made
+
+
+def check_call(mod, args):
+    """ValueError, or UserError, for what ``export`` does not take."""
     if not isinstance(mod, Module):
         raise ValueError(
             f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}. Put a function into a module's "
             "forward.")
     if not isinstance(args, tuple):
-        raise ValueError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    if isinstance(dynamic_shapes, ShapesCollection):
-        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
-    return Exporting(mod, args, dict(kwargs or {}), dynamic_shapes).program()
+        raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
 
 
 def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
-                        preserve_module_call_signature=()) -> ExportedProgram:
+                        preserve_module_call_signature=(),
+                        prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
     """``export``, by the name that it had where it was another than that for inference.
 
     >>> import rushlight as torch
@@ -66,13 +85,8 @@ def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=F
     <OpOverload(op='aten.relu', overload='default')>
     """
     return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
-                  preserve_module_call_signature=preserve_module_call_signature)
-
-
-def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False,
-                 prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
-    """As ``export``, which always names what does not fit with its line and remedy."""
-    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
+                  preserve_module_call_signature=preserve_module_call_signature,
+                  prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
 
 
 def for_signature(mod, args, kwargs, dynamic_shapes):
@@ -83,7 +97,8 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
         names = list(inspect.signature(mod.forward).parameters)
         unknown = set(dynamic_shapes) - set(names)
         if unknown:
-            raise ValueError(f"dynamic_shapes names {sorted(unknown)}, but forward takes {names}")
+            raise UserError("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
+                            f"{names} of `inputs`, but here they are {list(dynamic_shapes)}")
         parameters = inspect.signature(mod.forward).parameters.values()
         rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
         more = next((dynamic_shapes.get(p.name) or {} for p in parameters if p.kind is p.VAR_KEYWORD), {})
@@ -91,18 +106,54 @@ def for_signature(mod, args, kwargs, dynamic_shapes):
                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return [*alone, *(dynamic_shapes.get(rest)
                           or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
+    bound = inspect.signature(mod.forward).bind(*args, **kwargs).arguments
+    if len(dynamic_shapes) not in (0, len(bound), len(args) + len(kwargs)):
+        raise UserError(f"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs` has "
+                        f"{len(bound)} elements, but `dynamic_shapes` has {len(dynamic_shapes)} elements")
     names = [p.name for p in inspect.signature(mod.forward).parameters.values()]
     kinds = [p.kind for p in inspect.signature(mod.forward).parameters.values()]
     several = inspect.Parameter.VAR_POSITIONAL
     if several in kinds and len(dynamic_shapes) == kinds.index(several) + 1 and isinstance(
             dynamic_shapes[-1], (tuple, list)) and len(dynamic_shapes[-1]) == len(args) - kinds.index(several):
         return for_signature(mod, args, kwargs, dict(zip(names, dynamic_shapes)))
-    return list(dynamic_shapes), {}
+    named = [name for name in names if name in kwargs] + [name for name in kwargs if name not in names]
+    return list(dynamic_shapes[:len(args)]), dict(zip(named, dynamic_shapes[len(args):]))
 
 
+def check_names(dims):
+    """UserError where two Dims of one name have different bounds."""
+    known = {}
+    for one in dims:
+        found = known.setdefault(one.root.__name__, one.root)
+        if (found.min, found.max) != (one.root.min, one.root.max):
+            raise UserError(f"Found different definitions {found} and {one.root} for the same symbolic dimension")
+
+
+def free_name(text: str, taken: set) -> str:
+    """An identifier for state of this path that is not taken yet; it is from here on."""
+    stem = name = re.sub(r"\W", "_", text)
+    number = 0
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    taken.add(name)
+    return name
+
+
+WHOLE = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
               ast.Mod: operator.mod, ast.Div: operator.truediv, ast.Pow: operator.pow}
 FUNCTIONS = {math.sqrt: (operator.pow, 0.5), float: (operator.mul, 1.0)}  # of a size, as arithmetic
+
+
+def number_kind(node):
+    """int or float for a node that is a number; None for others."""
+    given = [a.meta.get("val") for a in node.all_input_nodes]
+    if node.target is ops.aten.item.default:
+        return float if isinstance(given[0], Tensor) and given[0].dtype.is_floating_point else int
+    if node.target in (operator.truediv, operator.pow):
+        return float
+    return int if node.target in (*WHOLE, ops.aten.sym_size.int) else None
 
 
 def is_layer(kind) -> bool:
@@ -114,41 +165,53 @@ def is_layer(kind) -> bool:
 class Exporting:
     """One export: the capture, and its graph rewritten to take state and inputs by name."""
 
-    def __init__(self, mod, args, kwargs, dynamic_shapes):
+    def __init__(self, mod, args, kwargs, dynamic_shapes, kept_calls=(), deferred=False, one_size=()):
         self.mod, self.args, self.kwargs = mod, args, kwargs
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
+        for k, dim in one_size:
+            del self.expected[k][2][dim]
+        check_names(d for _, _, free in self.expected for d in free.values() if not isinstance(d, Hint))
         marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor)
                   and free]
         before = [constraints_of(leaf) for leaf, _ in marked]
         for leaf, free in marked:
             leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
         try:
-            with Untouched(mod, self.leaves):
+            with Untouched(mod, self.leaves), Noting(mod, kept_calls) as self.noting:
                 self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
         except ConstraintViolationError as error:
-            raise UserError(self.fixed(str(error))) from error
+            raise self.fixed(str(error)) from error
         finally:
             for (leaf, _), constraints in zip(marked, before):
                 leaf._dynamic_sizes = constraints
         for leaf, free in marked:
-            for k in [k for k, dim in free.items() if dim is Dim.AUTO and not self.found.varies(leaf, k)]:
+            for k in [k for k, dim in free.items() if getattr(dim, "text", "") == "AUTO"
+                      and not self.found.varies(leaf, k)]:
                 del free[k]
         self.conditions = conditions_of(self.found, self.leaves, self.expected)
+        if not deferred:
+            self.check()
+
+    def check(self):
+        """UserError where sizes that the Dims allow do not meet what the program assumes."""
         Checking(self.conditions, self.expected, self.input_names()).run()
 
-    def fixed(self, error) -> str:
-        """What is wrong where a size that is said to vary has one value, and what would mend it."""
+    def fixed(self, error) -> UserError:
+        """What is wrong where a size that is said to vary has one value, and what would mend it; ``place``: the number
+        of the input leaf, and the dimension, where they are known."""
         place = re.search(r"args\[(\d+)\]\.shape\[(\d+)\] was marked as varying, but the program needs it to be (\d+)",
                           error)
         leaf = self.args[int(place[1])] if place and int(place[1]) < len(self.args) else None
-        found = next((free.get(int(place[2])) for value, (_, _, free) in zip(self.leaves, self.expected)
-                      if value is leaf), None) if place else None
-        name = getattr(found, "__name__", None)
-        if name is None:
-            return f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO."
-        return (f"Constraints violated ({name})! {MORE}\n  - You marked {name} as dynamic but your code specialized it "
-                f"to be a constant ({place[3]}). {error}\nSuggested fixes:\n  {name} = {place[3]}")
+        at = next((k for k, value in enumerate(self.leaves) if value is leaf and int(place[2]) in self.expected[k][2]),
+                  None) if place else None
+        name = None if at is None else getattr(self.expected[at][2][int(place[2])], "__name__", None)
+        made = UserError(
+            f"{error} In dynamic_shapes, leave that dimension out, or give it Dim.AUTO." if name is None else
+            f"Constraints violated ({name})! {MORE}\n  - You marked {name} as dynamic but your code specialized it "
+            f"to be a constant ({place[3]}). {error}\nSuggested fixes:\n  {name} = {place[3]}")
+        made.place = None if at is None else (at, int(place[2]))
+        return made
 
     def expectations(self, positional, named):
         """(shape, dtype, varying dimensions) of each input leaf; (None, value, {}) where it is no tensor."""
@@ -167,18 +230,33 @@ class Exporting:
                       **dict(self.mod.named_buffers(remove_duplicate=False))}
         persistent = set(self.mod.state_dict())
         self.constants: dict = {}
+        self.sizes: dict = {}  # text of a size -> its node
         graph, specs = self.rewritten(persistent)
         state = {k: v for k, v in self.state.items() if k in persistent}
         self.constants.update((k, v) for k, v in self.state.items() if k not in persistent)
         signature = ExportGraphSignature(specs, [OutputSpec(OutputKind.USER_OUTPUT, self.argument(n))
                                                  for n in graph.output_node().args[0]])
         module = GraphModule(self.found.module, graph, "GraphModule")
-        return ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected,
+        made = ExportedProgram(module, signature, state, self.constants, self.in_spec, self.found.spec, self.expected,
                                (self.args, self.kwargs), self.argument_names(), self.conditions)
+        made.module_call_graph += call_graph(self.mod, self.noting.entries(self.node_then, self.argument))
+        return made
+
+    def node_then(self, leaf, before):
+        """What a value was when a call of a module was noted, as a node of the program; None for one that nothing reads
+        and a constant as it is."""
+        found = self.found.value_then(leaf, before) if self.noting.notes.kept else leaf
+        found = self.values.get(found, found) if isinstance(found, Node) else found
+        return None if isinstance(found, Node) and found.graph is not self.graph else found
 
     @staticmethod
     def argument(value):
-        return TensorArgument(value.name) if hasattr(value, "name") else ConstantArgument("", value)
+        if not isinstance(value, Node):
+            return ConstantArgument("", value)
+        found, kind = value.meta.get("val"), number_kind(value)
+        if isinstance(found, Tensor) or kind is None:
+            return TensorArgument(value.name)
+        return (SymFloatArgument if kind is float else SymIntArgument)(value.name)
 
     def rewritten(self, persistent):
         """The captured graph behind placeholders for state and inputs, in that order; and what they are."""
@@ -187,19 +265,21 @@ class Exporting:
         placeholders = old.find_nodes(op="placeholder")
         by_id = {id(value): node for node, value in zip(placeholders, self.found.inputs) if isinstance(value, Tensor)}
         nodes: dict = {}  # id of a tensor -> its placeholder
-        wanted = {**by_id, **{id(v): None for kind, v in self.found.outputs if kind == "input"}}
-        for name, value in self.state.items():
-            if id(value) in wanted and id(value) not in nodes:
-                kind, prefix = (InputKind.PARAMETER, "p") if isinstance(value, Parameter) else (InputKind.BUFFER, "b")
-                nodes[id(value)] = made.placeholder(f"{prefix}_{name.replace('.', '_')}")
-                specs.append(InputSpec(kind, TensorArgument(nodes[id(value)].name), name,
-                                       None if kind is InputKind.PARAMETER else name in persistent))
+        taken = set(self.input_names())
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        for name, value in sorted(self.state.items(), key=lambda item: not isinstance(item[1], Parameter)):
+            kind, prefix = (InputKind.PARAMETER, "p") if isinstance(value, Parameter) else (InputKind.BUFFER, "b")
+            node = made.placeholder(free_name(f"{prefix}_{name}", taken))
+            nodes.setdefault(id(value), node)
+            node.meta.setdefault("val", faked(mode, value._meta))
+            specs.append(InputSpec(kind, TensorArgument(node.name), name,
+                                   None if kind is InputKind.PARAMETER else name in persistent))
         inputs = {id(leaf) for leaf in self.leaves}
         for node, value in zip(placeholders, self.found.inputs):
             if isinstance(value, Tensor) and id(value) not in nodes and id(value) not in inputs:
-                name = f"lifted_tensor_{len(self.constants)}"
+                name = self.attribute_name(value) or f"lifted_tensor_{len(self.constants)}"
                 self.constants[name] = value
-                nodes[id(value)] = made.placeholder(f"c_{name}")
+                nodes[id(value)] = made.placeholder(free_name(f"c_{name}", taken))
                 specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(nodes[id(value)].name), name))
         for name, leaf in zip(self.input_names(), self.leaves):
             node = made.placeholder(name)
@@ -209,23 +289,52 @@ class Exporting:
         values.update((node, nodes[key]) for key, node in by_id.items())
         for key, node in by_id.items():
             nodes[key].meta.update(node.meta)
+        self.describe(nodes)
         self.numbers(made, placeholders, values, nodes)
         result = made.graph_copy(old, values)
-        self.name_modules(made)
-        written = {id(value): values[self.found.module.meta["written"][node]]
+        self.graph, self.values = made, values
+        calls: dict = {}
+        for graph in (made, *(part.graph for part in self.found.module.modules()
+                              if isinstance(part, GraphModule) and part is not self.found.module)):
+            self.name_modules(graph, calls)
+        written = {id(value): values[self.found.written[node]]
                    for node, value in zip(placeholders, self.found.inputs)
-                   if node in self.found.module.meta.get("written", ())}
+                   if node in self.found.written}
         inputs = {**nodes, **written}
-        made.output(tuple(result[v] if kind == "output" else inputs[id(v)] if kind == "input" else v
-                          for kind, v in self.found.outputs))
+        made.output(tuple(result[v] if kind == "output" else inputs[id(v)] if kind == "input" else self.size(
+            made, v, nodes) if kind == "size" else v for kind, v in self.found.outputs))
         made.eliminate_dead_code()
         return made, specs
 
-    def name_modules(self, graph):
+    def attribute_name(self, tensor):
+        """The path of a tensor that is an attribute of a module, and no parameter or buffer; None for others."""
+        for path, module in self.mod.named_modules():
+            for name, value in vars(module).items():
+                if value is tensor:
+                    return f"{path}.{name}" if path else name
+        return None
+
+    def describe(self, nodes):
+        """Says of placeholders that the graph does not read what tensors they are; sizes that vary are symbols."""
+        known = {}
+        for node, tree in self.found.symbols().items():
+            if isinstance(tree, ast.Subscript) and node.meta.get("val") is not None:
+                known[id(self.found.owner_of(tree.value.value)), tree.slice.value] = node.meta["val"]
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        varies = {id(leaf): free for leaf, (_, _, free) in zip(self.leaves, self.expected)}
+        tensors = (*self.leaves, *self.state.values(), *self.constants.values())
+        for tensor in (t for t in tensors if id(t) in nodes and isinstance(t, Tensor)):
+            node = nodes[id(tensor)]
+            if "val" not in node.meta:
+                meta, free = tensor._meta, varies.get(id(tensor), {})
+                shape = tuple(known.get((id(tensor), k)) or size_named(f"s_{node.name}_{k}") if k in free else n
+                              for k, n in enumerate(meta.shape))
+                node.meta["val"] = faked(mode, Meta.of(shape, meta.dtype, meta.device) if free else meta)
+
+    def name_modules(self, graph, calls):
         """Says in ``meta["nn_module_stack"]`` in which calls of modules a node was: {key: (path, class)}, outermost
-        first; "path@1" in a second call."""
+        first; "path@1" in a second call.  ``calls``: path -> numbers of its calls."""
         paths = {id(module): name for name, module in reversed(list(self.mod.named_modules()))}
-        calls: dict = {}  # path -> numbers of its calls
         for node in graph.nodes:
             stack = {}
             for number, module in node.meta.pop("nn_module_stack", ()):
@@ -266,26 +375,44 @@ class Exporting:
             values.update(zip(rest, draw(made, self.found.drawn)))
 
     def size(self, made, tree, nodes):
-        """A size of an input, or arithmetic on sizes, as nodes."""
+        """A size of an input, or arithmetic on sizes, as nodes: one for each text."""
         if isinstance(tree, ast.Constant):
             return tree.value
+        key = ast.unparse(tree)
+        if key not in self.sizes:
+            self.sizes[key] = self.computed_size(made, tree, nodes)
+        return self.sizes[key]
+
+    def computed_size(self, made, tree, nodes):
         if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
-            return made.call_function(ARITHMETIC[type(tree.op)],
-                                      (self.size(made, tree.left, nodes), self.size(made, tree.right, nodes)))
+            return self.arithmetic(made, ARITHMETIC[type(tree.op)],
+                                   *(self.size(made, part, nodes) for part in (tree.left, tree.right)))
         if isinstance(tree, ast.UnaryOp) and type(tree.op) is ast.USub:
-            return made.call_function(operator.neg, (self.size(made, tree.operand, nodes),))
+            return self.arithmetic(made, operator.neg, self.size(made, tree.operand, nodes))
         if isinstance(tree, ast.Call) and len(tree.args) == 1 and not tree.keywords:
             function = self.found.owner_of(tree.func)
             known = next((told for one, told in FUNCTIONS.items() if one is function), None)
             if known is not None:
-                return made.call_function(known[0], (self.size(made, tree.args[0], nodes), known[1]))
+                called, *rest = known
+                return self.arithmetic(made, called, self.size(made, tree.args[0], nodes), *rest)
         if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:
-                return made.call_method("size", (found, tree.slice.value))
+                size = made.call_function(ops.aten.sym_size.int, (found, tree.slice.value), name="sym_size_int")
+                size.meta["val"] = found.meta["val"]._meta.shape[tree.slice.value]
+                return size
         raise RuntimeError(
             f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "
             "itself to the operators that use it.")
+
+    @staticmethod
+    def arithmetic(made, function, *given):
+        """A node that computes with sizes."""
+        node = made.call_function(function, given)
+        values = [v.meta.get("val") if isinstance(v, Node) else v for v in given]
+        if function in WHOLE and all(type(v) in (int, Expr) for v in values):
+            node.meta["val"] = function(*values)
+        return node
 
     def argument_names(self) -> list:
         """The parameters of ``forward`` that stand for one positional argument each, and names for the others."""
@@ -299,25 +426,45 @@ class Exporting:
         names = self.argument_names()
         found = []
         for name, value in [*zip(names, self.args), *self.kwargs.items()]:
-            leaves = tree_flatten(value)[0]
-            found += [name] if len(leaves) == 1 and leaves[0] is value else [f"{name}_{k}" for k in range(len(leaves))]
-        return found + [f"args_{k}" for k in range(len(found), len(self.leaves))]
+            found += [path_name(name, path) for path, _ in tree_leaves_with_path(value)]
+        found += [f"args_{k}" for k in range(len(found), len(self.leaves))]
+        taken = set()
+        for k, name in enumerate(found):  # leaves of one argument may be called as another argument
+            number, given = 0, name
+            while name in taken:
+                number += 1
+                name = f"{given}_{number}"
+            taken.add(name)
+            found[k] = name
+        return found
 
 
 def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
-    """Writes a program to a file or path.  TypeError for anything but an ExportedProgram."""
-    from .._src.programs import save as write
+    """Writes a program to a file or path, in PyTorch's format (``files/``): nothing of it runs when it is read.
+
+    ``extra_files``: {name: text} to keep in the archive.  TypeError for anything but an ExportedProgram, SerializeError
+    for a program with what is no tensor, number, text or operator.
+    """
+    from .files.programs import save as write
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    write(ep, f)
+    write(ep, f, extra_files)
 
 
 def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> ExportedProgram:
-    """Reads what ``save`` wrote, which may run any code: UnpicklingError for files that were not written here by this
-    user, unless ``trusted``."""
-    from .._src.programs import load as read
-    return read(f, "torch.export.load", trusted)
+    """Reads what ``save`` wrote, here or in PyTorch.  SerializeError for a damaged file, and for one that calls what is
+    no known operator.
+
+    ``extra_files``: {name: anything}, whose values become what the archive has under these names.  ``trusted``: read
+    files of earlier versions that others wrote, too, which are pickles and may run any code.
+    """
+    from .._src.programs import load as read_pickle
+    from .files.programs import is_archive, load as read
+    if not hasattr(f, "read"):
+        with open(f, "rb") as file:
+            return load(file, extra_files=extra_files, trusted=trusted)
+    return read(f, extra_files) if is_archive(f) else read_pickle(f, "torch.export.load", trusted)
 
 
 __getattr__ = later(__name__, {"unflatten": ("unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapter")})

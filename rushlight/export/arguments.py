@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from .._src.core.native import Tensor
-from .._src.core.pytree import register_pytree_node, tree_flatten, tree_unflatten
+from .._src.core.pytree import tree_flatten, tree_unflatten
+from ..utils._pytree import register_pytree_node
+from .dims import Dim
 
 
 class ShapesCollection:
@@ -46,8 +49,65 @@ class ShapesCollection:
                               spec)
 
 
+class AdditionalInputs:
+    """``dynamic_shapes`` by further examples: sizes that differ among them and the arguments of ``export`` vary.
+
+    >>> import rushlight as torch
+    >>> more, x = torch.export.AdditionalInputs(), torch.ones(4, 3)
+    >>> more.add((torch.ones(7, 3),))
+    >>> torch.export.export(torch.nn.Linear(3, 2), (x,), dynamic_shapes=more).module()(torch.ones(9, 3)).shape
+    torch.Size([9, 2])
+    """
+
+    def __init__(self):
+        self._examples: list = []
+
+    def add(self, args: tuple, kwargs=None):
+        """Adds the arguments of a call.  TypeError for what is no tuple and no dict."""
+        if not isinstance(args, tuple):
+            raise TypeError(f"Representation of args should be a tuple, got {type(args).__name__}")
+        if not isinstance(kwargs, (dict, type(None))):
+            raise TypeError(f"Representation of kwargs should be None or a dict, got {type(kwargs).__name__}")
+        self._examples.append((args, kwargs or {}))
+
+    def dynamic_shapes(self, m, args, kwargs=None) -> dict:
+        """What the examples say of each argument, by its name.  ValueError for one that is nested otherwise, of other
+        ranks, or has other values in place of those that are no tensors."""
+        import inspect
+        bound = [inspect.signature(getattr(m, "forward", m)).bind(*given, **named).arguments
+                 for given, named in ((args, kwargs or {}), *self._examples)]
+        flat = [tree_flatten(dict(one)) for one in bound]
+        if any(spec != flat[0][1] for _, spec in flat):
+            raise ValueError("additional inputs are not nested as the arguments are")
+        return tree_unflatten([differing(rows) for rows in zip(*(leaves for leaves, _ in flat))], flat[0][1])
+
+    def verify(self, ep):
+        """Calls the program with each example; it raises where one does not fit."""
+        module = ep.module()
+        for args, kwargs in self._examples:
+            module(*args, **kwargs)
+
+
+def differing(rows: tuple):
+    """{dimension: Dim.DYNAMIC} of tensors at one place in several examples; None for what are none."""
+    if not all(isinstance(one, Tensor) for one in rows):
+        if any(isinstance(one, Tensor) or one != rows[0] for one in rows):
+            raise ValueError(f"the same argument is {rows[0]!r} in one example, and another value in a further one")
+        return None
+    if len({one.dim() for one in rows}) > 1:
+        raise ValueError(f"tensors of different ranks for one argument: {[tuple(one.shape) for one in rows]}")
+    return {k: Dim.DYNAMIC for k, sizes in enumerate(zip(*(one.shape for one in rows))) if len(set(sizes)) > 1}
+
+
+def path_name(name: str, path: tuple) -> str:
+    """What a leaf of an argument is called: the argument, and the keys, numbers and attributes on the way to it."""
+    parts = [next(str(getattr(key, kind)) for kind in ("key", "idx", "name") if hasattr(key, kind)) for key in path]
+    return "_".join([name, *(re.sub(r"[^a-zA-Z0-9]", "_", part).lower() for part in parts)])
+
+
 def register_dataclass(cls, *, serialized_type_name=None):
-    """Makes a class of data a container of its fields, so that its instances can be arguments and results.
+    """Makes a class of data a container of its fields, so that its instances can be arguments and results;
+    ``serialized_type_name`` is its name in files (default: its path).
     AssertionError for other classes.
 
     >>> import rushlight as torch, dataclasses
@@ -63,4 +123,5 @@ def register_dataclass(cls, *, serialized_type_name=None):
         raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
     names = [field.name for field in dataclasses.fields(cls) if field.init]
     register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], None),
-                         lambda children, _: cls(**dict(zip(names, children))))
+                         lambda children, _: cls(**dict(zip(names, children))),
+                         serialized_type_name=serialized_type_name or f"{cls.__module__}.{cls.__qualname__}")

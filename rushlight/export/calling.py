@@ -111,11 +111,13 @@ class Guards(Module):
             if size != wanted:
                 raise GuardFailed(f"Guard failed: {place} == {wanted}, but got {size}: the program was exported for "
                                   f"{wanted}. Name that dimension in dynamic_shapes when you export.")
-        elif not isinstance(free, Hint):
-            if size < free.min or free.max is not None and size > free.max:
-                bound = f">= {free.min}" if size < free.min else f"<= {free.max}"
+        else:
+            if size < (free.min or 0) or free.max is not None and size > free.max:
+                bound = f">= {free.min}" if size < (free.min or 0) else f"<= {free.max}"
                 raise GuardFailed(f"Guard failed: {place} {bound}, but got {size}: {free} allows {free.min} to "
                                   f"{free.max}")
+            if isinstance(free, Hint):
+                return
             value, rest = divmod(size - free.offset, free.factor)
             if rest:
                 raise GuardFailed(f"Guard failed: {place} == {free.__name__}, but got {size}")
@@ -128,7 +130,8 @@ class Guards(Module):
 def refusing(name):
     def refuse(self, mode: bool = True):
         raise NotImplementedError(
-            f"Calling {name}() is not supported: an exported program has fixed whether it trains. Export the module "
+            f"Calling {name}() is not supported yet: an exported program has fixed whether it trains. Export the "
+            "module "
             "again.")
 
     refuse.__name__ = name

@@ -17,13 +17,15 @@ from .spelling import Exported, spelled
 class Captured:
     """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number
     that it was;
-    ``outputs``: for each leaf of the result ("output", k), ("input", tensor) or ("constant", value); ``spec``: how
-      results are nested."""
+    ``value_then``, ``written``: what its values were, and its inputs are, by the writes in it (AtenView);
+    ``outputs``: for each leaf of the result ("output", k), ("input", tensor), ("size", syntax tree) or
+      ("constant", value); ``spec``: how results are nested."""
 
     def __init__(self, module, inputs, outputs, spec, drawn, segment: Segment):
         self.module, self.inputs, self.outputs, self.spec, self.drawn, self.segment = (module, inputs, outputs, spec,
                                                                                        drawn, segment)
         self.guards = list(segment.guards)
+        self.value_then, self.written = (module.meta.pop("value_then", None), module.meta.pop("written", {}))
 
     def symbols(self) -> dict:
         """For each placeholder that is a size, or is computed of sizes: its text, as a syntax tree."""
@@ -63,6 +65,71 @@ class Untouched:
                     tensor.copy_(value)
 
 
+class Size(int):
+    """A whole number that sizes make: ``tree`` says how."""
+
+
+class Real(float):
+    """A float that sizes make: ``tree`` says how."""
+
+
+class Sizes(ast.NodeTransformer):
+    """Marks in the Python of a segment what is computed of sizes, but for what its graph takes."""
+
+    def __init__(self):
+        self.trees = []
+
+    def visit_Call(self, node):
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "graph":
+            return node
+        return self.visit_expression(node)
+
+    def visit_expression(self, node):
+        if not is_arithmetic(node):
+            return self.generic_visit(node)
+        if ".shape[" not in ast.unparse(node):
+            return node
+        self.trees.append(node)
+        return ast.Call(ast.Name("size_of", ast.Load()), [ast.Constant(len(self.trees) - 1), node], [])
+
+    visit_BinOp = visit_UnaryOp = visit_Subscript = visit_expression
+
+
+def is_arithmetic(node) -> bool:
+    """Whether an expression is a size, a number, or computed of them."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    if isinstance(node, ast.Call):
+        return len(node.args) == 1 and not node.keywords and is_arithmetic(node.args[0]) and not isinstance(
+            node.args[0], ast.Constant)
+    return isinstance(node, ast.Constant) or isinstance(node, ast.BinOp) and is_arithmetic(
+        node.left) and is_arithmetic(node.right) or isinstance(node, ast.UnaryOp) and is_arithmetic(node.operand)
+
+
+def sizes_among(segment, results, leaves) -> dict:
+    """{number of a leaf of the result: ("size", syntax tree)} of those that a segment computes of sizes: its Python is
+    run again, with what its graph gave."""
+    marking = Sizes()
+    tree = marking.visit(ast.parse(segment.source))
+    if not marking.trees:
+        return {}
+
+    def size_of(k, value):
+        if type(value) not in (int, float):
+            return value
+        made = Size(value) if type(value) is int else Real(value)
+        made.tree = marking.trees[k]
+        return made
+
+    space = {**segment.run.__globals__, "graph": lambda *values: list(results), "size_of": size_of}
+    exec(compile(ast.fix_missing_locations(tree), "<segment>", "exec"), space)
+    found = tree_flatten(space[segment.run.__name__](segment.values, segment.arming.inputs)[1])[0]
+    if len(found) != len(leaves):
+        raise RuntimeError(f"the program gives {len(leaves)} results, and {len(found)} when it is run again")
+    return {k: ("size", leaf.tree) for k, leaf in enumerate(found) if isinstance(leaf, (Size, Real))}
+
+
 def argument_texts(source: str) -> list:
     """What a segment passes to its graph, as text."""
     calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
@@ -96,7 +163,8 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
     module, inputs, results = seen[-1] if seen else (empty_module(), [], [])
     leaves, spec = tree_flatten(result)
     places = {id(value): ("output", k) for k, value in enumerate(results)}
-    outputs = [places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor) else ("constant", leaf))
-               for leaf in leaves]
     segment = next(s for entry in owner.entries.values() for s in entry.segments)
+    sizes = sizes_among(segment, results, leaves) if dynamic is not False else {}
+    outputs = [sizes[k] if k in sizes else places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor)
+                                                      else ("constant", leaf)) for k, leaf in enumerate(leaves)]
     return Captured(module, inputs, outputs, spec, drawn, segment)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 
 from .._ops import OpOverload, aten_call, operator_named, ops
+from .._src.legacy import sym_not
 from .._src.aot.alias import Recording
 from .._src.capture.fake import Fake
 from .._src.capture.record import Recorder
 from .._src.capture.unbacked import ITEM, PICK, Effect, measured
 from .._src.core.dtypes import bool_
-from .._src.core.expr import Expr
+from .._src.core.expr import Expr, eq, le, logical_not, lt, ne
 from .._src.core.interpret import precision
 from .._src.core.meta import Meta, Size
 from .._src.core.native import Op, Tensor
@@ -22,7 +23,7 @@ from ..fx.node import Node as UserNode, map_arg
 from ..library import functional, primitives
 from ..library.decompositions import Body, opened_form
 from ..library.tags import key, words
-from .spelling import AtenView
+from .spelling import AtenView, give_alone
 
 
 class Held(Fake):
@@ -136,9 +137,13 @@ class Decomposer(Recorder):
             return found
         known = operator_named(last)
         if op.kind.name == "elementwise" and known is not None:
-            found = aten_call(known, tuple(values[:op.traits["arity"]]), {})
-            if found is not None:
-                return self.keep(*found)
+            operands = values[:op.traits["arity"]]
+            like = next(v for v in operands if isinstance(v, Tensor))
+            for given in (operands, [v if isinstance(v, Tensor) else primitives.number(v, like.dtype, like.device)
+                                     for v in operands]):
+                found = aten_call(known, tuple(given), {})
+                if found is not None:
+                    return self.keep(*found)
         called = ops.prims.packet(last, op).overload("default")
         made = self.keep(called, tuple(values), {})
         if shares_memory(op, bound) and made.base is None:
@@ -286,7 +291,9 @@ class Program:
                 recorder.source = node
                 self.env[node] = self.one(node)
             recorder.source = None
-            results = [self.env[r] if isinstance(r, UserNode) else r for r in self.module.graph.output_node().args[0]]
+            told = self.module.graph.output_node().args[0]  # a condition gives its one result by itself
+            results = [self.env[r] if isinstance(r, UserNode) else r
+                       for r in ([told] if isinstance(told, UserNode) else told)]
             results = [recorder.worth(r) if isinstance(r, Held) else r for r in results]
         written = {node: self.env[node] for node, _ in self.given
                    if isinstance(self.env[node], Held) and self.env[node].version}
@@ -306,14 +313,22 @@ class Program:
             return self.flow(node.target, args)
         if node.target in (ops.aten.item.default, ops.aten._local_scalar_dense.default):
             return self.recorder.number_in(args[0])
-        if isinstance(node.target, OpOverload) and node.target.namespace == "aten" and not measured(node.target.op):
-            return self.recorder.overload(node.target, args, kwargs)
-        if isinstance(node.target, OpOverload) and node.target.namespace != "aten":
-            return functional.foreign(self.recorder, node.target, args, kwargs)
+        if node.target in SETTLED:
+            return None
+        if node.target in CONDITIONS and any(map(self.recorder.shape_env.unknown, args)):
+            return CONDITIONS[node.target](*args)  # data decide: the program checks it
         if getattr(node.target, "effect", False):
+            if args and isinstance(args[0], Expr):
+                self.recorder.shape_env.assume(args[0])
             made = self.recorder.call_node(Effect(node.target.__name__, node.target), args, None)
             self.recorder.writers.add(made)
             return None
+        if isinstance(node.target, OpOverload) and node.target.namespace == "aten" and not measured(node.target.op):
+            return self.recorder.overload(node.target, args, kwargs)
+        if isinstance(node.target, OpOverload) and node.target.op.name.startswith("prims."):
+            return self.recorder.call(node.target.op, args, kwargs)  # of a derivative that was written down
+        if isinstance(node.target, OpOverload) and node.target.namespace != "aten":
+            return functional.foreign(self.recorder, node.target, args, kwargs)
         return node.target(*args, **kwargs)
 
     def flow(self, target, args):
@@ -344,8 +359,10 @@ class Program:
             raise NotImplementedError(
                 f"a branch or a loop of a program writes into what it is given ({', '.join(n.name for n in written)}): "
                 "it cannot be written without writes. Let it give the new value as a result")
-        graph = DecomposedView(self, results).graph
-        return GraphModule(self.parts, graph), results
+        made = GraphModule(self.parts, DecomposedView(self, results).graph)
+        if isinstance(self.module.graph.output_node().args[0], UserNode):
+            give_alone(made)
+        return made, results
 
 
 def check_alike(metas, others):
@@ -370,6 +387,15 @@ def shares_memory(op, bound) -> bool:
     return op.kind.strided(op, x._meta, **rest) is not None
 
 
+# checks of what the program fixes, and of ranges that other nodes check, too
+SETTLED = (ops.aten._assert_tensor_metadata.default, ops.aten.sym_constrain_range.default,
+           ops.aten.sym_constrain_range_for_size.default)
+
+
+CONDITIONS = {operator.lt: lt, operator.le: le, operator.eq: eq, operator.ne: ne,
+              operator.gt: lambda a, b: lt(b, a), operator.ge: lambda a, b: le(b, a), sym_not: logical_not}
+
+
 class Part:
     """A submodule that control flow runs."""
 
@@ -391,7 +417,9 @@ class DecomposedView(AtenView):
     def __init__(self, program, results):
         self.program, self.parts = program, {}
         recorder = program.recorder
+        unbacked = recorder.shape_env.unbacked
         outputs = [r.node for r in results if isinstance(r, Tensor)]
+        outputs += [unbacked[s] for r in results if isinstance(r, Expr) for s in r.free if s in unbacked]
         self.results = results
         made = recorder.graph(outputs)
         made.outputs = results

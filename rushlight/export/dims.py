@@ -63,13 +63,26 @@ def whole(number) -> int:
 
 
 class Hint:
-    """A varying size without a name."""
+    """A varying size without a name: ``Dim.AUTO``, ``Dim.DYNAMIC``, or one of these between bounds,
+    ``Dim.DYNAMIC(min=2, max=8)``."""
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, text, low=None, high=None):
+        self.text, self.min, self.max = text, low, high
+
+    def __call__(self, min=None, max=None) -> "Hint":
+        """The same between bounds.  AssertionError for bounds that no size meets."""
+        if (min or 0) < 0 or max is not None and max < (min or 0):
+            raise AssertionError(f"Cannot create Dim.{self.text} with inconsistent min={min}, max={max}")
+        return Hint(self.text, min, max)
+
+    def __eq__(self, other):
+        return isinstance(other, Hint) and (self.text, self.min, self.max) == (other.text, other.min, other.max)
+
+    def __hash__(self):
+        return hash((self.text, self.min, self.max))
 
     def __repr__(self):
-        return f"Dim.{self.text}"
+        return f"Dim.{self.text}" + ("" if self.min is self.max is None else f"(min={self.min}, max={self.max})")
 
 
 Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC")
@@ -77,8 +90,7 @@ Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC"
 
 def constraint_of(dim) -> ShapeConstraint:
     """What an entry of ``dynamic_shapes`` says of a size."""
-    return ShapeConstraint(None, None, dim is not Dim.AUTO) if isinstance(dim, Hint) else ShapeConstraint(
-        dim.min, dim.max, True)
+    return ShapeConstraint(dim.min, dim.max, not isinstance(dim, Hint) or dim.text != "AUTO")
 
 
 def dims(*names: str, min=None, max=None):
@@ -95,5 +107,5 @@ def varying(shape, wanted) -> dict:
     bad = [k for k in entries if not -len(shape) <= k < len(shape)]
     if bad:
         raise ValueError(f"dynamic_shapes names dimension {bad[0]} of a tensor with {len(shape)} dimensions")
-    return {k % len(shape): d for k, d in entries.items() if d is not None and d is not Dim.STATIC
+    return {k % len(shape): d for k, d in entries.items() if d is not None and getattr(d, "text", "") != "STATIC"
             and not isinstance(d, int)}

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import operator
 
@@ -19,6 +20,7 @@ from .conditions import Size, bounds
 from .dims import Dim, Hint
 from .calling import ExportedModule, GuardFailed, Guards, Nested
 from .decomp_utils import CustomDecompTable
+from .ranges import Range, unbacked_ranges
 from .graph_signature import ExportGraphSignature, InputKind, OutputKind
 
 
@@ -68,12 +70,19 @@ def equated(expected, conditions) -> list:
         first, second = ((made[s.leaf][2], s.dim) for s in condition[1:])
         known = [varying[dim] for varying, dim in (first, second)]
         if any(isinstance(one, Hint) for one in known):
-            one = next((one for one in known if not isinstance(one, Hint)), Dim(f"same{count}"))
+            one = next((one for one in known if not isinstance(one, Hint)), joined(f"same{count}", known))
             for varying, dim in (first, second):
                 varying[dim] = one if isinstance(varying[dim], Hint) else varying[dim]
     return made
 
 
+def joined(name: str, hints) -> Dim:
+    """A Dim of all the bounds that hints have."""
+    most = [one.max for one in hints if one.max is not None]
+    return Dim(name, min=max(one.min or 0 for one in hints), max=min(most, default=None))
+
+
+GRADIENTS = (OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT)
 WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
@@ -85,7 +94,6 @@ def pairs_by_name(pairs, values):
 
 
 CallSpec = collections.namedtuple("CallSpec", "in_spec out_spec")
-Range = collections.namedtuple("Range", "lower upper")
 # results: Nodes of the trace, or constants; sizes: symbol -> (input, dimension)
 Primitives = collections.namedtuple("Primitives", "graph results sizes names")
 
@@ -126,6 +134,9 @@ class ExportedProgram:
         self.graph_module, self.graph_signature, self.state_dict, self.constants = (graph_module, signature, state_dict,
                                                                                     constants)
         self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
+        self.unbacked = unbacked_ranges(graph_module.graph)  # {number that data decide: its bounds}
+        root = ModuleCallSignature([], [], in_spec, out_spec, self.parameter_names)
+        self.module_call_graph = [ModuleCallEntry("", root)]
 
     graph: Graph = property(lambda self: self.graph_module.graph)
     call_spec = property(lambda self: CallSpec(self.in_spec, self.out_spec))
@@ -133,17 +144,19 @@ class ExportedProgram:
 
     @property
     def range_constraints(self) -> dict:
-        """{name of a size that varies: its least and greatest value}, where None is no bound."""
+        """{name of a size that varies, or of a number that data decide: its least and greatest value}, where None is
+        no bound."""
         found: dict = {}
         for k, (_, _, varying) in enumerate(self.expected):
             for dim, free in varying.items():
                 root, hint = getattr(free, "root", free), isinstance(free, Hint)
-                low, high = (2, None) if hint else (root.min, root.max)
+                low, high = (2 if root.min is None else root.min, root.max) if hint else (root.min, root.max)
                 for size, least, most in filter(None, map(bounds, self.conditions if hint else ())):
                     if (size.leaf, size.dim) == (k, dim):
-                        low, high = max(low, least or 0), most if high is None else high
+                        low = max(low, least or 0)
+                        high = min((one for one in (high, most) if one is not None), default=None)
                 found[getattr(root, "__name__", f"s{k}_{dim}")] = Range(low, high)
-        return found
+        return found | self.unbacked
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError(
@@ -175,10 +188,8 @@ class ExportedProgram:
                 values[node] = graph.placeholder(node.target)
                 values[node].meta.update(node.meta)
         leaves, extra = list(values.values()), {}
-        written = {s.target for s in self.graph_signature.output_specs if s.kind in WRITES}
         for spec, node in pairs:
-            if spec.kind is not InputKind.USER_INPUT and (node.users or spec.kind is InputKind.PARAMETER
-                                                          or spec.target in written):
+            if spec.kind is not InputKind.USER_INPUT:
                 values[node] = graph.get_attr(spec.target)
                 values[node].meta.update(node.meta)
         if check_guards and leaves:
@@ -186,12 +197,16 @@ class ExportedProgram:
             extra["_guards_fn"] = Guards(self.expected, [node.name for node in leaves], self.conditions)
         results = graph.graph_copy(self.graph, values)
         graph.output(self.written_back(graph, results, dict(pairs_by_name(pairs, values))))
-        for node in [n for n in graph.find_nodes(op="get_attr") if not n.users]:
-            graph.erase_node(node)
-        graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.out_spec))
+        graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.result_spec))
         flows = {node.target: operator.attrgetter(node.target)(self.graph_module)
                  for kind in ("call_module", "get_attr") for node in self.graph.find_nodes(op=kind)}
         return ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+
+    @property
+    def result_spec(self):
+        """How what ``module()`` gives is nested: as the module's results are; with gradients, a tuple of all."""
+        kinds = [spec.kind for spec in self.graph_signature.output_specs if spec.kind not in WRITES]
+        return tree_flatten(tuple(kinds))[1] if any(kind in GRADIENTS for kind in kinds) else self.out_spec
 
     def written_back(self, graph, results, inputs) -> tuple:
         """The results for the caller; those that inputs are worth afterwards are copied into them.  ``inputs``: nodes
@@ -220,6 +235,15 @@ class ExportedProgram:
         from .rewriting import rewritten
         return rewritten(self, default_decompositions() if decomp_table is None else decomp_table)
 
+    def _update(self, graph_module, graph_signature, *, state_dict=None, constants=None,
+                verifiers=None) -> "ExportedProgram":
+        """This program with another graph and signature, and other state and constants where they are given."""
+        made = copy.copy(self)
+        made.graph_module, made.graph_signature = graph_module, graph_signature
+        made.state_dict = self.state_dict if state_dict is None else state_dict
+        made.constants = self.constants if constants is None else constants
+        return made
+
     def given(self) -> list:
         """(value, (shape, dtype, dimensions that vary)) for each input of the graph: example arguments, and the state
         as it is."""
@@ -246,9 +270,8 @@ class ExportedProgram:
             stores = [house.Store(value, node) for node, value in trace.written()]
         fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards if condition.op == "=="
                  and outcome]
-        if trace.drawn or fixed or symbols and stores:
-            reason = ("draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})" if fixed
-                      else "writes into inputs whose sizes vary")
+        if trace.drawn or fixed:
+            reason = "draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})"
             raise RuntimeError(
                 f"a program that {reason} cannot be written in primitives: export it for fixed sizes, or pass a "
                 "decomposition table")
@@ -264,4 +287,5 @@ class ExportedProgram:
                            for s in self.graph_signature.input_specs)
         outputs = "\n".join(f"    {s.arg.name}: {s.kind.name}" for s in self.graph_signature.output_specs)
         text = "\n".join("    " + line for line in body.splitlines())
-        return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n"
+        ranges = f"Range constraints: {self.range_constraints}"
+        return f"ExportedProgram:\n{text}\n\nGraph signature:\n    # inputs\n{inputs}\n    # outputs\n{outputs}\n{ranges}\n"

@@ -87,6 +87,11 @@ class ConstantArgument:
     value: Any
 
 
+def named(argument):
+    """The name of a node, or the value that is fixed."""
+    return argument.value if isinstance(argument, ConstantArgument) else argument.name
+
+
 @dataclasses.dataclass
 class InputSpec:
     """One input: what it is, its node, and the name of the parameter, buffer or constant that it stands for."""
@@ -106,6 +111,13 @@ class OutputSpec:
     target: Optional[str] = None
 
 
+def told(spec) -> str:
+    """An input or output in words: its name, its kind, and what it stands for."""
+    target = "" if spec.target is None else f" target={spec.target!r}"
+    persistent = getattr(spec, "persistent", None)
+    return f"{spec.arg.name}: {spec.kind.name}{target}" + ("" if persistent is None else f" persistent={persistent}")
+
+
 @dataclasses.dataclass
 class ExportGraphSignature:
     """``input_specs`` and ``output_specs``, in the order of the graph's placeholders and results."""
@@ -113,11 +125,18 @@ class ExportGraphSignature:
     input_specs: list
     output_specs: list
 
+    def __str__(self):
+        inputs, outputs = ("\n".join(map(told, specs)) for specs in (self.input_specs, self.output_specs))
+        return f"\n# inputs\n{inputs}\n\n# outputs\n{outputs}\n"
+
     def _targets(self, kind):
         return tuple(s.target for s in self.input_specs if s.kind is kind)
 
     def _names(self, kind):
         return {s.arg.name: s.target for s in self.input_specs if s.kind is kind}
+
+    def _results(self, kind):
+        return {s.arg.name: s.target for s in self.output_specs if s.kind is kind}
 
     parameters = property(lambda self: self._targets(InputKind.PARAMETER))
     buffers = property(lambda self: self._targets(InputKind.BUFFER))
@@ -127,9 +146,18 @@ class ExportGraphSignature:
     inputs_to_lifted_tensor_constants = property(lambda self: self._names(InputKind.CONSTANT_TENSOR))
     non_persistent_buffers = property(lambda self: {s.target for s in self.input_specs if s.kind is InputKind.BUFFER
                                                     and s.persistent is False})
-    user_inputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value
+    user_inputs = property(lambda self: tuple(named(s.arg)
                                               for s in self.input_specs if s.kind is InputKind.USER_INPUT))
-    user_outputs = property(lambda self: tuple(s.arg.name if isinstance(s.arg, TensorArgument) else s.arg.value
-                                               for s in self.output_specs))
-    buffers_to_mutate = property(lambda self: {s.arg.name: s.target for s in self.output_specs
-                                               if s.kind is OutputKind.BUFFER_MUTATION})
+    user_outputs = property(lambda self: tuple(named(s.arg)
+                                               for s in self.output_specs
+                                               if s.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)))
+    buffers_to_mutate = property(lambda self: self._results(OutputKind.BUFFER_MUTATION))
+    parameters_to_mutate = property(lambda self: self._results(OutputKind.PARAMETER_MUTATION))
+    user_inputs_to_mutate = property(lambda self: self._results(OutputKind.USER_INPUT_MUTATION))
+
+    @property
+    def backward_signature(self) -> Optional[ExportBackwardSignature]:
+        """Which results are gradients of what; None for a graph without its backward pass."""
+        loss = next((s.arg.name for s in self.output_specs if s.kind is OutputKind.LOSS_OUTPUT), None)
+        return None if loss is None else ExportBackwardSignature(
+            self._results(OutputKind.GRADIENT_TO_PARAMETER), self._results(OutputKind.GRADIENT_TO_USER_INPUT), loss)

@@ -3,10 +3,13 @@ from __future__ import annotations
 
 import copy
 
+from .._src.capture.errors import Break
 from .._src.capture.unbacked import Assumptions
+from .._src.core.expr import terms
 from .._src.core.native import Tensor
 from .._decomp import simpler
 from ..library.decompositions import opened_form
+from .dims import Hint
 from .decomposing import DecomposedView, Program
 from .exported_program import entered
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, OutputKind, OutputSpec,
@@ -15,6 +18,8 @@ from ..fx import GraphModule
 
 MUTATION = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
             InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION}
+
+LARGEST_SIZE = 2 ** 48  # of a dimension without a bound: no memory holds more
 
 
 class Inputs:
@@ -45,8 +50,13 @@ def rewritten(program, table):
     shape_env.hints.update(symbols.values())
     shape_env.check = lambda condition, error: False
     one = Program(program.graph_module, table, given, shape_env)
-    results, written = one.run()
-    fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards if condition.op == "==" and outcome]
+    try:
+        results, written = one.run()
+    except Break as error:
+        raise RuntimeError(f"a program that asks for numbers that data decide cannot be decomposed: {error}") from error
+    known = ranges_of(program, symbols)
+    fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards
+             if not follows(condition, outcome, known)]
     if fixed:
         raise RuntimeError(f"a program that is not the same for all sizes ({fixed[0]}) cannot be decomposed: export it "
                            "for fixed sizes")
@@ -57,6 +67,39 @@ def rewritten(program, table):
     made.graph_signature = signature_of(program, view.graph, written)
     made.dialect = "ATEN"
     return made
+
+
+def ranges_of(program, symbols) -> dict:
+    """{symbol: (least, greatest value)} of the sizes that vary."""
+    roots = {free.root.__name__: free.root for _, _, varying in program.expected for free in varying.values()
+             if not isinstance(free, Hint)}
+    found = {}
+    for name, (symbol, _) in symbols.items():
+        root = roots.get(name)
+        low, high = (0, None) if root is None else (root.min, root.max)
+        found[symbol] = max(low, symbol.low), LARGEST_SIZE if high is None else high
+    return found
+
+
+def follows(condition, outcome, ranges) -> bool:
+    """Whether a condition on sizes comes out like this for all that the ranges allow."""
+    if condition.op == "logical_not":
+        return follows(condition.args[0], not outcome, ranges)
+    if condition.op not in ("<", "=="):
+        return False
+    a, b = condition.args
+    below, above = is_nonnegative(b - a - 1, ranges), is_nonnegative(a - b - (condition.op == "=="), ranges)
+    return (below if outcome else above) if condition.op == "<" else not outcome and (below or above)
+
+
+def is_nonnegative(e, ranges) -> bool:
+    """Whether a sum of multiples of sizes is at least 0 for all that the ranges allow."""
+    parts, least = terms(e)
+    for symbol, factor in parts.items():
+        if symbol not in ranges:
+            return False
+        least += factor * ranges[symbol][factor < 0]
+    return least >= 0
 
 
 def signature_of(program, graph, written) -> ExportGraphSignature:

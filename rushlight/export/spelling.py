@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 import linecache
+import operator
 
 from .._src.capture.backends import Users
 from .._src.capture.control import Flow
-from .._src.capture.unbacked import ITEM, PICK, SIZE, Reading
+from .._src.capture.unbacked import HOLD, ITEM, PICK, REQUIRE, SIZE, Reading
+from .._src.capture.unknown import UNTOLD
+from .._src.checks import NOT_TRUE
 from .._src.core.expr import Expr
 from .._src.core.interpret import active
 from .._src.core.devices import meta as meta_device
@@ -34,7 +37,18 @@ def recorded_slice(input, index):
     return recorder.record(OPS["index_basic"], (recorder.entered(input), index), {})
 
 
-SPELLED = {"index_basic": indexed}
+def bags(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
+    """Bags of a table, whose positions stand in one row."""
+    if offsets is None:
+        rows, size = input.shape
+        offsets = OPS["arange"](0, rows * size, size, dtype=input.dtype, device=input.device)
+        input, scale = input.reshape(-1), None if scale is None else scale.reshape(-1)
+    recorder = active()[-1]
+    given = tuple(map(recorder.entered, (weight, input, offsets, scale)))
+    return recorder.record(OPS["_bags_of_table"], (*given, mode, padding_idx, include_last_offset), {})
+
+
+SPELLED = {"index_basic": indexed, "_bags_of_table": bags}
 
 
 def spelled(recorder, op, args, kwargs):
@@ -114,12 +128,43 @@ def loop_groups(op, values):
     return "scan", (carried, rows, tuple(rest)), order
 
 
+def faked(mode, meta):
+    """Values as tensors without data, on the device that they would lie on."""
+    if isinstance(meta, tuple):
+        return tuple(faked(mode, one) for one in meta)
+    if not isinstance(meta, Meta):
+        return meta
+    varies = any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides))
+    bare = Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
+    shown = Meta.of((0,), meta.dtype, meta_device) if varies else bare
+    made = FakeTensor(mode, empty_of(shown), meta.device)
+    made._meta, made.itemsize = bare, bare.itemsize
+    return made
+
+
+def library_overload(op):
+    """The overload of an operator that a library registered, where it writes into nothing; None for others."""
+    space, _, stem = op.name.partition("::")
+    packet = getattr(ops, space).packets.get(stem) if stem else None
+    custom, found = getattr(packet, "custom", None), getattr(packet, "default", None)
+    return None if found is None or (found._schema if custom is None else custom.schema).is_mutable else found
+
+
+def give_alone(module):
+    """Has a condition's program give its one result by itself."""
+    output = module.graph.output_node()
+    if isinstance(output.args[0], (tuple, list)):
+        output.args = (output.args[0][0],)
+        module.recompile()
+
+
 class AtenView(View):
     """Writes a captured program with overloads of ``torch.ops.aten``, and values as FakeTensors."""
 
     def __init__(self, captured):
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.given: dict = {}  # input -> its placeholder
+        self.written: dict = {}  # node -> [(what wrote into it, its value from then on)], first None and what it was
         super().__init__(captured, {})
 
     def node(self, node):
@@ -128,6 +173,8 @@ class AtenView(View):
             return super().node(node)
         if op.name == "index_basic":
             made = self.slice(node)
+        elif op.name == "_bags_of_table":
+            made = self.bags(node)
         else:
             target, args, kwargs = self.call(op, node)
             made = self.graph.call_function(target, self.value(tuple(args)),
@@ -138,7 +185,17 @@ class AtenView(View):
         schema = getattr(made.target, "schema", None)
         at = 0 if schema is not None and schema.is_mutable else op.traits.get("into")
         if at is not None and at < len(node.args) and isinstance(node.args[at], house.Node):
-            self.made[node.args[at]] = made  # from here on its value is what was written
+            target = node.args[at]
+            self.written.setdefault(target, [(None, self.made[target])]).append((node, made))
+            self.made[target] = made  # from here on its value is what was written
+
+    def value_then(self, value, before):
+        """What a value of the program was when it had the nodes ``before``, as a node of this graph; None for one that
+        nothing reads."""
+        if not isinstance(value, house.Node):
+            return self.value(value) if isinstance(value, Expr) else value
+        written = [made for writer, made in self.written.get(value, ()) if writer is None or writer in before]
+        return written[-1] if written else self.made.get(value)
 
     def call(self, op, node):
         """(target, args, kwargs) of one node."""
@@ -146,10 +203,13 @@ class AtenView(View):
         known = op
         if where == "prims" and op.kind.name == "elementwise":
             known = OPS.get(CLAMPS.get(last, last) if type(node.args[-1]) in (int, float) else last, op)
+        if op.name == "_repeated" and len(node.args[1]) <= 3:
+            input, times = node.args
+            return getattr(ops.aten, f"upsample_nearest{len(times)}d").vec, [input, None, list(map(float, times))], {}
         found = aten_call(known, tuple(node.args), dict(node.params))
         if found is not None:
             return found
-        return users_target(op, (*node.args, *node.params.values())), node.args, node.params
+        return library_overload(op) or users_target(op, (*node.args, *node.params.values())), node.args, node.params
 
     def slice(self, node):
         """The one slice of an index."""
@@ -159,6 +219,16 @@ class AtenView(View):
         if args[-1] == 1:
             args.pop()
         return self.graph.call_function(ops.aten.slice.Tensor, self.value(tuple(args)), name="slice")
+
+    def bags(self, node):
+        """The first of the results of ``embedding_bag``; the bag of each position, and the sizes of bags."""
+        weight, input, offsets, scale, mode, padding, last = node.args
+        made = self.graph.call_function(ops.aten.embedding_bag.padding_idx, self.value(
+            (weight, input, offsets, False, ("sum", "mean", "max").index(mode), False, scale, last, padding)),
+            name="embedding_bag")
+        self.note(made, node)
+        made.meta["val"] = tuple(map(self.fake, (node.meta, input.meta, offsets.meta, offsets.meta)))
+        return self.graph.call_function(operator.getitem, (made, 0))
 
     def flow(self, node):
         """Control flow as PyTorch writes it: programs are submodules, what they take is in groups."""
@@ -173,7 +243,12 @@ class AtenView(View):
         else:
             target, groups, order = loop_groups(op, values)
         parts = [self.subprogram(f"{name}_0", program, order) for name, program in zip(op.parts, op.programs)]
-        return self.graph.call_function(getattr(ops.higher_order, target), (*first, *parts, *groups), name=target)
+        if target == "while_loop":
+            give_alone(self.modules[parts[0].target])
+        made = self.graph.call_function(getattr(ops.higher_order, target), (*first, *parts, *groups), name=target)
+        if node.meta is not None:
+            made.meta["val"] = self.fake(node.meta)
+        return made
 
     def subprogram(self, name, program, order):
         """A program as a submodule, which takes its inputs in another order."""
@@ -189,6 +264,18 @@ class AtenView(View):
     def reading(self, node):
         if isinstance(node.op, Flow) and node.op.public is None:
             return self.flow(node)
+        if node.op is HOLD:
+            tensor, error = node.args
+            told = () if str(error) in ("", NOT_TRUE) else (str(error),)
+            return self.graph.call_function(ops.aten._assert_async.msg if told else ops.aten._assert_async.default,
+                                            (self.value(tensor), *told), name="_assert_async")
+        if node.op is REQUIRE:
+            condition, error = node.args
+            given = self.value(condition)
+            message = f"Runtime assertion failed for expression {condition} on node '{given}'" if str(
+                error) == UNTOLD and isinstance(condition, Expr) else str(error)
+            return self.graph.call_function(ops.aten._assert_scalar.default, (given, message),
+                                            name="_assert_scalar_default")
         if node.op is ITEM:
             made = self.graph.call_function(ops.aten.item.default, self.value(node.args), name="item")
         elif node.op is SIZE:
@@ -196,6 +283,9 @@ class AtenView(View):
         else:
             return super().reading(node)
         self.sizes[node.name] = made
+        symbol = next((s for s in self.expressions if s.arg[0] == node.name), None)
+        if symbol is not None:
+            made.meta["val"] = symbol
         return made
 
     def placeholder(self, node):
@@ -216,24 +306,13 @@ class AtenView(View):
             made.meta["stack_trace"] = "".join(
                 f'  File "{file}", line {line}, in {name}\n    {linecache.getline(file, line).strip()}\n'
                 for file, line, name in node.where.frames)
-        if "val" in made.meta:
+        if made.meta.pop("example_value", None) is not None:
             made.meta["val"] = self.fake(node.meta)
-            made.meta.pop("example_value", None)
         if node.op is not None and made.op == "call_function" and not isinstance(node.op, Reading):
             made.meta["source_fn_stack"] = [(made.name, node.op)]
 
     def fake(self, meta):
-        """Values as tensors without data, on the device that they would lie on."""
-        if isinstance(meta, tuple):
-            return tuple(map(self.fake, meta))
-        if not isinstance(meta, Meta):
-            return meta
-        varies = any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides))
-        bare = Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
-        shown = Meta.of((0,), meta.dtype, meta_device) if varies else bare
-        made = FakeTensor(self.mode, empty_of(shown), meta.device)
-        made._meta, made.itemsize = bare, bare.itemsize
-        return made
+        return faked(self.mode, meta)
 
 
 class Exported(Users):
@@ -242,5 +321,6 @@ class Exported(Users):
     def __call__(self, module, example_inputs, **options):
         view = AtenView(module.graph)
         made = GraphModule(view.modules, view.graph)
+        made.meta["value_then"] = view.value_then
         made.meta["written"] = {node: view.made[own] for own, node in view.given.items() if view.made[own] is not node}
         return self.function(made, example_inputs)

@@ -6,16 +6,17 @@ import operator
 import sys
 import types
 
+from .._ops import ops
+from .._src.core.expr import Expr
+from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
-from ..fx import Graph, GraphModule
+from ..fx import Graph, GraphModule, Node
 from ..fx.node import map_arg
 from ..fx.graph_module import assign
 from ..nn import Module
 from .calling import Guards, Nested
 from .exported_program import ExportedProgram
-from .graph_signature import InputKind
-
-__all__ = ["unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapter"]
+from .graph_signature import ConstantArgument, InputKind
 
 
 class FlatArgsAdapter:
@@ -52,7 +53,9 @@ class UnflattenedModule(GraphModule):
 def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedModule:
     """A module with the submodules of the one that was exported: each call of one is a part of the program.
 
-    A module that is called again and computes something else then is a second submodule, ``name@1``.
+    A module whose signature the export kept is called as the original was, so that another module can stand in its
+    place; others take what they read of the rest.  A module that is called again and computes
+    something else then is a second submodule, ``name@1``.
 
     >>> import rushlight as torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
@@ -67,9 +70,26 @@ def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedMod
     return made
 
 
+def like(made: Node, node: Node) -> Node:
+    """A node that stands for another one has its value without data, too."""
+    if node.meta.get("val") is not None:
+        made.meta["val"] = node.meta["val"]
+    return made
+
+
 def labels(node) -> tuple:
     """The calls of modules that a node lies in, by path, outermost first."""
     return tuple(path for path, _ in node.meta.get("nn_module_stack", {}).values() if path)
+
+
+def sizes_first(nodes) -> list:
+    """Sizes of inputs, and what is computed of them, before all else: they belong to no module's call."""
+    sizes = {}
+    for node in nodes:
+        if isinstance(node.meta.get("val"), Expr) and not labels(node) and all(
+                n.op == "placeholder" or n in sizes for n in node.all_input_nodes):
+            sizes[node] = None
+    return [*sizes, *(node for node in nodes if node not in sizes)]
 
 
 class Parts:
@@ -81,13 +101,14 @@ class Parts:
         pairs = list(zip(program.graph_signature.input_specs, program.graph.find_nodes(op="placeholder")))
         self.held = {node: spec.target for spec, node in pairs if spec.kind is not InputKind.USER_INPUT}
         self.inputs = [node for spec, node in pairs if spec.kind is InputKind.USER_INPUT]
+        self.kept = KeptCalls(self)
 
     def whole(self) -> UnflattenedModule:
-        nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
+        nodes = sizes_first([n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")])
         results = self.program.graph.output_node().args[0]
         graph, values, parts = Graph(), {}, dict(self.state)
         for node in self.inputs:
-            values[node] = graph.placeholder(node.target)
+            values[node] = like(graph.placeholder(node.target), node)
         self.write(graph, nodes, (), values, parts, {r for r in results if hasattr(r, "op")})
         graph.output(tuple(self.value(graph, r, (), values, parts) if hasattr(r, "op") else r for r in results))
         program = self.program
@@ -98,7 +119,15 @@ class Parts:
                               program.conditions),)
         for path, value in self.state.items():
             assign(value, made, path)
+        self.order(made)
         return made
+
+    def order(self, made):
+        """Puts submodules in the order in which the exported module had them; further calls come last."""
+        places = {entry.fqn: k for k, entry in enumerate(self.program.module_call_graph)}
+        for path, module in made.named_modules(remove_duplicate=False):
+            known = {name: places.get(f"{path}.{name}" if path else name, len(places)) for name in module._modules}
+            module._modules = {name: module._modules[name] for name in sorted(known, key=known.get)}
 
     def write(self, graph, nodes, here, values, parts, wanted):
         """Copies nodes that lie in the calls ``here`` into a graph; those of calls further in become calls of
@@ -133,7 +162,7 @@ class Parts:
         if node not in values:
             path = self.relative(node, here)
             parts[path] = self.state[self.held[node]]
-            values[node] = graph.get_attr(path)
+            values[node] = like(graph.get_attr(path), node)
         return values[node]
 
     def relative(self, node, here):
@@ -144,23 +173,128 @@ class Parts:
 
     def call(self, graph, nodes, here, name, values, parts, rest):
         """The nodes of one call of a submodule, as that submodule."""
+        if here[-1] in self.kept.signatures:
+            return self.kept.call(graph, nodes, here, name, values, parts, rest)
         inside, within = Graph(), set(nodes)
         given = list(dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in within
                                    and self.relative(n, here) is None))
         results = [n for n in nodes if n in rest]
-        own_values, own_parts = {n: inside.placeholder(n.name) for n in given}, {}
+        own_values, own_parts = {n: like(inside.placeholder(n.name), n) for n in given}, {}
         self.write(inside, nodes, here, own_values, own_parts, set(results))
         found = [own_values[n] for n in results]
         inside.output(found[0] if len(found) == 1 else tuple(found))
-        module = InterpreterModule(own_parts, inside, "InterpreterModule")
-        first = parts.get(name.partition("@")[0])
-        if "@" in name and isinstance(first, InterpreterModule) and form(first) == form(module):
-            name = name.partition("@")[0]
-        parts.setdefault(name, module)
+        name = self.placed(InterpreterModule(own_parts, inside, "InterpreterModule"), name, parts)
         outer = here[:-1]
         made = graph.call_module(name, tuple(self.value(graph, n, outer, values, parts) for n in given))
+        made.meta["val"] = tuple(node.meta.get("val") for node in results)
+        if len(results) == 1:
+            values[results[0]] = like(made, results[0])
+            return
         for k, node in enumerate(results):
-            values[node] = made if len(results) == 1 else graph.call_function(operator.getitem, (made, k))
+            values[node] = like(graph.call_function(operator.getitem, (made, k)), node)
+
+    @staticmethod
+    def placed(module, name, parts) -> str:
+        """The name under which a part stands: a further call that computes the same is the first one's."""
+        first = parts.get(name.partition("@")[0])
+        if "@" in name and isinstance(first, InterpreterModule) and form(first) == form(module):
+            return name.partition("@")[0]
+        parts.setdefault(name, module)
+        return name
+
+
+class KeptCalls:
+    """Calls of submodules whose signatures the export kept: the submodule takes and gives what the original did."""
+
+    def __init__(self, parts):
+        self.parts, self.done = parts, set()
+        program = parts.program
+        self.signatures = {e.fqn: e.signature for e in program.module_call_graph if e.fqn and e.signature}
+        self.nodes = {node.name: node for node in program.graph.nodes} if self.signatures else {}
+
+    def call(self, graph, nodes, here, name, values, parts, rest):
+        """The nodes of one call as a submodule.  RuntimeError where it reads or gives what is no argument or result of
+        it."""
+        label, signature = here[-1], self.signatures[here[-1]]
+        if label in self.done:
+            raise RuntimeError(f"unflatten() cannot keep the signature of {label!r}: nodes of others lie among its own")
+        self.done.add(label)
+        given, results = self.leaves(signature.inputs), self.leaves(signature.outputs)
+        inside, own_values, own_parts = Graph(), {}, {}
+        for k, leaf in enumerate(given):
+            placeholder = inside.placeholder(f"{leaf.name if isinstance(leaf, Node) else 'constant'}_{k}")
+            if isinstance(leaf, Node):
+                own_values.setdefault(leaf, like(placeholder, leaf))
+        for node in dict.fromkeys(n for one in nodes for n in one.all_input_nodes if n not in set(nodes)):
+            self.provide(inside, node, here, own_values, own_parts, given)
+        self.parts.write(inside, nodes, here, own_values, own_parts, {r for r in results if isinstance(r, Node)})
+        inside.output(tuple(self.parts.value(inside, r, here, own_values, own_parts) if isinstance(r, Node) else r
+                            for r in results))
+        positional, named = signature.in_spec.children_specs
+        keys = list(named.context)
+        names = [*(f"args_{k}" for k in range(len(positional.children_specs))), *keys]
+        inside.set_codegen(Nested(names, len(keys), signature.in_spec, signature.out_spec))
+        name = self.parts.placed(InterpreterModule(own_parts, inside, "InterpreterModule"), name, parts)
+        outer = [self.parts.value(graph, leaf, here[:-1], values, parts) if isinstance(leaf, Node) else leaf
+                 for leaf in given]
+        args, kwargs = tree_unflatten(outer, signature.in_spec)
+        made, found = graph.call_module(name, args, kwargs), {}
+        made.meta["val"] = tuple(getattr(leaf, "meta", {}).get("val") for leaf in results)
+        for path, result in zip(paths(signature.out_spec, label), results):
+            if isinstance(result, Node) and result in rest and result not in values:
+                picked = made
+                for key in path:
+                    if (picked, key) not in found:
+                        found[picked, key] = graph.call_function(operator.getitem, (picked, key))
+                    picked = found[picked, key]
+                values[result] = like(picked, result)
+        lost = [n.name for n in nodes if n in rest and n not in values]
+        if lost:
+            raise RuntimeError(f"unflatten() cannot keep the signature of {label!r}: {lost[0]} is read outside of it, "
+                               "and is none of its results")
+
+    def leaves(self, arguments) -> list:
+        """Arguments of a signature as nodes, or constants."""
+        return [a.value if isinstance(a, ConstantArgument) else self.nodes[a.name] for a in arguments]
+
+    def provide(self, inside, node, here, own_values, own_parts, given):
+        """Makes a value from outside known inside a submodule: its state, or a size of its arguments."""
+        if node in own_values or self.parts.relative(node, here) is not None:
+            return
+        if node in self.parts.held:
+            own = f"{here[-1].partition('@')[0]}."
+            held = self.parts.state[self.parts.held[node]]
+            path = next((p for p, v in self.parts.state.items() if p.startswith(own) and v is held), None)
+            if path is not None:
+                own_parts[path.removeprefix(own)] = held
+                own_values[node] = inside.get_attr(path.removeprefix(own))
+                return
+        size = node.meta.get("val")
+        for leaf in (n for n in given if isinstance(n, Node) and isinstance(size, Expr)):
+            shape = leaf.meta["val"]._meta.shape if isinstance(leaf.meta.get("val"), Tensor) else ()
+            dim = next((k for k, one in enumerate(shape) if one is size), None)
+            if dim is not None:
+                own_values[node] = inside.call_function(ops.aten.sym_size.int, (own_values[leaf], dim))
+                return
+        if isinstance(size, Expr) and node.op == "call_function" and node.target is not ops.aten.sym_size.int:
+            for part in node.all_input_nodes:
+                self.provide(inside, part, here, own_values, own_parts, given)
+            own_values[node] = inside.node_copy(node, own_values.get)
+            return
+        raise RuntimeError(
+            f"unflatten() cannot keep the signature of {here[-1]!r}: it reads {node.name}, which is none "
+            "of its arguments")
+
+
+def paths(spec, label) -> list:
+    """The keys and indices that lead to each leaf of a result.  RuntimeError for containers that have none."""
+    if spec.is_leaf():
+        return [()]
+    if spec.type not in (tuple, list, dict):
+        raise RuntimeError(f"unflatten() keeps results of tuples, lists and dicts; {label!r} gives "
+                           f"{spec.type.__name__}")
+    keys = spec.context if spec.type is dict else range(len(spec.children_specs))
+    return [(key, *rest) for key, child in zip(keys, spec.children_specs) for rest in paths(child, label)]
 
 
 def form(module) -> list:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 
+from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
 from .._src.transforms.batch import Batched
@@ -29,11 +30,20 @@ def parts(stacked, leaves):
     return [p.reshape((*leaf.shape, *stacked.shape[1:])) for p, leaf in zip(pieces, leaves)]
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
+def checked_real(name, what, leaves):
+    """RuntimeError for complex numbers, of which Jacobians are not made: multiply by the basis yourself."""
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and leaf.is_complex():
+            raise RuntimeError(f"{name}: Expected all {what} to be real but received complex tensor of {leaf.dtype}. Please "
+                               "use torch.view_as_real")
+
+
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
     """A function that returns the Jacobian of ``func`` with respect to the arguments ``argnums``, by reverse mode.
 
     Shape: that of the output, then that of the input; nested as the outputs, then as the inputs.  ``chunk_size``: how
-    many rows at a time.
+    many rows at a time; they are put together at the end, whatever ``_preallocate_and_copy``.  RuntimeError for complex
+    inputs and outputs.
 
     >>> jacrev(torch.sin)(torch.zeros(2))
     tensor([[1., 0.],
@@ -46,9 +56,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     def derived(*args, **kwargs):
         chosen = selected(args, argnums)
         leaves, spec = tree_flatten(chosen)
+        checked_real("jacrev", "inputs", leaves)
         found = vjp(lambda given: func(*replaced(args, argnums, given), **kwargs), chosen, has_aux=has_aux)
         outputs, out_spec = tree_flatten(found[0])
         checked_tensors("jacrev(f)(*args)", outputs, "f(*args)")
+        checked_real("jacrev", "outputs", outputs)
         pull = lambda *rows: found[1](tree_unflatten(rows, out_spec))[0]
         rows = vmap(pull, chunk_size=chunk_size)(*basis(outputs))
         columns = [parts(r, outputs) for r in tree_flatten(rows)[0]]  # one list for each input
@@ -63,6 +75,8 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
     Shape: that of the output, then that of the input; nested as the outputs, then as the inputs.
 
+    RuntimeError for complex inputs and outputs.
+
     >>> jacfwd(torch.sin)(torch.zeros(2))
     tensor([[1., 0.],
             [0., 1.]])
@@ -72,6 +86,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         chosen = selected(args, argnums)
         leaves, spec = tree_flatten(chosen)
         checked_tensors("jacfwd(f)(*args)", leaves, "the differentiated arguments")
+        checked_real("jacfwd", "inputs", leaves)
         call = lambda given: func(*replaced(args, argnums, given), **kwargs)
 
         def push(*tangents):
@@ -82,6 +97,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
         def column(*tangents):
             pushed = push(*tangents)
+            checked_real("jacfwd", "outputs", tree_flatten(pushed[0] if has_aux else pushed)[0])
             if has_aux:
                 auxiliary.append(tree_map(example, pushed[1]))
             return pushed[0] if has_aux else pushed

@@ -10,21 +10,32 @@ from .._src.core.op import OPS
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """Calls a module with other tensors in the place of its parameters and buffers, which stay as they are.
 
-    ``parameter_and_buffer_dicts``: a dictionary by qualified name, or several (with no name twice).  ``tie_weights``:
-    names of one and the same tensor are replaced together.  ``strict``: exactly the names of the module must be given
-    (else unknown names are ignored).
+    ``parameter_and_buffer_dicts``: a dictionary by qualified name, or several (with no name twice).  Other names are
+    attributes of the module that hold tensors, or that it gets for the call.  A name that the call assigns to has its
+    new tensor in the dictionary afterwards.  ``tie_weights``: names of one and the same tensor are replaced together.
+    ``strict``: RuntimeError where names are not exactly those of the module's parameters and buffers.
     ``args``: one argument, or a tuple.
+
+    >>> functional_call(torch.nn.Linear(1, 1, bias=False), {"weight": torch.ones(1, 1)}, torch.ones(1)).item()
+    1.0
     """
+    from ..jit.kinds import Made
+
+    if isinstance(module, Made):
+        raise RuntimeError("The stateless API can't be used with Jitted modules")
     given = merged(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    own = dict(all_named(module))
-    if strict and set(given) != set(own):
-        missing, unexpected = sorted(set(own) - set(given)), sorted(set(given) - set(own))
-        raise RuntimeError(f"Error(s) in reparametrizing: Unexpected key(s): {unexpected}. Missing key(s): {missing}.")
-    if tie_weights:
-        given = tied(own, given)
-    with replacing(module, given):
-        return module(*args, **(kwargs or {}))
+    own = dict(all_named(module)) if tie_weights or strict else {}
+    every = tied(own, given) if tie_weights else dict(given)
+    if strict and set(every) != set(own):
+        differing = {"Unexpected": set(every) - set(own), "Missing": set(own) - set(every)}
+        told = [f"{what} key(s): {', '.join(map(repr, sorted(names)))}." for what, names in differing.items() if names]
+        raise RuntimeError("\n\t".join([f"Error(s) in reparametrizing for {type(module).__name__}:", *told]))
+    with replacing(module, every):
+        try:
+            return module(*args, **(kwargs or {}))
+        finally:
+            given.update({name: value for name, value in read(module, given).items() if value is not given[name]})
 
 
 def merged(dicts) -> dict:
@@ -39,7 +50,7 @@ def merged(dicts) -> dict:
             raise ValueError(f"Expected all elements of parameter_and_buffer_dicts to be dictionaries, got {type(one)}")
         twice = sorted(set(out) & set(one))
         if twice:
-            raise ValueError(f"{twice} appear in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         out.update(one)
     return out
 
@@ -62,28 +73,52 @@ def tied(own, given) -> dict:
         found = [n for n in names if n in given]
         if len({id(given[n]) for n in found}) > 1:
             raise ValueError(
-                f"functional_call got multiple values for keys {names}, which are tied. Consider using "
+                f"functional_call got multiple values for keys {sorted(found)}, which are tied. Consider using "
                 "tie_weights=False")
         out.update({n: given[found[0]] for n in names if found})
     return out
 
 
+def home(module, name):
+    """(the module that a qualified name leads to, what it keeps the name in, the last part of the name)."""
+    path, _, last = name.rpartition(".")
+    inner = module.get_submodule(path)
+    return inner, next((kept for kept in (inner._parameters, inner._buffers) if last in kept), None), last
+
+
+def read(module, names) -> dict:
+    """What a module has by those of the qualified names that it has."""
+    places = {name: home(module, name) for name in names}
+    return {name: getattr(inner, last) for name, (inner, _, last) in places.items() if hasattr(inner, last)}
+
+
 @contextmanager
 def replacing(module, given):
-    """The block sees other tensors in the module."""
+    """The block sees other tensors in the module.  TypeError for values that are none, and in the place of others."""
     before = []
     try:
         for name, value in given.items():
-            path, _, last = name.rpartition(".")
-            inner = module.get_submodule(path)
-            for place in (inner._parameters, inner._buffers):
-                if last in place:
-                    before.append((place, last, place[last]))
-                    place[last] = value
+            inner, kept, last = home(module, name)
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
+            if kept is not None:
+                before.append((inner, kept, last, kept[last]))
+                kept[last] = value
+                continue
+            held = getattr(inner, last, before)
+            if held is not before and held is not None and not isinstance(held, Tensor):
+                raise TypeError(f"attribute `{last}`: {held} is not an instance of torch.Tensor")
+            before.append((inner, None, last, held))
+            setattr(inner, last, value)
         yield
     finally:
-        for place, last, value in reversed(before):
-            place[last] = value
+        for inner, kept, last, value in reversed(before):
+            if kept is not None:
+                kept[last] = value
+                continue
+            delattr(inner, last)
+            if value is not before:
+                setattr(inner, last, value)
 
 
 def stack_module_state(models):

@@ -7,6 +7,7 @@ import math
 import operator
 import re
 
+from .._src.autograd.mode import set_recording
 from .._src.core.later import facade
 from .._src.core.native import Op, Tensor
 from .._src.core.random import default_generator
@@ -74,6 +75,8 @@ def qualified_name(function) -> str:
     """The name under which Python code reaches a function."""
     if function == default_generator.reserve:
         return "torch.default_generator.reserve"
+    if function is set_recording:
+        return "torch._C._set_grad_enabled"
     if isinstance(function, Op):
         return public_path(function) or f"torch.{function.name}"
     kind = type(function).__name__

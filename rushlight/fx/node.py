@@ -6,29 +6,30 @@ import types
 from collections.abc import Callable
 from typing import Any, Union
 
+from .._src.autograd.mode import set_recording
 from .._src.core.native import Op
 from .immutable_collections import immutable_dict, immutable_list
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 
 
-def map_aggregate(value, function):
-    """``value`` with ``function`` applied to every leaf of nested tuples, lists, dicts and slices."""
-    if isinstance(value, tuple):
-        items = [map_aggregate(v, function) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(value, list):
-        return immutable_list(map_aggregate(v, function) for v in value)
-    if isinstance(value, dict):
-        return immutable_dict((k, map_aggregate(v, function)) for k, v in value.items())
-    if isinstance(value, slice):
-        return slice(*(map_aggregate(v, function) for v in (value.start, value.stop, value.step)))
-    return function(value)
+def map_aggregate(a, fn):
+    """``a`` with ``fn`` applied to every leaf of nested tuples, lists, dicts and slices."""
+    if isinstance(a, tuple):
+        items = [map_aggregate(v, fn) for v in a]
+        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
+    if isinstance(a, list):
+        return immutable_list(map_aggregate(v, fn) for v in a)
+    if isinstance(a, dict):
+        return immutable_dict((k, map_aggregate(v, fn)) for k, v in a.items())
+    if isinstance(a, slice):
+        return slice(*(map_aggregate(v, fn) for v in (a.start, a.stop, a.step)))
+    return fn(a)
 
 
-def map_arg(value, function):
-    """``value`` with each Node within nested containers replaced by ``function(node)``."""
-    return map_aggregate(value, lambda leaf: function(leaf) if isinstance(leaf, Node) else leaf)
+def map_arg(a, fn):
+    """``a`` with each Node within nested containers replaced by ``fn(node)``."""
+    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
 
 
 def plain(value):
@@ -272,15 +273,15 @@ def is_random(target) -> bool:
         argument.base == "Generator" for known in known_overloads(packet).values() for argument in known.arguments)
 
 
-IMPURE = {setattr, operator.setitem, operator.delitem, print, *(getattr(operator, name) for name in (
+IMPURE = {set_recording, setattr, operator.setitem, operator.delitem, print, *(getattr(operator, name) for name in (
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
     "imatmul"))}
 
 
-def has_side_effect(function):
+def has_side_effect(fn):
     """Marks a function so that dead-code elimination keeps calls of it; usable as a decorator."""
-    IMPURE.add(function)
-    return function
+    IMPURE.add(fn)
+    return fn
 
 
 def format_value(value) -> str:

@@ -11,6 +11,7 @@ from . import traceback
 from .code import MAGIC, REFLECTABLE, INPLACE
 from .graph import Graph
 from .node import Node, map_aggregate
+from .operator_schemas import check_for_mutable_operation
 
 
 class TraceError(ValueError):
@@ -26,6 +27,7 @@ class TracerBase:
     proxy_buffer_attributes = False
     trace_asserts = False
     record_stack_traces = False
+    check_mutable_operations = False  # whether operators that write into an argument are refused
     module_stack: dict = {}
 
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None) -> Node:
@@ -44,7 +46,10 @@ class TracerBase:
         return Proxy(node, self)
 
     def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, proxy_factory_fn=None) -> "Proxy":
-        """A node for an operation on proxies and constants, and the proxy of its result."""
+        """A node for an operation on proxies and constants, and the proxy of its result.  RuntimeError for an operator
+        that writes, where ``check_mutable_operations`` is set."""
+        if kind == "call_function" and self.check_mutable_operations:
+            check_for_mutable_operation(target, args, kwargs)
         node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs), name, type_expr)
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 

@@ -5,26 +5,52 @@ from .._src.capture.record import Recorder
 from .._src.core.expr import size
 from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
-from .._src.core.native import Tensor
+from .._src.core.native import Tensor, mine
+from .._src.core.op import body_of
 from .._src.core.pytree import tree_flatten, tree_map
 from .._src.graph.graph import Graph, Node
 from .._ops import overload_of
+from .recorded_gradients import pulled
 
 
 class Overloads(Recorder):
-    """A Recorder that also notes the overload (``torch.ops.aten.add.Tensor``) of each call."""
+    """A Recorder that also notes the overload (``torch.ops.aten.add.Tensor``) of each call, the tensor of each node
+    (``tensors``) and the nodes that keep no history (``constants``), from which gradients are recorded."""
 
     def __init__(self, *hooks):
         super().__init__(*hooks)
-        self.overloads = {}
+        self.overloads, self.spelled, self.tensors, self.constants = {}, opened, {}, set()
+
+    def fake(self, node, *args, **kwargs):
+        made = self.tensors[node] = super().fake(node, *args, **kwargs)
+        return made
+
+    def pull(self, outputs, cotangents, inputs, create_graph):
+        """Records the gradients that ``autograd.grad`` asks for."""
+        outputs, cotangents, inputs = ([t if t is None else self.entered(t) for t in tensors]
+                                       for tensors in (outputs, cotangents, inputs))
+        return pulled(self, outputs, cotangents, inputs, create_graph)
+
+    def require_grad(self, fake, wanted):
+        """``requires_grad`` is set: of what is made here and has no history, gradients may be asked for."""
+        if not wanted or fake.node.op is None or not fake.dtype.is_inexact:
+            return super().require_grad(fake, wanted)
+        fake._needs_grad = 1
 
     def record(self, op, args, kwargs):
         before = len(self.nodes)
         result = super().record(op, args, kwargs)
+        if not mine.grad:
+            self.constants.update(self.nodes[before:])
         for node in self.nodes[before:]:
             if node.op is op:
                 self.overloads[node] = overload_of(op, args, kwargs)
         return result
+
+
+def opened(recorder, op, args, kwargs):
+    """What transforms made of an operator, which has no overload, is written as the operators of its body."""
+    return body_of(op, args)(*args, **kwargs) if op.traits.get("derived") else NotImplemented
 
 
 class Recorded:
@@ -97,8 +123,8 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
             leaves, spec = tree_flatten(function(*args, **kwargs))
         except Break as found:
             raise RuntimeError(
-                f"the function needs the data of its tensors, which tracing without data does not have: {found}. "
-                "Trace it in the mode 'real'.") from None
+                "the function needs the data of its tensors, which tracing without data does not have (it is "
+                f"data-dependent): {found}. Trace it in the mode 'real'.") from None
         results = [recorder.entered(leaf).node if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     graph = recorder.graph([r for r in results if isinstance(r, Node)])
     kept = set(graph.inputs)

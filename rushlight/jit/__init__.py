@@ -5,16 +5,12 @@ from __future__ import annotations
 import typing
 
 from .._src.compat.absent import absent
-from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule, script,
-                     trace, trace_module)
-from .storage import load, save
+from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule,
+                     script)  # noqa: F401
+from .frozen import freeze, optimize_for_inference  # noqa: F401
+from .storage import load, save  # noqa: F401
+from .tracing import trace, trace_module  # noqa: F401
 
-__all__ = ["Attribute", "Error", "Final", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
-           "export", "export_opnames", "fork", "freeze", "ignore",
-           "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load",
-           "onednn_fusion_enabled", "optimize_for_inference",
-           "optimized_execution", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
-           "strict_fusion", "trace", "trace_module", "unused", "wait"]
 Final = typing.Final
 Error = RuntimeError
 globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs",
@@ -68,19 +64,6 @@ def is_tracing() -> bool:
     return False
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """The module, which has to be in eval mode (RuntimeError)."""
-    if mod.training:
-        raise RuntimeError(
-            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
-            "before freezing.")
-    return mod
-
-
-def optimize_for_inference(mod, other_methods=None):
-    return mod
-
-
 def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None):
     """Nothing to do: compile the module instead."""
 
@@ -99,12 +82,20 @@ def optimized_execution(should_optimize):
 fuser = strict_fusion = optimized_execution
 
 
-def enable_onednn_fusion(enabled):
-    """Changes nothing: oneDNN is not used."""
+class Fusion:
+    """What ``enable_onednn_fusion`` was told."""
+
+    enabled = False
+
+
+def enable_onednn_fusion(enabled: bool):
+    """Keeps what it is told, for ``onednn_fusion_enabled``: frozen modules are compiled, with or without it."""
+    Fusion.enabled = bool(enabled)
 
 
 def onednn_fusion_enabled() -> bool:
-    return False
+    """What ``enable_onednn_fusion`` was told last; False at first."""
+    return Fusion.enabled
 
 
 def fork(func, *args, **kwargs):

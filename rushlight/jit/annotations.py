@@ -1,6 +1,4 @@
 """Types by the names under which TorchScript code imports them."""
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union  # noqa: F401
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
-__all__ = ["Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Callable", "Dict", "List", "Optional",
-           "Tuple", "Union"]

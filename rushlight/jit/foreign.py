@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import collections
 import functools
 import io
@@ -13,14 +14,14 @@ from .._src.weights import WeightsUnpickler, modern, refuse as refuse_pickle, sh
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ..serialization import ALLOWED, Storages, byte_order, entry, opened
-from .foreign_code import CodeError, Function, Maker, Scripted, ScriptObject, named_tuple, parsed
+from .foreign_code import CodeError, Function, Maker, Scripted, ScriptObject, named_tuple, parsed, words
 from .script import ScriptModule
 
 LISTS = {("torch.jit._pickle", name): list for name in ("build_intlist", "build_doublelist", "build_boollist",
                                                          "build_tensorlist")}
 TAGGED = (("torch.jit._pickle", "restore_type_tag"),)  # what says the type of a container
 MOST = 64 << 20  # bytes of a source or a pickle
-SOURCES = 2 << 20  # bytes of all sources
+SOURCES, WORDS = 2 << 20, 250_000  # bytes of all sources; words and signs in them
 RATIO = 200  # of an entry's real size to its size in the file, from a MiB on
 # what makes objects that no file of this kind has
 FOREIGN = {name: found for name, found in {**ALLOWED, **LISTS}.items() if name not in (
@@ -65,7 +66,7 @@ class Unit:
     def __init__(self, archive, prefix, storages):
         self.archive, self.prefix, self.known, self.sources = archive, prefix, {}, {}
         self.raised: Exception | None = None  # by code that ran while the file was read
-        self.read, self.parameters = 0, {}  # bytes of sources; parameters by their memory
+        self.read, self.words, self.parameters = 0, 0, {}  # bytes and words of sources; parameters by their memory
         self.wanted: list = []  # paths that code refers to
         self.maker, self.names = Maker(self), set(archive.namelist())
         self.constants = self.pickle("constants.pkl", storages)
@@ -97,6 +98,9 @@ class Unit:
             self.read += len(text)
             if self.read > SOURCES:
                 raise CodeError(f"the sources of the file have more than {SOURCES} bytes")
+            self.words += words(text.decode("utf-8"))
+            if self.words > WORDS:
+                raise CodeError(f"the sources of the file have more than {WORDS} words and signs")
             tree = parsed(text.decode("utf-8"))
             self.sources[module] = {part.name: part for part in tree.body
                                     if isinstance(part, (ast.ClassDef, ast.FunctionDef))}
@@ -282,7 +286,11 @@ class LoadedModule(ScriptModule, Scripted):
     def __reduce__(self):
         raise TypeError("a module of a TorchScript file cannot be pickled: keep the file, or save its state_dict()")
 
-    __deepcopy__ = None
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = object.__new__(type(self))
+        made.__dict__.update((key, value if key == "kind" else copy.deepcopy(value, memo))
+                             for key, value in self.__dict__.items())
+        return made
 
     def __repr__(self):
         return Module.__repr__(self)

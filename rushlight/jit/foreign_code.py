@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import collections
+import re
 
 from .._src.core.native import Tensor
 from .foreign_operators import called, prepare, prim
 from .foreign_numbers import CodeError, negated, shown, whole
 from .foreign_values import device_of, dict_of, key_of
 
+WORD = re.compile(r"\w+|[^\w\s]")
 LONGEST = 1 << 20  # characters of one source
 DEEPEST = 60  # parts within parts
 NOTHING = object()  # what a block gives that does not return
@@ -20,10 +22,16 @@ def refuse(node, what):
     raise CodeError(f"the file's code has {what}, which is not TorchScript (line {getattr(node, 'lineno', '?')})")
 
 
-def parsed(text: str) -> ast.Module:
-    """The tree of a source.  CodeError for what is no source, or nested too deeply."""
+def words(text: str) -> int:
+    """How many words and signs a source has, by which its tree's memory is bounded: some 0.7 KB each.  CodeError for
+    one that is too long."""
     if len(text) > LONGEST:
         raise CodeError(f"a source of {len(text)} characters is too long")
+    return sum(1 for _ in WORD.finditer(text))
+
+
+def parsed(text: str) -> ast.Module:
+    """The tree of a source, whose ``words`` were counted.  CodeError for what is no source, or nested too deeply."""
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")

@@ -1,30 +1,38 @@
 """What ``script`` and ``trace`` give: the program itself, in a wrapper that can be saved."""
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 
 from .._src.core.advice import deprecated
-from .._src.core.native import Tensor
 from ..nn.modules.module import Module
+from ..nn.parameter import is_lazy
+from .kinds import Made
 
 WHY = "programs stay Python and are not turned into TorchScript: use torch.compile for speed, torch.export for a graph"
 
 
-class ScriptFunction:
-    """A function that ``script`` or ``trace`` was given: it runs as it is, and can be saved."""
+class Above:
+    """What files above this one know: how programs are saved."""
 
-    def __init__(self, function):
-        self.function = function
+    save = None
+
+
+class ScriptFunction:
+    """A function that ``script`` or ``trace`` was given: it runs as it is, and can be saved.  ``example``: what it was
+    traced with."""
+
+    def __init__(self, function, example=None):
+        self.function, self.example = function, example
         functools.update_wrapper(self, function)
 
     def __call__(self, *args, **kwargs):
-        return self.function(*args, **kwargs)
+        return self.example.run(self.function, *args, **kwargs) if self.example else self.function(*args, **kwargs)
 
     def save(self, f, **kwargs):
         """Writes the function to a file that ``jit.load`` reads."""
-        from .storage import save
-        save(self, f, **kwargs)
+        Above.save(self, f, **kwargs)
 
     @property
     def code(self) -> str:
@@ -33,13 +41,16 @@ class ScriptFunction:
 
     @property
     def graph(self):
-        raise NotImplementedError(f"a scripted function has no graph: {WHY}")
+        """The operators that it was traced to.  NotImplementedError for one that was scripted."""
+        if self.example is None:
+            raise NotImplementedError(f"a scripted function has no graph: {WHY}")
+        return self.example.programs_of_function(self.function)[0].graph
 
     def __reduce__(self):
-        return ScriptFunction, (self.function,)
+        return ScriptFunction, (self.function, self.example)
 
 
-class ScriptModule(Module):
+class ScriptModule(Made, Module):
     """A module that ``script`` or ``trace`` was given: the original's attributes, state and computation."""
 
     def __init__(self, original=None):
@@ -83,8 +94,7 @@ class ScriptModule(Module):
 
     def save(self, f, **kwargs):
         """Writes the module to a file that ``jit.load`` reads."""
-        from .storage import save
-        save(self, f, **kwargs)
+        Above.save(self, f, **kwargs)
 
     @property
     def code(self) -> str:
@@ -99,7 +109,6 @@ class ScriptModule(Module):
         return rebuilt, (type(self), self.__dict__.get("original"))
 
     def __deepcopy__(self, memo):
-        import copy
         return rebuilt(type(self), copy.deepcopy(self.original, memo))
 
     def __repr__(self):
@@ -111,15 +120,34 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class TracedModule(ScriptModule):
-    """What ``trace`` gives for a module."""
+    """What ``trace`` gives for a module.  ``example``: what it was traced with."""
+
+    def __init__(self, original=None, example=None):
+        super().__init__(original)
+        self.__dict__["example"] = example
+
+    def __call__(self, *args, **kwargs):
+        original, example = self.__dict__["original"], self.__dict__["example"]
+        return example.run(original, *args, **kwargs) if example else original(*args, **kwargs)
+
+    @property
+    def graph(self):
+        """The operators that it was traced to."""
+        return self.example.programs(self.original)[0].graph
+
+    def __reduce__(self):
+        return rebuilt, (type(self), self.original, self.example)
+
+    def __deepcopy__(self, memo):
+        return TracedModule(copy.deepcopy(self.original, memo), self.example)
 
 
 TopLevelTracedModule = TracedModule
 
 
-def rebuilt(kind, original):
+def rebuilt(kind, *parts):
     """A wrapper from what pickling kept of it."""
-    return kind(original)
+    return kind(*parts)
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
@@ -134,33 +162,11 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     if isinstance(obj, (ScriptModule, ScriptFunction, type)):
         return obj
     if isinstance(obj, Module):
+        lazy = [name for name, value in (*obj.named_parameters(), *obj.named_buffers()) if is_lazy(value)]
+        if lazy:
+            raise RuntimeError(f"'{type(obj).__name__}' has uninitialized parameters {lazy}. Did you forget to run a "
+                               "forward pass?")
         return RecursiveScriptModule(obj)
     if callable(obj):
         return ScriptFunction(obj)
     raise TypeError(f"script() takes a module, a function or a class, not {type(obj).__name__}")
-
-
-def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
-          strict=True, _force_outplace=False, _module_class=None,
-          _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
-    """The program itself, run once on its example inputs to see that it runs.  RuntimeError without inputs.
-
-    Unlike TorchScript's, a traced program still takes every branch its inputs ask for.
-    """
-    deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
-    if example_inputs is None and example_kwarg_inputs is None:
-        raise RuntimeError(
-            "example_kwarg_inputs should be a dict: trace() needs example_inputs or example_kwarg_inputs")
-    given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs,
-                                                                              Tensor) else tuple(example_inputs)
-    func(*given, **(example_kwarg_inputs or {}))
-    if isinstance(func, (ScriptModule, ScriptFunction)):
-        return func
-    return TracedModule(func) if isinstance(func, Module) else ScriptFunction(func)
-
-
-def trace_module(mod, inputs, *args, **kwargs):
-    """``trace`` of several methods of a module: each runs once on its example inputs."""
-    for name, given in inputs.items():
-        getattr(mod, name)(*((given,) if isinstance(given, Tensor) else given))
-    return TracedModule(mod)

@@ -1,37 +1,66 @@
-"""Saving programs: by pickling, so that their classes must be importable where they are loaded."""
+"""Saving programs: what was traced as exported programs, which need no class of the author's; what was scripted by
+pickling, so that its classes must be importable where it is loaded."""
 from __future__ import annotations
 
 import pickle
 
+from .._src.core.log import logger
+from ..export.files.programs import record_of
 from ..serialization import opened
 from . import foreign
 from .._src.programs import load as load_program
 from .._src.programs import save as save_program
-from .script import WHY, ScriptFunction, ScriptModule
+from .programs import LoadedProgram, folder_in, read, write
+from .script import WHY, Above, ScriptFunction, ScriptModule
 
+log = logger("graph_breaks")
 MARK = "rushlight.jit"
 
 
 def save(m, f, _extra_files=None):
-    """Writes what ``script`` or ``trace`` gave to a file.  RuntimeError for programs whose code lives in no importable
-    module."""
+    """Writes what ``script`` or ``trace`` gave to a file.  RuntimeError for scripted programs whose code lives in no
+    importable module, and for traced ones of which that is true and that fit no one graph."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise ValueError(f"save() takes what script() or trace() gave, not {type(m).__name__}")
+    files = dict(_extra_files or {})
+    if isinstance(m, LoadedProgram):
+        return m._save_to(f, files)
+    found = None if getattr(m, "example", None) is None else programs_of(m)
+    if found is not None:
+        return write(found, f, {"name": name_of(m), "training": getattr(m, "training", False)}, files)
     original = m.original if isinstance(m, ScriptModule) else m.function
     try:
         save_program({"format": MARK, "module": isinstance(m, ScriptModule), "program": original,
-                      "files": dict(_extra_files or {})}, f)
+                      "files": files}, f)
     except (pickle.PicklingError, AttributeError) as error:
         raise RuntimeError(
             f"cannot save {original!r}: {error}. Its class or function must be at the top level of a module that can "
             f"be imported, since {WHY}") from error
 
 
+def programs_of(m):
+    """The programs of what was traced; None where they cannot be written, for a reason that is logged."""
+    try:
+        found = m.example.programs(m.original) if isinstance(m, ScriptModule) else m.example.programs_of_function(
+            m.function)
+        for one in found:
+            record_of(one)
+        return found
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as reason:
+        log.info("%s is saved by its class: %s", name_of(m), reason)
+        return None
+
+
+def name_of(m) -> str:
+    return m.original_name if isinstance(m, ScriptModule) else getattr(m.function, "__name__", "function")
+
+
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trusted=False):
     """Reads what ``save`` wrote, or a TorchScript file of PyTorch.
 
-    What ``save`` wrote may run any code: RuntimeError for files that were not written here by this user, unless
-    ``trusted``.  A TorchScript file is read, whoever wrote it: its code is a language of its own, which is interpreted
+    What ``save`` wrote of a scripted program may run any code: RuntimeError for such files that were not written here
+    by this user, unless ``trusted``.  Programs that were traced are read, whoever wrote them: they call nothing but
+    operators.  A TorchScript file is read, whoever wrote it: its code is a language of its own, which is interpreted
     and can call nothing but operators; RuntimeError for one that is damaged or has other code.
     """
     if not hasattr(f, "read"):
@@ -39,6 +68,8 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trus
             return load(file, map_location, _extra_files, trusted=trusted)
     if is_script(f):
         return foreign.load(f, map_location, _extra_files)
+    if folder_in(f) is not None:
+        return read(f, map_location, _extra_files)
     try:
         found = load_program(f, "torch.jit.load", trusted, map_location)
     except (RuntimeError, pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
@@ -60,3 +91,6 @@ def is_script(f) -> bool:
         return False  # none at all: whoever reads it next says why
     finally:
         f.seek(start)
+
+
+Above.save = save

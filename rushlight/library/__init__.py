@@ -5,14 +5,9 @@ from __future__ import annotations
 import functools
 
 from .._ops import Callable, OpOverload, OpOverloadPacket, ops
-from .check import opcheck
+from .check import opcheck  # noqa: F401
 from .operator import CustomOperator
 from .schema import infer_schema, parse
-
-__all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract",
-           "infer_schema", "opcheck", "register_autocast",
-           "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
-           "triton_op", "wrap_triton"]
 
 
 def operator_of(op) -> CustomOperator:
@@ -123,13 +118,19 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     return CustomOpDef(made, fn)
 
 
-def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Registers what an operator gives for tensors without data: same parameters, results of the right shape and
-    dtype."""
+    dtype.  RuntimeError where it has one already and ``allow_override`` is False."""
+    custom = operator_of(op)
+    if not allow_override and custom.rules.fake is not None:
+        raise RuntimeError(f"register_fake(...): the operator {custom.op.name} already has a fake impl registered: pass "
+                           "allow_override=True to replace it")
     return entered(op, "fake", func)
 
 
-impl_abstract = register_fake
+def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
+    """``register_fake`` by its older name."""
+    return register_fake(qualname, func, lib=lib)
 
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
@@ -201,9 +202,9 @@ def fallthrough_kernel(*args, **kwargs):
 
 
 def triton_op(name, fn=None, /, *, mutates_args, schema=None):
-    """Refuses: Triton kernels need a GPU, which this build does not run on."""
+    """Refuses: Triton kernels of the program's own are not launched."""
     raise NotImplementedError(
-        f"triton_op({name!r}): Triton kernels run on GPUs, and this build runs on the CPU. Define the operator with "
+        f"triton_op({name!r}): Triton kernels of the program's own are not launched. Define the operator with "
         "torch.library.custom_op, or write "
         "it with tensor operators and let torch.compile fuse them.")
 
@@ -211,7 +212,7 @@ def triton_op(name, fn=None, /, *, mutates_args, schema=None):
 def wrap_triton(triton_kernel, /):
     """Refuses, as ``triton_op`` does."""
     raise NotImplementedError(
-        "wrap_triton(): Triton kernels run on GPUs, and this build runs on the CPU: write the computation with tensor "
+        "wrap_triton(): Triton kernels of the program's own are not launched: write the computation with tensor "
         "operators")
 
 

@@ -67,6 +67,8 @@ FORMS = {
     "nn.functional.nll_loss": Form("nll_loss_nd"),
     "nn.functional.batch_norm": Form("batch_norm", fixed=CUDNN),
     "nn.functional.instance_norm": Form("instance_norm", fixed=CUDNN),
+    "nn.functional.group_norm": Form("group_norm", fixed=CUDNN),
+    "nn.functional.layer_norm": Form("layer_norm", fixed={"cudnn_enable": True}),
     "nn.functional.softmax": Form("softmax", dropped=("_stacklevel",)),
     "nn.functional.log_softmax": Form("log_softmax", dropped=("_stacklevel",)),
     "nn.functional.grouped_mm": Form("_grouped_mm"),
@@ -79,14 +81,14 @@ FORMS = {
     **{f"nn.functional.adaptive_max_pool{n}d_with_indices": Form(f"adaptive_max_pool{n}d", dropped=("return_indices",))
        for n in (1, 2, 3)},
 }
-UNPOOL = Form(back=lambda found: {"kernel_size": 1, **found})  # of no use where the size is given
+UNPOOL = Form(back=lambda found: {"kernel_size": (), **found})  # the size is given
 OPENED = {  # what is spelled with simpler operators, and how a call of PyTorch's operator becomes one of ours
     "tensordot": Form(given={"dims_self": "dims", "dims_other": "others"}, back=lambda found: {
         **{k: v for k, v in found.items() if k != "others"}, "dims": (found["dims"], found["others"])}),
     "nn.functional.max_unpool2d": UNPOOL, "nn.functional.max_unpool3d": UNPOOL,
-    **{name: Form() for name in ("nn.functional.embedding_bag", "_masked_softmax", "nn.functional.gaussian_nll_loss",
-                                 "lu", "nn.functional.adaptive_max_pool1d", "nn.functional.adaptive_max_pool2d",
-                                 "nn.functional.adaptive_max_pool3d")}}
+    **{name: Form() for name in ("nn.functional.embedding_bag", "_softmax_of_allowed",
+                                 "nn.functional.gaussian_nll_loss", "lu", "nn.functional.adaptive_max_pool1d",
+                                 "nn.functional.adaptive_max_pool2d", "nn.functional.adaptive_max_pool3d")}}
 
 
 def form_of(op) -> Form | None:

@@ -6,6 +6,7 @@ from .._ops import ops
 from .._src.core.convert import contiguous_format
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
+from .._src.ops.index import is_mask, parse, prepared
 from .overloads import overloads
 
 aten = ops.aten
@@ -157,7 +158,15 @@ def instance_norm(writer, input, weight, bias, running_mean, running_var, use_in
     return writer.overload(aten.view.default, (made, [n, c, *rest]), {})
 
 
-HIDDEN = {aten.batch_norm.default: batch_norm, aten.instance_norm.default: instance_norm}
+def index(writer, input, indices):
+    """The elements that indices show, where some are masks: these become the positions of what they hold."""
+    if not any(map(is_mask, indices)):
+        return None
+    x, places = prepared(input, parse(input, tuple(slice(None) if i is None else i for i in indices)))
+    return writer.overload(aten.index.Tensor, (x, places), {})
+
+
+HIDDEN = {aten.batch_norm.default: batch_norm, aten.instance_norm.default: instance_norm, aten.index.Tensor: index}
 
 
 def foreign(writer, called, args, kwargs):

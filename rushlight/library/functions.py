@@ -1,12 +1,16 @@
 """What calls of ``torch.ops.aten`` run where PyTorch's operator is none of ours: functions of ours, by its name."""
 from __future__ import annotations
 
+import functools
+
 from .._src.api import get_default_dtype
+from .._src.checks import _assert_async
 from .._src.core.devices import device as Device
-from .._src.core.dtypes import bool_
+from .._src.core.dtypes import bool_, uint8
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from . import inner_functions
+from .._src.eager.destination import into_out
+from . import inner_functions, recurrent_functions
 
 
 def slice(self, dim=0, start=None, end=None, step=1):
@@ -63,11 +67,6 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     return OPS["full"]((), s, dtype=dtype or get_default_dtype(), device=device)
 
 
-def _assert_async(self, assert_msg="Expected Tensor to be true"):
-    if not self.item():
-        raise RuntimeError(assert_msg)
-
-
 def _assert_scalar(self, assert_msg):
     if not self:
         raise RuntimeError(assert_msg)
@@ -109,6 +108,19 @@ def native_dropout(input, p, train):
     return OPS["where"](kept, input / (1 - p) if p < 1 else input, OPS["zeros_like"](input)), kept
 
 
+def native_dropout_backward(grad_output, mask, scale):
+    return grad_output * mask * scale
+
+
+def writing(function):
+    """A batch norm that takes ``out=``, one tensor for each of its results."""
+    @functools.wraps(function)
+    def run(*args, out=None, **kwargs):
+        return into_out(OPS["native_batch_norm"], (*args, *kwargs.values(), out), (*kwargs, "out"), function)
+    return run
+
+
+@writing
 def _native_batch_norm_legit(input, weight, bias, running_mean, running_var=None, training=None, momentum=None,
                              eps=None):
     """A batch norm, its mean and its inverse deviation; without running statistics where none are given."""
@@ -121,14 +133,27 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
     return OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
+@writing
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    """A batch norm that moves the running statistics, its mean and its inverse deviation, no memory of a library."""
+    return (*OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps),
+            input.new_empty((0,), dtype=uint8))
+
+
+def _batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    return (*OPS["native_batch_norm"](input, weight, bias, running_mean, running_var, False, momentum, eps),
+            input.new_empty((0,), dtype=uint8))
+
+
 def padded(mode):
     return lambda self, padding: OPS["nn.functional.pad"](self, list(padding), mode)
 
 
-FUNCTIONS = inner_functions.FUNCTIONS | {f.__name__: f for f in (
+FUNCTIONS = inner_functions.FUNCTIONS | recurrent_functions.FUNCTIONS | {f.__name__: f for f in (
     slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
     sym_constrain_range, to,
-    item, is_nonzero, native_dropout, _native_batch_norm_legit, _native_batch_norm_legit_no_training)}
+    item, is_nonzero, native_dropout, native_dropout_backward, _native_batch_norm_legit,
+    _native_batch_norm_legit_no_training, _batch_norm_with_update, _batch_norm_no_update)}
 FUNCTIONS |= {"sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
               "sym_numel": lambda self: self.numel(), "sym_stride": lambda self, dim=None: self.stride()
               if dim is None else self.stride(dim), "sym_storage_offset": lambda self: self.storage_offset(),

@@ -3,6 +3,7 @@ that gives its running statistics in place of writing them."""
 from __future__ import annotations
 
 from .._src.core.dtypes import float32
+from .._src.core.interpret import active
 from .._src.core.op import OPS
 
 
@@ -59,7 +60,57 @@ def fill(self, value):
     return OPS["full_like"](self, value) if not hasattr(value, "dtype") else copy(self, value)
 
 
-FUNCTIONS = {f.__name__: f for f in (_native_batch_norm_legit_functional, _softmax, _log_softmax, normal_functional,
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    """Rows of a table joined by bags (mode 0 sum, 1 mean, 2 max); the bag of each index, the sizes of bags, and the
+    indices that were largest: the latter three as PyTorch gives them, which are 0 or empty for sums."""
+    padding, rows = padding_idx, weight.shape[0]
+    if padding is not None:
+        if not -rows <= padding < rows:
+            raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but "
+                               f"got {padding}")
+        padding %= rows
+    name = ("sum", "mean", "max")[mode]
+    if active() and not scale_grad_by_freq and not sparse:  # a program that is written down does not read its starts
+        out = OPS["_bags_of_table"](weight, indices, offsets, per_sample_weights, name, padding, include_last_offset)
+    else:
+        out = OPS["nn.functional.embedding_bag"](
+            indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=name, sparse=sparse,
+            per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding)
+    starts = offsets[:-1] if include_last_offset else offsets
+    if mode == 0 and padding is None:
+        return out, offsets.new_empty(0), OPS["zeros_like"](offsets), OPS["zeros_like"](offsets)
+    places = OPS["arange"](indices.shape[0], dtype=offsets.dtype, device=offsets.device)
+    bags = OPS["searchsorted"](starts, places, right=True) - 1
+    if mode == 0:
+        return out, bags, OPS["zeros_like"](offsets), OPS["zeros_like"](offsets)
+    counted = OPS["ones_like"](bags) if padding is None else indices != padding
+    sizes = offsets[1:] - starts if padding is None and include_last_offset else OPS["zeros_like"](starts).scatter_add(
+        0, bags, counted.to(offsets.dtype))
+    return out, bags, sizes, sizes if mode == 1 else largest(weight, indices, bags, out, padding)
+
+
+def bag_of_rows(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                include_last_offset=False, padding_idx=-1):
+    """``embedding_bag``, where a ``padding_idx`` below 0 stands for none."""
+    return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                         include_last_offset, padding_idx if padding_idx >= 0 else None)
+
+
+def largest(weight, indices, bags, out, padding):
+    """The index whose row is the largest of its bag, for each bag and column; 0 for bags without any."""
+    count, where = indices.shape[0], OPS["where"]
+    hits = weight[indices] == out[bags]
+    hits = hits if padding is None else hits & (indices != padding)[:, None]
+    places = OPS["arange"](count, dtype=indices.dtype, device=indices.device)[:, None]
+    first = OPS["scatter_reduce"](indices.new_full(tuple(out.shape), count), 0, bags[:, None].expand(*hits.shape),
+                                  where(hits, places, count), "amin")
+    return OPS["cat"]([indices, indices.new_zeros(1)])[first]
+
+
+FUNCTIONS = {f.__name__: f for f in (_native_batch_norm_legit_functional, embedding_bag, _softmax, _log_softmax,
+                                     normal_functional,
                                      copy, fill,
                                      _scaled_dot_product_flash_attention_for_cpu)}
 FUNCTIONS |= {f"_adaptive_avg_pool{count}d": pooled(count) for count in (2, 3)}
+FUNCTIONS |= {"_embedding_bag": bag_of_rows, "_embedding_bag_forward_only": bag_of_rows}

@@ -191,11 +191,16 @@ def nansum(x, dim=None, keepdim=False, *, dtype=None):
     return aten.sum.dim_IntList(shown, dims, keepdim, **{} if dtype is None else {"dtype": dtype})
 
 
-@of("var", "var.dim")
-def var(x, dim=None, unbiased=True, keepdim=False):
+def corrected(function, x, dim, unbiased, keepdim):
+    """A variance by its ``correction``, for calls that say whether it is unbiased, in the place of ``dim`` as well."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    return aten.var.correction(x, dim, correction=1.0 if unbiased else 0.0, keepdim=keepdim)
+    return function.correction(x, dim, correction=1.0 if unbiased else 0.0, keepdim=keepdim)
+
+
+@of("var", "var.dim")
+def var(x, dim=None, unbiased=True, keepdim=False):
+    return corrected(aten.var, x, dim, unbiased, keepdim)
 
 
 @of("std", "std.dim")
@@ -210,9 +215,7 @@ def std_by(x, dim=None, *, correction=None, keepdim=False):
 
 @of("var_mean", "var_mean.dim")
 def var_mean(x, dim=None, unbiased=True, keepdim=False):
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    return aten.var_mean.correction(x, dim, correction=1.0 if unbiased else 0.0, keepdim=keepdim)
+    return corrected(aten.var_mean, x, dim, unbiased, keepdim)
 
 
 @of("std_mean", "std_mean.dim")
@@ -323,21 +326,38 @@ def pad(x, padding, mode="constant", value=None):
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
-@of("scaled_dot_product_attention")
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    if dropout_p or enable_gqa or query.dtype.is_half:
-        return NotImplemented
+def scores_of(query, key, attn_mask, is_causal, scale):
+    """What the weights of attention are the softmax of."""
     size = query.shape[-1]
     factor = math.sqrt(size ** -0.5 if scale is None else abs(scale))
     sign = -1 if scale is not None and scale < 0 else 1
     rows = aten.mul.Scalar(query, factor * sign)
     mask = added(query, key, attn_mask, is_causal)
     scores = aten.matmul(rows, aten.mul.Scalar(transpose(key, -2, -1), factor))
-    scores = scores if mask is None else scores + mask
+    return scores if mask is None else scores + mask
+
+
+def weighed(scores, value):
+    """Values in the shares that scores give them; nothing where no score is above -infinity."""
     shares = aten._softmax(scores, -1, False)
     seen = aten.any.dim(aten.logical_not(aten.eq.Scalar(scores, -INFINITY)), -1, True)
     nothing = aten.full_like(shares, 0, pin_memory=False)
     return aten.matmul(aten.where.self(aten.logical_not(seen), nothing, shares), value)
+
+
+@of("scaled_dot_product_attention")
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    if dropout_p or enable_gqa or query.dtype.is_half:
+        return NotImplemented
+    return weighed(scores_of(query, key, attn_mask, is_causal, scale), value)
+
+
+@of("_scaled_dot_product_flash_attention_for_cpu")
+def attention_and_totals(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    if dropout_p or query.dtype.is_half:
+        return NotImplemented
+    scores = scores_of(query, key, attn_mask, is_causal, scale)
+    return weighed(scores, value), aten.logsumexp(scores, [-1])
 
 
 def added(query, key, mask, is_causal):

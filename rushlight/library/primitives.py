@@ -1,9 +1,13 @@
 """What the primitives of our bodies are in ``aten``: a function for each, of the primitive's parameters by name."""
 from __future__ import annotations
 
+import math
+
 from .._ops import ops
+from .._src.core.convert import contiguous_format
 from .._src.core.dtypes import int64
 from .._src.core.interpret import active
+from .._src.core.meta import reshaped_strides
 from .._src.core.native import Tensor
 
 NAMES = {"min": "amin", "max": "amax", "all": "every", "any": "some"}
@@ -41,7 +45,43 @@ def as_given(x) -> dict:
 
 
 def reshape(x, shape):
-    return aten.view(x, list(shape)) if tuple(shape) != tuple(x.shape) else x
+    if tuple(shape) == tuple(x.shape):
+        return x
+    one_after_another = reshaped_strides(x._meta.shape, x._meta.strides, tuple(shape)) is None
+    return aten.view(aten.clone(x, memory_format=contiguous_format) if one_after_another else x, list(shape))
+
+
+def clamped(bound):
+    """A primitive of two values as an operator of one and a number; others are as they are."""
+    def run(x, y):
+        numbers = [v for v in (x, y) if not isinstance(v, Tensor)]
+        return aten.clamp(x if numbers[0] is y else y, **{bound: numbers[0]}) if numbers else NotImplemented
+
+    return run
+
+
+maximum, minimum = clamped("min"), clamped("max")
+
+
+def after_number(packet):
+    """A primitive whose first value is a number; others are as they are."""
+    def run(x, y):
+        return NotImplemented if isinstance(x, Tensor) else getattr(aten, packet).Tensor(x, y)
+
+    return run
+
+
+sub, div = after_number("sub"), after_number("div")
+
+
+def matmul(a, b):
+    """One product for each index of the dimensions before the last two."""
+    batch, sizes = tuple(a.shape[:-2]), (a.shape[-2], a.shape[-1], b.shape[-1])
+    if not batch:
+        return aten.mm(a, b)
+    count = math.prod(batch)
+    made = aten.bmm(reshape(a, (count, *sizes[:2])), reshape(b, (count, *sizes[1:])))
+    return reshape(made, (*batch, sizes[0], sizes[2]))
 
 
 def expand(x, shape):
@@ -186,3 +226,74 @@ def negated(x):
 
 def conj(x):
     return aten.conj_physical(x)
+
+
+def unfold(x, dim, size, step):
+    return aten.unfold(x, dim, size, step)
+
+
+def argmax(x, dims):
+    return aten.argmax(x, dims[0], True) if len(dims) == 1 else NotImplemented
+
+
+def argmin(x, dims):
+    return aten.argmin(x, dims[0], True) if len(dims) == 1 else NotImplemented
+
+
+# --- places of an index -----------------------------------------------------------------------------------------------
+REDUCED = {"mul": "prod", "max": "amax", "min": "amin"}
+
+
+def at(index, dim) -> list:
+    """The indices of ``aten.index`` for one dimension."""
+    return [*[None] * dim, convert(index, int64)]
+
+
+def take(x, index, dim):
+    return aten.index.Tensor(x, at(index, dim))
+
+
+def put(x, index, source, dim, combine):
+    if combine not in ("add", "set"):
+        return NotImplemented
+    return aten.index_put(x, at(index, dim), source, combine == "add")
+
+
+def scatter(x, index, source, dim, combine):
+    index = convert(index, int64)
+    if combine == "add":
+        return aten.scatter_add(x, dim, index, source)
+    if combine == "set":
+        return aten.scatter.src(x, dim, index, source)
+    return aten.scatter_reduce.two(x, dim, index, source, REDUCED[combine])
+
+
+# --- convolutions and their gradients ---------------------------------------------------------------------------------
+def conv(x, w, stride, padding, dilation, groups):
+    if not all(type(n) is int for n in padding):
+        return NotImplemented
+    return aten.convolution(x, w, None, list(stride), list(padding), list(dilation), False, [0] * len(stride), groups)
+
+
+def conv_input(g, w, shape, stride, padding, dilation, groups):
+    """The transposed convolution whose result has as many elements as the convolution's input had."""
+    if not all(type(n) is int for n in padding):
+        return NotImplemented
+    made = [(n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, k, s, p, d in zip(g.shape[2:], w.shape[2:], stride, padding, dilation)]
+    extra = [n - found for n, found in zip(shape[2:], made)]
+    return aten.convolution(g, w, None, list(stride), list(padding), list(dilation), True, extra, groups)
+
+
+def conv_weight(g, x, shape, stride, padding, dilation, groups):
+    """A convolution of the input with the gradient, in which examples and channels change places."""
+    if not all(type(n) is int for n in padding):
+        return NotImplemented
+    n, c, o, rank = x.shape[0], shape[1], shape[0], len(stride)
+    space = tuple(range(3, 3 + rank))
+    x = permute(reshape(x, (n, groups, c, *x.shape[2:])), (2, 1, 0, *space))
+    g = permute(reshape(g, (n, groups, o // groups, *g.shape[2:])), (1, 2, 0, *space))
+    found = aten.convolution(reshape(x, (c, groups * n, *x.shape[3:])), reshape(g, (o, n, *g.shape[3:])), None,
+                             list(dilation), list(padding), list(stride), False, [0] * rank, groups)
+    found = slice(permute(found, (1, 0, *range(2, 2 + rank))), (0,) * (2 + rank), (1,) * (2 + rank), shape)
+    return aten.clone(found, memory_format=contiguous_format)

@@ -142,6 +142,6 @@ class Ragged:
         return self.made("offsets", lambda: [*self.read()[0], self.end])
 
 
-def is_nested_int(size) -> bool:
+def is_nested_int(s) -> bool:
     """Whether a size stands for a dimension that differs from example to example."""
-    return isinstance(size, Ragged)
+    return isinstance(s, Ragged)

@@ -408,12 +408,10 @@ def matmul(input, other):
     if x.ragged.count not in (len(input), len(other)) or len(input) != len(other):
         raise RuntimeError(f"matmul(): batches differ, given sizes {tuple(input.shape)} and {tuple(other.shape)}")
     parts = [OPS["matmul"](a, b) for a, b in zip(input.unbind(), other.unbind())]
-    lengths = x.ragged.read()[1].tolist()
-    if all(p.shape == parts[0].shape
-           for p in parts) and isinstance(input, Nested) and isinstance(other, Nested) and input.at == input.dim() - 1:
+    at, both = x.at, isinstance(input, Nested) and isinstance(other, Nested)
+    if both and input.at == input.dim() - 1 and all(p.shape == parts[0].shape for p in parts):
         return OPS["stack"](parts)
-    at = x.at
-    if (isinstance(input, Nested) and isinstance(other, Nested)) or [p.size(at - 1) for p in parts] != lengths:
+    if both or [p.size(at - 1) for p in parts] != [length for _, length in x.ragged.spans()]:
         raise unsupported("matmul", (input, other))
     return made(OPS["cat"](parts, at - 1), x.ragged, at, x.layout)
 

@@ -9,4 +9,5 @@ for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
     if _name in OPS:
         globals()[_name] = OPS[_name]
 
+from .scaling import ScalingType, SwizzleType, scaled_mm  # noqa: E402,F401
 from .multihead import multi_head_attention_forward  # noqa: E402,F401 - a function of these

@@ -11,14 +11,20 @@ def gradient(rank: int, which: int, doc: str):
     """The gradient of a convolution of so many dimensions by its input (0) or its weight (1)."""
     convolution = getattr(F, f"conv{rank}d")
 
-    def call(first, second, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        size, other = (first, second) if which == 0 else (second, first)
+    def computed(size, other, grad_output, stride, padding, dilation, groups):
         unknown = OPS["zeros"](tuple(size), dtype=other.dtype, device=other.device).requires_grad_()
         with enable_grad():
             out = convolution(*((unknown, other) if which == 0 else (other, unknown)), None, stride, padding, dilation,
                               groups)
             return grad(out, unknown, grad_output, create_graph=other.requires_grad or grad_output.requires_grad)[0]
 
+    def of_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
+        return computed(input_size, weight, grad_output, stride, padding, dilation, groups)
+
+    def of_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
+        return computed(weight_size, input, grad_output, stride, padding, dilation, groups)
+
+    call = (of_input, of_weight)[which]
     call.__name__ = call.__qualname__ = f"conv{rank}d_{('input', 'weight')[which]}"
     call.__doc__ = doc
     return call

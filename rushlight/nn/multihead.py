@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._src.core.advice import warn
 from .._src.core.dtypes import bool_
 from .._src.core.op import OPS
+from .._src.core.overriding import overridable
 from . import functional as F
 
 cat = OPS["cat"]
@@ -69,6 +70,18 @@ def check_sizes(query, key, value, mask, padding, width, heads, separate):
             f"expecting key_padding_mask shape of {(batch, key.shape[0])}, but got {tuple(padding.shape)}")
 
 
+def check_static(keys, values, count, size, bias):
+    """AssertionError for keys or values [count, source, size] of other sizes, or that a bias would be added to."""
+    for name, given in (("key", keys), ("value", values)):
+        if given is None:
+            continue
+        if bias is not None:
+            raise AssertionError(f"bias cannot be added to static {name}.")
+        for at, wanted in ((0, count), (2, size)):
+            if given.size(at) != wanted:
+                raise AssertionError(f"expecting static_{name[0]}.size({at}) of {wanted}, but got {given.size(at)}")
+
+
 def widened(mask):
     """A mask with one more key, which is always allowed."""
     return mask if mask is None else F.pad(mask, (0, 1))
@@ -97,6 +110,7 @@ def attended(q, k, v, bias, heads, drop, need_weights, is_causal):
     return F.scaled_dot_product_attention(*apart, bias, drop, is_causal).reshape(q.shape), None
 
 
+@overridable
 def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k,
                                  bias_v, add_zero_attn, dropout_p, out_proj_weight,
                                  out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
@@ -128,6 +142,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight.chunk(3)
     biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
     q, k, v = (F.linear(x, weight, bias) for x, weight, bias in zip((query, key, value), weights, biases))
+    check_static(static_k, static_v, batch * num_heads, width // num_heads, bias_k)
     if bias_k is not None:
         k, v, mask, padding = cat([k, bias_k.expand(1, *k.shape[1:])]), cat(
             [v, bias_v.expand(1, *v.shape[1:])]), widened(mask), widened(padding)

@@ -69,19 +69,30 @@ def rebuild_parameter(data, requires_grad, attributes):
     return made
 
 
-class Buffer(Tensor):
-    """A tensor that a Module registers as a buffer when assigned as an attribute."""
+class BufferMeta(type(Tensor)):
+    """Makes ``isinstance(t, Buffer)`` true for tensors that are marked as buffers, which keep their class."""
+
+    def __instancecheck__(cls, instance):
+        return super().__instancecheck__(instance) or (isinstance(instance, Tensor)
+                                                       and getattr(instance, "_is_buffer", False) and cls is Buffer)
+
+
+class Buffer(Tensor, metaclass=BufferMeta):
+    """A tensor that a Module registers as a buffer when assigned as an attribute: ``data``, marked, of data's class.
+
+    >>> import rushlight as torch
+    >>> made = torch.nn.Buffer(torch.ones(2), persistent=False)
+    >>> type(made) is torch.Tensor, isinstance(made, torch.nn.Buffer), made.persistent
+    (True, True, False)
+    """
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
             from .._src.ops.create import empty
             data = empty(0)
-        made = taken_over(cls, data, bool(data._needs_grad))
+        made = data.detach().requires_grad_(bool(data._needs_grad))
         made.persistent, made._is_buffer = persistent, True
         return made
-
-    def __init__(self, *args, **kwargs):
-        pass
 
 
 ANSWERED = frozenset(("dtype", "device", "requires_grad", "requires_grad_", "is_floating_point", "is_complex",
@@ -107,9 +118,18 @@ class UninitializedTensorMixin:
     def materialize(self, shape, device=None, dtype=None):
         """Gives the tensor its shape; its contents are undefined."""
         from .._src.ops.create import empty
-        data = empty(tuple(shape), dtype=dtype or self.dtype, device=device or self.device)
+        data = empty(shape, dtype=dtype or self.dtype, device=device or self.device)
         show(self, data)
         self.__class__ = self.cls_to_become
+
+    def share_memory_(self):
+        """RuntimeError: there is no memory yet."""
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the "
+                           "parameters before calling `module.share_memory()`.")
+
+    def __reduce_ex__(self, protocol):
+        where = self.device, self.dtype
+        return rebuild_uninitialized, (type(self), bool(self.requires_grad), *where, dict(self.__dict__))
 
     def __repr__(self):
         return f"<{type(self).__name__}>"
@@ -121,6 +141,13 @@ class UninitializedTensorMixin:
             "`load_state_dict` when trying to "
             "load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters "
             "before accessing their attributes.")
+
+
+def rebuild_uninitialized(kind, requires_grad, device, dtype, attributes):
+    """A tensor without a shape from what pickling kept of it."""
+    made = kind(requires_grad=requires_grad, device=device, dtype=dtype)
+    made.__dict__.update(attributes)
+    return made
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
@@ -151,9 +178,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         pass
 
 
-def is_lazy(tensor) -> bool:
+def is_lazy(param) -> bool:
     """Whether a parameter or buffer has no shape yet."""
-    return isinstance(tensor, UninitializedTensorMixin)
+    return isinstance(param, UninitializedTensorMixin)
 
 
 connect("nn/parameter.py", parameter=Parameter)

@@ -1,12 +1,10 @@
 """Programs as ONNX files: ``export``; PyTorch's ``torch.onnx``.  The extra ``rushlight[onnx]`` brings its packages."""
 from __future__ import annotations
 
-from . import errors
-from .errors import OnnxExporterError
-from .exporting import export
-from .program import ONNXProgram
-
-__all__ = ["export", "errors", "ONNXProgram", "OnnxExporterError", "is_in_onnx_export"]
+from . import errors  # noqa: F401
+from .errors import OnnxExporterError  # noqa: F401
+from .exporting import export  # noqa: F401
+from .program import ONNXProgram  # noqa: F401
 
 
 def is_in_onnx_export() -> bool:

@@ -14,6 +14,7 @@ from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
 from ..export import Dim, ExportedProgram
 from ..export import export as export_program
+from ..export.capturing import Untouched
 from ..export.graph_signature import InputKind
 from .._src.graph.graph import Store
 from . import quantized
@@ -60,6 +61,9 @@ def export(
     **idle,
 ) -> ONNXProgram:
     """A module, or an exported program, as ONNX; written to the path ``f`` where one is given.
+
+    What is written into is an output more, ``<name>_next``; a buffer that is, is an input, too, whose default value is
+    what the buffer holds now.
 
     ``args``, ``kwargs``: example arguments, as for ``torch.export.export``; ``dynamic_shapes`` as there, or
     ``dynamic_axes``: ``{input name: {dimension: name of its size}}``.  ``verify`` runs the program in onnxruntime and
@@ -154,20 +158,24 @@ class Writing:
     def write(self, outside) -> ONNXProgram:
         onnx, w, given = library(), self.writer, self.program.given()
         found = self.program.traced(given, keeps=quantized.kept)
-        if any(isinstance(o, Store) for o in found.graph.outputs):
-            raise OnnxExporterError(
-                "a program that writes into its inputs or buffers is not written as ONNX: call eval() before the export"
-            )
         arguments = self.enter(given, found.graph)
         for symbol, (node, dim) in found.sizes.items():
             w.sizes[symbol.arg[0]] = w.emit("Shape", w.names[node], start=dim, end=dim + 1)
         for node in found.graph.nodes:
             w.write(node)
         outputs = []
-        for k, node in enumerate(found.graph.result_nodes()):
+        for k, node in enumerate(o for o in found.graph.outputs if not isinstance(o, Store)):
             name = self.output_names[k] if k < len(self.output_names) else f"output_{k}"
             w.nodes.append(onnx.helper.make_node("Identity", [w.names[node]], [name]))
             outputs.append(described(name, node.meta, found.names))
+        written = {}
+        for store in (o for o in found.graph.outputs if isinstance(o, Store)):
+            name = w.names[store.into]
+            written[name] = f"{name}_next"
+            w.nodes.append(onnx.helper.make_node("Identity", [w.names[store.node]], [written[name]]))
+            outputs.append(described(written[name], store.meta, found.names))
+            if store.into not in arguments:
+                arguments.append(store.into)  # its initializer is what it is worth where it is not given
         inputs = [described(w.names[n], n.meta, found.names) for n in arguments]
         made = onnx.helper.make_graph(w.nodes, "main", inputs, outputs, w.initializers)
         model = onnx.helper.make_model(
@@ -177,7 +185,7 @@ class Writing:
             producer_version=VERSION,
             ir_version=IR_VERSION,
         )
-        return ONNXProgram(pruned(model), self.program, outside)
+        return ONNXProgram(pruned(model), self.program, outside, written)
 
 
 def described(name, meta, labels):
@@ -213,8 +221,13 @@ def check(made, program):
     from ..testing import assert_close
 
     args, kwargs = program.example_inputs
-    wanted = tree_flatten(program.module()(*args, **kwargs))[0]
-    for found, value in zip(made(*args, **kwargs), wanted):
+    module, leaves = program.module(), tree_flatten((args, kwargs))[0]
+    with Untouched(module, leaves):
+        wanted = tree_flatten(module(*args, **kwargs))[0]
+    with Untouched(module, leaves):
+        results = made(*args, **kwargs)
+    made.release()
+    for found, value in zip(results, wanted):
         try:
             assert_close(found, value.detach(), rtol=1e-3, atol=1e-4)
         except AssertionError as error:

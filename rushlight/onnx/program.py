@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +17,14 @@ MOST_INSIDE = (1 << 31) - (1 << 20)  # bytes that one protobuf file may hold
 class ONNXProgram:
     """``model_proto``, the file's content; ``exported_program``; ``save(path)``; called, it runs in onnxruntime.
 
-    ``outside``: whether ``save`` puts the weights into a file beside it unless told otherwise.
+    ``outside``: whether ``save`` puts the weights into a file beside it unless told otherwise.  ``written``: for each
+    input that the program writes into, the output that it is worth afterwards: calls write it into what they were
+    given, and keep buffers for the next call, until ``release()``.
     """
 
-    def __init__(self, model_proto, exported_program, outside=False):
+    def __init__(self, model_proto, exported_program, outside=False, written=()):
         self.model_proto, self.exported_program, self.outside = model_proto, exported_program, outside
-        self._session = None
+        self.written, self.state, self._session = dict(written), {}, None
 
     def __call__(self, *args, **kwargs) -> tuple:
         """The results as tensors, flat.  OnnxExporterError where onnxruntime is not installed."""
@@ -35,19 +38,30 @@ class ONNXProgram:
             raise ValueError(
                 f"the program takes {len(wanted)} tensors, {', '.join(i.name for i in wanted)}; {len(leaves)} are given"
             )
-        feeds = {i.name: np.ascontiguousarray(x.detach().numpy()) for i, x in zip(wanted, leaves)}
-        return tuple(from_numpy(np.array(r)) for r in self._session.run(None, feeds))
+        given = {i.name: x.detach() for i, x in zip(wanted, leaves)}
+        feeds = self.state | {name: np.ascontiguousarray(x.numpy()) for name, x in given.items()}
+        results = self._session.run(None, feeds)
+        after = len(results) - len(self.written)
+        for name, result in zip(self.written, results[after:]):
+            if name in given:
+                given[name].copy_(from_numpy(np.array(result)))
+            else:
+                self.state[name] = result
+        return tuple(from_numpy(np.array(r)) for r in results[:after])
 
     def initialize_inference_session(self, initializer=None):
         """Makes the session that calls run in; ``initializer``: the file's bytes -> an
         ``onnxruntime.InferenceSession``."""
         if initializer is None:
-            initializer = library("onnxruntime").InferenceSession
+            runtime = library("onnxruntime")
+            options = runtime.SessionOptions()
+            options.log_severity_level = 3  # errors: it warns of each buffer that is an input
+            initializer = partial(runtime.InferenceSession, sess_options=options)
         self._session = initializer(self.model_proto.SerializeToString())
 
     def release(self):
-        """Lets the session and its memory go."""
-        self._session = None
+        """Lets the session and its memory go, and what buffers are worth by calls."""
+        self._session, self.state = None, {}
 
     def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
         """Writes the file.  ``external_data``: weights go to ``<destination>.data`` beside it (they must beyond 2 GB);
@@ -56,8 +70,10 @@ class ONNXProgram:
         model = onnx.ModelProto()
         model.CopyFrom(self.model_proto)
         if keep_initializers_as_inputs or not include_initializers:
+            there = {given.name for given in model.graph.input}
             model.graph.input.extend(
                 onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer
+                if t.name not in there
             )
         if not include_initializers:
             del model.graph.initializer[:]

@@ -219,6 +219,11 @@ def convert(w, node, x, dtype):
     return w.cast(w.value(x, dtype), dtype)
 
 
+@rule("as_stored")
+def as_stored(w, node, x):
+    return w.value(x, node.dtype)
+
+
 # --- views ------------------------------------------------------------------------------------------------------------
 @rule("expand")
 def expand(w, node, x, shape):
@@ -298,7 +303,7 @@ def scalar(w, e):
     return w.emit("Squeeze", w.size(e), w.constant([0])) if isinstance(e, Expr) else w.constant(e)
 
 
-@rule("diagonal", "strided")
+@rule("diagonal", "strided", "within")
 def rearranged(w, node, x, **params):
     """A view of fixed sizes by a table of positions, which its NumPy meaning gives."""
     if not all(type(n) is int for n in (*x.shape, *node.shape)) or node.dtype is not x.dtype:
@@ -464,7 +469,8 @@ def conv_input(w, node, g, weight, shape, stride, padding, dilation, groups):
 
 
 @rule("attention")
-def attention(w, node, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest):
+def attention(w, node, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest,
+              kernel=None, part=()):
     """softmax(q k^T * scale + mask) v, and the logarithm of each row's total."""
     if mods is not None or starts or drop:
         raise OnnxExporterError(

@@ -1,10 +1,6 @@
 """Optimizers and learning rate schedules."""
-from . import lr_scheduler
+from . import lr_scheduler  # noqa: F401
 from .algorithms import (ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop,
-                         Rprop, SparseAdam)
-from .lbfgs import LBFGS
-from .optimizer import Optimizer
-
-__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
-           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam",
-           "lr_scheduler"]
+                         Rprop, SparseAdam)  # noqa: F401
+from .lbfgs import LBFGS  # noqa: F401
+from .optimizer import Optimizer  # noqa: F401

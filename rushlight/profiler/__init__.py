@@ -14,8 +14,6 @@ from .._src.core.op import OPS
 from .._src.core.watching import Watching
 from .events import EventList, FunctionEvent
 
-__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "kineto_available",
-           "supported_activities", "ProfilerActivity", "ProfilerAction", "EventList", "FunctionEvent"]
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _recorders: list = []  # those that run now
 
@@ -76,8 +74,10 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     return action
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
-    """A function for ``on_trace_ready`` that writes Chrome traces into a folder."""
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
+                              use_python_export: bool = False):
+    """A function for ``on_trace_ready`` that writes Chrome traces into a folder.  ``use_python_export`` changes
+    nothing: Python writes every trace."""
     def handle(prof):
         os.makedirs(dir_name, exist_ok=True)
         name = f"{worker_name or f'{socket.gethostname()}_{os.getpid()}'}.{time.time_ns()}.pt.trace.json"
@@ -290,8 +290,9 @@ class profile:
         """Sums by name."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
-    def export_chrome_trace(self, path: str):
-        """Writes what was recorded for chrome://tracing; gzipped if the name ends in .gz."""
+    def export_chrome_trace(self, path: str, use_python_export: bool = False):
+        """Writes what was recorded for chrome://tracing; gzipped if the name ends in .gz.  ``use_python_export``
+        changes nothing: Python writes it."""
         self.events().export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total"):

@@ -95,9 +95,10 @@ class EventList(list):
 
     def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
               max_shapes_column_width=80, header=None,
-              top_level_events_only=False) -> str:
-        """The events as a table, longest first by ``sort_by``.  AssertionError for a column that cannot be sorted
-        by."""
+              top_level_events_only=False, time_unit=None) -> str:
+        """The events as a table, longest first by ``sort_by``; all times in one ``time_unit`` ("s", "ms" or "us") if
+        it is told.  AssertionError for a column that cannot be sorted by, ValueError for another unit."""
+        duration = shown_in(time_unit)
         rows = list(self)
         if top_level_events_only:
             rows = [e for e in rows if getattr(e, "cpu_parent", None) is None]
@@ -132,8 +133,9 @@ class EventList(list):
 
     __str__ = table
 
-    def export_chrome_trace(self, path):
-        """Writes the events for chrome://tracing and ui.perfetto.dev; gzipped if the name ends in .gz."""
+    def export_chrome_trace(self, path, metadata=None):
+        """Writes the events for chrome://tracing and ui.perfetto.dev, with ``metadata`` (a dict) beside them; gzipped
+        if the name ends in .gz."""
         import gzip
         import json
         import os
@@ -141,7 +143,7 @@ class EventList(list):
                    "pid": os.getpid(), "tid": e.thread, "ts": e.start,
                    "dur": e.cpu_time_total, "args": arguments(e)} for e in self]
         with (gzip.open if str(path).endswith(".gz") else open)(path, "wt") as file:
-            json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": traced}, file)
+            json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {}), "traceEvents": traced}, file)
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
         """Writes lines of ``outer;inner time`` for flame graphs."""
@@ -161,6 +163,16 @@ def arguments(event) -> dict:
 
 def shorter(text: str, width) -> str:
     return text if width is None or len(text) <= width else text[:width - 3] + "..."
+
+
+def shown_in(unit):
+    """``duration``, or a function that shows times in one unit.  ValueError for a unit that is none."""
+    scales = {"s": 1e6, "ms": 1e3, "us": 1.0}
+    if unit is None:
+        return duration
+    if unit not in scales:
+        raise ValueError(f"time_unit is one of {', '.join(scales)}, not {unit!r}")
+    return lambda microseconds: f"{microseconds / scales[unit]:.3f}{unit}"
 
 
 def duration(microseconds: float) -> str:

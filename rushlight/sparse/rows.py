@@ -18,7 +18,7 @@ class Rows(Function):
     @staticmethod
     def backward(ctx, gradient):
         indices, = ctx.saved_tensors
-        at, rows = indices.reshape(-1).long(), gradient.reshape(-1, ctx.shape[1])
+        at, rows = indices.detach().clone().reshape(-1).long(), gradient.reshape(-1, ctx.shape[1])
         if ctx.padding_idx is not None:
             kept = at != ctx.padding_idx
             at, rows = at[kept], rows[kept]

@@ -1,9 +1,10 @@
 """Comparing tensors in tests."""
 from .._src.core.advice import deprecated
 from .compare import assert_close
+from .file_check import FileCheck
 from .make import make_tensor
 
-__all__ = ["assert_allclose", "assert_close", "make_tensor"]
+__all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):

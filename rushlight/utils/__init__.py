@@ -1,8 +1,6 @@
 """Helpers around tensors: data loading, checkpoints."""
 from . import data
 
-__all__ = ["checkpoint", "data", "set_module", "swap_tensors"]
-
 
 def set_module(obj, mod):
     """Says in which module an object is found."""

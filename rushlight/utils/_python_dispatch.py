@@ -26,6 +26,7 @@ class TorchDispatchMode(Scope):
     """
 
     _sees_memory = True  # whether it is asked for tensors that no operator makes: empty ones, and given elements
+    _derives = False  # whether it has to see where what a backward pass reads comes from
 
     def __init__(self, _dispatch_key=None):
         super().__init__()

@@ -196,13 +196,13 @@ def tree_map_(func, tree, *rests, is_leaf=None):
     return tree
 
 
-def tree_map_only(kind, func=None, tree=None, is_leaf=None):
+def tree_map_only(type_or_types_or_pred, /, func=None, tree=None, is_leaf=None):
     """A tree with ``func`` applied to the leaves of a class (or several, or those that a predicate takes)."""
     if func is None:
-        return lambda function: lambda leaf: function(leaf) if chosen(kind, leaf) else leaf
-    if isinstance(kind, (type, tuple)) and is_leaf is None:
-        return map_only(kind, func, tree)
-    return tree_map(lambda leaf: func(leaf) if chosen(kind, leaf) else leaf, tree, is_leaf=is_leaf)
+        return lambda function: lambda leaf: function(leaf) if chosen(type_or_types_or_pred, leaf) else leaf
+    if isinstance(type_or_types_or_pred, (type, tuple)) and is_leaf is None:
+        return map_only(type_or_types_or_pred, func, tree)
+    return tree_map(lambda leaf: func(leaf) if chosen(type_or_types_or_pred, leaf) else leaf, tree, is_leaf=is_leaf)
 
 
 

@@ -9,7 +9,7 @@ def not_none(obj):
     return obj
 
 
-def as_it_is(source_func):
+def as_it_is(source_method):
     """A decorator that changes nothing: checkers of types read that a function has the parameters of another."""
     return lambda func: func
 

@@ -7,25 +7,24 @@ import textwrap
 import time
 import timeit as _timeit
 
-__all__ = ["Timer", "Measurement", "Compare", "select_unit", "timer"]
 timer = time.perf_counter
 UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 
-def select_unit(seconds: float):
-    """(unit, its seconds) in which a time has few digits.
+def select_unit(t: float):
+    """(unit, its seconds) in which a time in seconds has few digits.
 
     >>> select_unit(0.002)
     ('ms', 0.001)
     """
-    return next(((unit, scale) for unit, scale in UNITS if seconds >= scale), UNITS[-1])
+    return next(((unit, scale) for unit, scale in UNITS if t >= scale), UNITS[-1])
 
 
 class TaskSpec:
     """What was timed, in words."""
 
-    def __init__(self, stmt, setup="", label=None, sub_label=None, description=None, env=None, num_threads=1,
-                 global_setup=""):
+    def __init__(self, stmt, setup="", global_setup="", label=None, sub_label=None, description=None, env=None,
+                 num_threads=1):
         self.stmt, self.setup, self.global_setup, self.label, self.sub_label = (stmt, setup, global_setup, label,
                                                                                 sub_label)
         self.description, self.env, self.num_threads = description, env, num_threads
@@ -121,7 +120,7 @@ class Timer:
         space = {"torch": rushlight, **(globals or {})}
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
         self._timer = _timeit.Timer(stmt, setup or "pass", timer=timer, globals=space)
-        self._task_spec = TaskSpec(stmt, setup, label, sub_label, description, env, num_threads, global_setup)
+        self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
 
     def _run(self, number: int) -> float:
         return max(self._timer.timeit(number), 1e-9)

@@ -14,9 +14,6 @@ from .._src.core.native import Tensor, mine
 from .._src.core.pytree import tree_leaves
 from .._src.core.random import go_to, places
 
-__all__ = ["CheckpointPolicy", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
-           "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states"]
-
 
 class CheckpointError(RuntimeError):
     """What is computed again is not what the forward pass computed."""
@@ -265,18 +262,28 @@ KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, CheckpointPoli
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told: whether the function is computed again."""
+    """What a policy is told: whether the function is computed again, and what the operator gave, if it ran."""
 
-    def __init__(self, *, is_recompute):
-        self.is_recompute = is_recompute
+    def __init__(self, *, is_recompute, op_output=None):
+        self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class Selective:
-    """What the two contexts of a selective checkpoint share: for each operator, in order, the results that were
-    kept."""
+    """What the two contexts of a selective checkpoint share: for each operator, call by call, the results that were
+    kept, or None.  The policy is asked once, in the forward pass."""
 
     def __init__(self, policy):
         self.policy, self.kept = policy, {}
+
+    def was_kept(self, func) -> bool:
+        """Whether the results of the next call are kept; the place of one whose are not is passed.  CheckpointError
+        where there was no such call in the forward pass."""
+        if not self.kept.get(func):
+            raise CheckpointError(f"{func} ran more often when computed again than in the forward pass")
+        kept = self.kept[func][0] is not None
+        if not kept:
+            del self.kept[func][0]
+        return kept
 
 
 def selective_mode(shared, again):
@@ -286,33 +293,36 @@ def selective_mode(shared, again):
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
-            chosen = shared.policy(SelectiveCheckpointContext(is_recompute=again), func, *args, **kwargs)
+            if again:
+                return given_back(shared, func, args) if shared.was_kept(func) else func(*args, **kwargs)
+            result, seen = noted(func, args, kwargs)
+            told = SelectiveCheckpointContext(is_recompute=False, op_output=result)
+            chosen = shared.policy(told, func, *args, **kwargs)
             wanted = chosen in KEPT if isinstance(chosen, CheckpointPolicy) else bool(chosen)
-            if not wanted:
-                return func(*args, **kwargs)
-            return given_back(shared, func, args) if again else keep_results(shared, func, args, kwargs)
+            shared.kept.setdefault(func, []).append(kept_results(args, result, seen) if wanted else None)
+            return result
 
     return Mode()
 
 
-def keep_results(shared, func, args, kwargs):
-    """Runs an operator and keeps its results, and what its backward step saved, as places among arguments and
-    results."""
+def noted(func, args, kwargs):
+    """Runs an operator: (its result, the tensors that its backward step saved)."""
     seen = []
     pack, unpack_again = mine.hooks[-1]
     with hooked((lambda tensor: seen.append(tensor) or pack(tensor), unpack_again)):
-        result = func(*args, **kwargs)
+        return func(*args, **kwargs), seen
+
+
+def kept_results(args, result, seen):
+    """An operator's results, and what its backward step saved, as places among arguments and results."""
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     known = [t for t in tree_leaves((args, results)) if isinstance(t, Tensor)]
     places = [next(k for k, t in enumerate(known) if same_memory(t, s)) for s in seen]
-    shared.kept.setdefault(func, []).append(([(r.detach(), r.requires_grad) for r in results], places, type(result)))
-    return result
+    return [(r.detach(), r.requires_grad) for r in results], places, type(result)
 
 
 def given_back(shared, func, args):
     """The kept results of an operator; what its backward step had saved is saved again."""
-    if not shared.kept.get(func):
-        raise CheckpointError(f"{func} ran more often when computed again than in the forward pass")
     results, places, kind = shared.kept[func].pop(0)
     known = [t for t in tree_leaves((args, [r for r, _ in results])) if isinstance(t, Tensor)]
     for place in places:

@@ -11,3 +11,8 @@ globals().update(absent("torch.utils.cpp_extension",
 def is_ninja_available() -> bool:
     """Whether the build tool is used: never."""
     return False
+
+
+def verify_ninja_availability():
+    """RuntimeError, since the build tool is not used."""
+    raise RuntimeError("Ninja is not used: the framework has no C++ interface to build extensions against")

@@ -1,7 +1,5 @@
 """Sharing memory with other libraries."""
-from .._src.core.exchange import from_dlpack
-
-__all__ = ["from_dlpack", "to_dlpack"]
+from .._src.core.exchange import from_dlpack  # noqa: F401
 
 
 def to_dlpack(tensor):

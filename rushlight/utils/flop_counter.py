@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from .._src.aot.alias import Recording
 from .._src.capture.errors import Break
-from .._src.core.meta import product
+from .._src.compiler.counts import multiplications
 from .._src.core.native import Op, Tensor
 from .._src.core.watching import Watching
 from .._src.graph.graph import Graph, Node, splice
@@ -21,25 +21,7 @@ __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 def node_flops(node: Node) -> int:
     """Multiplications and additions of one primitive; 0 for what is no contraction."""
-    name, args = node.op.name.rpartition(".")[2], node.args
-    if name in ("matmul", "int_matmul"):
-        return 2 * product(node.shape) * args[0].shape[-1]
-    if name in ("conv", "conv_last", "int_conv"):
-        return 2 * product(node.shape) * product(args[1].shape[1:])
-    if name in ("conv_input", "conv_last_input"):
-        return 2 * product(args[0].shape) * product(args[1].shape[1:])
-    if name == "conv_weight":
-        return 2 * product(args[0].shape) * product(node.shape[1:])
-    if name == "attention":
-        return attention_flops(*(a.shape for a in args[:3]), values=1, keys=1)
-    if name == "attention_gradient":
-        return attention_flops(*(a.shape for a in args[3:6]), values=2, keys=3)
-    return 0
-
-
-def attention_flops(q, k, v, values: int, keys: int) -> int:
-    """Products of scores with as many matrices as wide as values, and as wide as keys."""
-    return 2 * product(q[:-1]) * k[-2] * (keys * q[-1] + values * v[-1])
+    return 2 * multiplications(node)
 
 
 _counted: dict = {}

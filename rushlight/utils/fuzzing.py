@@ -113,8 +113,8 @@ class FuzzedTensor:
         steps = values(self._steps or ()) + (1,) * (dim - len(self._steps or ()))
         return size, steps, tuple(n * s for n, s in zip(size, steps))
 
-    def satisfies_constraints(self, parameters) -> bool:
-        size, _, whole = self.sizes(parameters)
+    def satisfies_constraints(self, params) -> bool:
+        size, _, whole = self.sizes(params)
         count = prod(size)
         return ((self._max_allocation_bytes is None or prod(whole, dtype_size(self._dtype))
                  <= self._max_allocation_bytes)

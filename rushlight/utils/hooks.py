@@ -1,7 +1,5 @@
 """Handles that remove hooks."""
-from ..nn.modules.hooks import RemovableHandle
-
-__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+from ..nn.modules.hooks import RemovableHandle  # noqa: F401
 
 
 def unserializable_hook(f):

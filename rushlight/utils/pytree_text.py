@@ -1,12 +1,12 @@
 """The nesting of trees as text, in PyTorch's format: JSON, the number of the format first."""
 from __future__ import annotations
 
-import importlib
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .. import return_types
 from .._src.core.meta import Size
 from .._src.core.pytree import TreeSpec
 
@@ -22,6 +22,9 @@ class Written:
     load: Callable = json.loads
 
 
+FACTORIES = {kind.__name__: kind for kind in (list, dict, set, tuple, int, float, bool, str)}
+
+
 def of_defaultdict(context):
     factory, keys = context
     return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__,
@@ -29,8 +32,13 @@ def of_defaultdict(context):
 
 
 def to_defaultdict(text):
-    module = importlib.import_module(text["default_factory_module"])
-    return getattr(module, text["default_factory_name"]), text["dict_context"]
+    """The context of a defaultdict.  ValueError for a factory that is none of Python's own types: a text names none
+    that could do anything."""
+    module, name = text["default_factory_module"], text["default_factory_name"]
+    if module != "builtins" or name not in FACTORIES:
+        raise ValueError(f"the text names {module}.{name} as the factory of a defaultdict: {', '.join(FACTORIES)} are "
+                         "read")
+    return FACTORIES[name], text["dict_context"]
 
 
 WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dict: Written("builtins.dict"),
@@ -38,6 +46,7 @@ WRITTEN = {list: Written("builtins.list"), tuple: Written("builtins.tuple"), dic
            defaultdict: Written("collections.defaultdict", of_defaultdict, to_defaultdict),
            deque: Written("collections.deque"), Size: Written("torch.Size")}
 NAMEDTUPLES: dict[str, type] = {}  # name -> class
+RETURNED = "torch.return_types."  # what operators give is known by itself
 
 
 def _register_namedtuple(cls, *, serialized_type_name: str) -> None:
@@ -73,6 +82,8 @@ def named(spec: TreeSpec):
     """The name of a container's class and its context as text."""
     if spec.type is namedtuple:
         name = next((name for name, kind in NAMEDTUPLES.items() if kind is spec.context), None)
+        if name is None and getattr(return_types, spec.context.__name__, None) is spec.context:
+            name = RETURNED + spec.context.__name__
         if name is None:
             raise NotImplementedError(
                 f"Can't serialize TreeSpec of namedtuple class {spec.context}: give it a name with "
@@ -99,12 +110,23 @@ def treespec_loads(serialized: str) -> TreeSpec:
     return read(text)
 
 
+def namedtuple_named(name: str) -> type:
+    """A class of named tuples.  NotImplementedError for one that is not registered."""
+    found = NAMEDTUPLES.get(name)
+    if found is None and name.startswith(RETURNED):
+        found = getattr(return_types, name.removeprefix(RETURNED), None)
+    if not (isinstance(found, type) and issubclass(found, tuple)):
+        raise NotImplementedError(f"No registered class of named tuples for {name!r}: register it with "
+                                  "`_register_namedtuple`.")
+    return found
+
+
 def read(text: dict) -> TreeSpec:
     name, children = text["type"], [read(child) for child in text["children_spec"]]
     if name is None:
         return TreeSpec(None)
     if name == "collections.namedtuple":
-        return TreeSpec(namedtuple, NAMEDTUPLES[text["context"]], children)
+        return TreeSpec(namedtuple, namedtuple_named(text["context"]), children)
     for kind, form in WRITTEN.items():
         if form.name == name:
             return TreeSpec(kind, form.load(text["context"]), children)

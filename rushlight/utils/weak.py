@@ -4,6 +4,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import MutableMapping
 
+from .._src.core.native import Tensor
+
 
 class WeakIdRef(weakref.ref):
     """A weak reference that is equal to those of the same object, whatever its ``==`` says."""
@@ -22,7 +24,16 @@ class WeakIdRef(weakref.ref):
         return mine is theirs if mine is not None and theirs is not None else self is other
 
 
-TensorWeakRef = WeakIdRef
+
+
+class TensorWeakRef(WeakIdRef):
+    """A weak reference to a tensor.  AssertionError for anything else."""
+
+    def __init__(self, tensor):
+        if not isinstance(tensor, Tensor):
+            raise AssertionError(f"expected a Tensor, got {type(tensor).__name__}")
+        super().__init__(tensor)
+
 
 
 class WeakIdKeyDictionary(MutableMapping):

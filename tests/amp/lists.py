@@ -22,6 +22,10 @@ CALLS = {
     **{name: lambda t, F, x, y, name=name: getattr(t, name)(x, -1) for name in
        ("cumsum", "cumprod", "logcumsumexp", "logsumexp", "softmax", "log_softmax")},
     "pow": lambda t, F, x, y: x ** y, "pow_number": lambda t, F, x, y: x ** 3, "rpow": lambda t, F, x, y: 2.0 ** x,
+    **{name: lambda t, F, x, y, name=name: getattr(F, name)(x.reshape(1, 4, 2, 2), 2) for name in
+       ("avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "max_pool2d", "max_pool3d",
+        "adaptive_max_pool2d", "adaptive_max_pool3d")},
+    "fractional_max_pool3d": lambda t, F, x, y: F.fractional_max_pool3d(x.reshape(1, 4, 2, 2), 1, output_size=1),
     "softmin": lambda t, F, x, y: F.softmin(x, -1), "gumbel": lambda t, F, x, y: F.gumbel_softmax(x, dim=-1),
     "softplus": lambda t, F, x, y: F.softplus(x), "logsigmoid": lambda t, F, x, y: F.logsigmoid(x),
     "gelu": lambda t, F, x, y: F.gelu(x), "normalize": lambda t, F, x, y: F.normalize(x),

@@ -1,5 +1,6 @@
 """Derivatives by functions of tensors whose class answers every operator: each tensor that the class sees is one that
 it made."""
+import numpy as np
 import pytest
 import torch
 
@@ -66,3 +67,39 @@ def test_other_bytes_have_no_gradient():
     for lib in (torch, rushlight):
         x = lib.ones(4, requires_grad=True)
         assert not any(x.view(dtype).requires_grad for dtype in (lib.int32, lib.float16, lib.float64))
+
+
+def written(lib, x):
+    y = x * 2
+    y.cos_()
+    y.pow_(3)
+    y.mul_(x.sin())
+    y.squeeze_(0)
+    return y.exp_().sum()
+
+
+def test_gradients_of_writes_read_what_was_there_before():
+    seen = []
+    for lib in (torch, rushlight):
+        class Inside(lib.Tensor):
+            @staticmethod
+            def __new__(cls, x, requires_grad=False):
+                return lib.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype, requires_grad=requires_grad)
+
+            def __init__(self, x, requires_grad=False):
+                self.x = x
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args, kwargs=None):
+                given, named = lib.utils._pytree.tree_map_only(cls, lambda t: t.x, (args, kwargs or {}))
+                result = func(*given, **named)
+                writes = func._schema.name.endswith("_")
+                return args[0] if writes else lib.utils._pytree.tree_map_only(lib.Tensor, cls, result)
+
+        x = lib.tensor([[0.5, 1.0, 2.0]])
+        plain, inside = x.clone().requires_grad_(), Inside(x, True)
+        for value in (plain, inside):
+            written(lib, value).backward()
+        assert lib.allclose(inside.grad.x, plain.grad)
+        seen.append(plain.grad.tolist())
+    np.testing.assert_allclose(*seen, rtol=1e-5)

@@ -1,6 +1,7 @@
 """autograd.functional and gradcheck, beside torch."""
 import numpy as np
 import pytest
+import torch
 
 import rushlight as rl
 from tests.func.judge import compare, same_error
@@ -114,3 +115,25 @@ def test_gradcheck_of_complex_numbers():
 def test_gradcheck_wants_gradients():
     with pytest.raises(ValueError, match="require gradient"):
         rl.autograd.gradcheck(rl.sin, rl.ones(2))
+
+
+STRICT = {"constant": lambda a: a.detach(), "of a leaf": lambda a: a.long().float().requires_grad_().clone(),
+          "linear": lambda a: 3 * a, "square": lambda a: a * a}
+PRODUCTS = ("jacobian", "vjp", "jvp", "hessian", "vhp", "hvp")
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["", "recorded"])
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_mode_refuses_what_does_not_depend(name, product, recorded):
+    found = []
+    for t in (rl, torch):
+        function = STRICT[name] if PRODUCTS.index(product) < 3 else lambda a: STRICT[name](a).sum()
+        more = () if product in ("jacobian", "hessian") else (t.ones(4),)
+        try:
+            getattr(t.autograd.functional, product)(function, t.full((4,), 0.5), *more, strict=True,
+                                                    create_graph=recorded)
+            found.append(None)
+        except RuntimeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

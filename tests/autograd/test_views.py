@@ -88,3 +88,13 @@ def test_whole_writes_are_refused_still():
     for t in (rl, torch):
         with pytest.raises(RuntimeError, match="single memory location"):
             expanded(t).add_(t.ones(3, 4))
+
+
+def test_a_view_of_a_view_made_where_nothing_is_recorded_says_so():
+    for package in (rl, torch):
+        with package.no_grad():
+            view = package.zeros(2).view(2)
+        again = view.requires_grad_().view(2)
+        with pytest.raises(RuntimeError, match="Output 0 of .* is a view of a view which was created in no_grad mode "
+                                               "and is being modified inplace .* inside the no_grad block"):
+            again.div_(2)

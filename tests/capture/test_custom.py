@@ -1,4 +1,6 @@
 """autograd.Function, function transforms and the like inside compiled functions."""
+import enum
+
 import pytest
 
 import rushlight as torch
@@ -158,3 +160,100 @@ def test_functions_that_make_tensors_of_numbers(backend):
         y.sum().backward()
         found.append((y.tolist(), x.grad.tolist()))
     assert found[0] == found[1] == ([-9.0, 2.0, -27.0], [7.0, 1.0, 7.0])
+
+
+class Apart(torch.autograd.Function):
+    """A second result without gradient, of which ``backward`` would make one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        first, second = x * 2, x * 3
+        ctx.mark_non_differentiable(second)
+        return first, second
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2 + h
+
+
+class Alone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        result = x * 2
+        ctx.mark_non_differentiable(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class OfList(torch.autograd.Function):
+    """Tensors within a list: values, without gradients."""
+
+    @staticmethod
+    def forward(ctx, x, others):
+        ctx.save_for_backward(*others)
+        return x * (others[0] + others[1])
+
+    @staticmethod
+    def backward(ctx, g):
+        first, second = ctx.saved_tensors
+        return g * (first + second), None
+
+
+@pytest.mark.parametrize("backend", ["eager", "rushlight"])
+def test_what_is_marked_without_gradient_has_none(backend):
+    def program(x):
+        first, second = Apart.apply(x)
+        return first + second * 5, second
+
+    for run in (program, torch.compile(program, backend=backend, fullgraph=True)):
+        x = torch.ones(2, requires_grad=True)
+        total, second = run(x)
+        assert total.requires_grad and not second.requires_grad
+        total.sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+    compiled = torch.compile(lambda x: Alone.apply(x), backend=backend, fullgraph=True)
+    assert not compiled(torch.ones(2, requires_grad=True)).requires_grad
+
+
+def test_tensors_in_lists_of_arguments():
+    for run in (OfList.apply, torch.compile(lambda x, others: OfList.apply(x, others), fullgraph=True)):
+        x, others = torch.ones(2, requires_grad=True), [torch.full((2,), 3.0, requires_grad=True), torch.ones(2)]
+        result = run(x, others)
+        result.sum().backward()
+        assert result.tolist() == [4.0, 4.0] and x.grad.tolist() == [4.0, 4.0] and others[0].grad is None
+
+
+@pytest.mark.parametrize("make", [lambda x: torch.tensor([x.long()], dtype=torch.int64),
+                                  lambda x: torch.tensor([[x, 2.5], [x * 3, 1]], dtype=torch.float64),
+                                  lambda x: torch.tensor([x.sum(), 1.0], dtype=torch.float32)])
+def test_tensors_are_made_of_tensors_of_one_element(make):
+    compiled = torch.compile(make, fullgraph=True)
+    for start in (2.0, 3.0):
+        x = torch.tensor(start, requires_grad=True)
+        wanted, found = make(x), compiled(x)
+        assert found.dtype is wanted.dtype and found.tolist() == wanted.tolist() and not found.requires_grad
+
+
+class Kind(enum.Enum):
+    SINE, COSINE = 0, 1
+
+
+class Chosen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, kind):
+        return x.sin() if kind is Kind.SINE else x.cos()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+def test_arguments_that_are_no_tensors_and_come_last_need_no_gradient():
+    x = torch.ones(3, requires_grad=True)
+    y = torch.compile(Chosen.apply, fullgraph=True)(x, Kind.COSINE)
+    assert torch.equal(y, x.cos())
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0] * 3

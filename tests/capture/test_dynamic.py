@@ -129,7 +129,7 @@ def test_checks():
         assert torch.equal(compiled(torch.arange(8), n), torch.arange(n))
     with pytest.raises(RuntimeError, match="n is 1"):
         compiled(torch.arange(8), 1)
-    with pytest.raises(RuntimeError, match="a condition that was to hold"):
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
         torch._check(False)
     with pytest.raises(TypeError, match="_check_tensor_all"):
         torch._check(torch.ones(2) > 0)

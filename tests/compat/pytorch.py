@@ -202,6 +202,9 @@ OPEN = tuple(f"torch.{room}"
                          "serialization profiler cuda.memory fx amp sparse _tensor _utils jit".split())
 
 
+BUILDING = ("torch.utils.data.datapipes.gen_pyi",)  # steps of PyTorch's own build, which need PyYAML
+
+
 class Walk:
     """Modules by name, from PyTorch's root downward: public ones, and those of ``PRIVATE``."""
 
@@ -222,7 +225,8 @@ class Walk:
     def walk(self, module):
         self.modules[module.__name__] = module
         for found in pkgutil.iter_modules(getattr(module, "__path__", []), module.__name__ + "."):
-            if not found.name.rpartition(".")[2].startswith("_") and (below := self.load(found.name)):
+            hidden = found.name in BUILDING or found.name.rpartition(".")[2].startswith("_")
+            if not hidden and (below := self.load(found.name)):
                 self.walk(below)
 
 
@@ -248,6 +252,12 @@ def public_names(path, module) -> list[str]:
                and not isinstance(getattr(module, n), (typing.TypeVar, typing.ParamSpec))]
     return names + [n for n in dict.fromkeys([*UNDERSCORED.get(path, "").split(), *private]) if has(module, n)
                     and n not in names]
+
+
+def listed(module) -> list[str] | None:
+    """What ``import *`` takes from a module that has a list of it."""
+    names = vars(module).get("__all__")
+    return None if names is None else [name for name in dict.fromkeys(names) if has(module, name)]
 
 
 def home_of(value):
@@ -359,6 +369,8 @@ def standing() -> list[str]:
 
 def main():
     warnings.simplefilter("ignore")
+    if "--private" in sys.argv:  # one of its testing modules builds C++, and what that takes would stand in the table
+        importlib.import_module("torch._inductor.codecache").CppCodeCache.load = lambda *a, **k: None
     walk = Walk("--private" in sys.argv)
     modules, same = {}, {}
     for path, module in sorted(walk.modules.items()):
@@ -372,7 +384,7 @@ def main():
             if names[name]["kind"] in ("class", "enum", "error", "function", "object"):
                 same.setdefault(id(value), []).append(f"{path}.{name}")
                 names[name] |= {"same": id(value), "home": home_of(value)}
-        modules[path] = {"package": hasattr(module, "__path__"), "listed": bool(vars(module).get("__all__")),
+        modules[path] = {"package": hasattr(module, "__path__"), "listed": listed(module),
                          "names": names}
     json.dump({"modules": modules, "same": same, "failed": walk.failed, "standing": standing()}, sys.stdout)
 

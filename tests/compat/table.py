@@ -1,4 +1,5 @@
-"""Writes the table of PyTorch's names that no room of ours has: ``python -m tests.compat.table``.
+"""Writes the table of PyTorch's names that no room of ours has: ``python -m tests.compat.table [FOLDER]``, by default
+where it is read.
 
 Lines ``from rushlight...`` are written by hand, and stay.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 import collections
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +22,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytorch(*arguments) -> dict:
-    """What PyTorch exports."""
+    """What PyTorch exports where the environment changes none of its settings: it has others where CI is set."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("CI", "GITHUB", "TORCH", "PYTORCH"))}
     done = subprocess.run([sys.executable, "-m", "tests.compat.pytorch", *arguments], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=True)
+                          stderr=subprocess.DEVNULL, check=True, env=environment)
     return json.loads(done.stdout)
 
 
@@ -69,6 +73,14 @@ def line(name: str, entry: dict) -> str:
     return {"class": f"class {name}{text}", "function": f"def {name}{text}"}.get(kind, f"{kind} {name}")
 
 
+def listed(path: str, modules: dict) -> list[str] | None:
+    """What import * takes from a module of PyTorch, but modules that are no files; None where it has no list."""
+    module = modules[path]
+    if module["listed"] is not None:
+        return [name for name in module["listed"] if module["names"].get(name, {}).get("kind") != "module"
+                or modules.keys() & {f"{path}.{name}", module["names"][name]["name"]}]
+
+
 def homes_of(modules, same) -> dict:
     """Object -> where it is defined, or where its stand-in is to be."""
     found = {}
@@ -90,7 +102,7 @@ def kept() -> dict:
     return found
 
 
-def main():
+def main(folder=table.FOLDER):
     known = pytorch("--private")
     by_hand = kept()
     sys.meta_path.remove(table.Finder)
@@ -105,20 +117,24 @@ def main():
     written = collections.defaultdict(list)
     for path, module in modules.items():
         lines, taken = [], collections.defaultdict(list)
-        for name, entry in module["names"].items():
-            if f"{path}.{name}" in there or entry["kind"] == "module":
+        for name, entry in {**module["names"], **{n: {} for n in by_hand[path] if n not in module["names"]}}.items():
+            own = by_hand[path].get(name)
+            if own is None and (f"{path}.{name}" in there or entry["kind"] == "module"):
                 continue
-            place = by_hand[path].get(name) or target(path, name, entry, same, homes, there)
+            place = own or target(path, name, entry, same, homes, there)
             if place is None:
                 lines.append(line(name, entry))
                 continue
             home, _, original = place.replace(":", ".").rpartition(".")
             taken[home].append(original if original == name else f"{original} as {name}")
         lines = [f"from {home}: {', '.join(names)}" for home, names in taken.items()] + lines
+        if listed(path, modules) is not None and "__all__" not in vars(rooms[path] or object):
+            lines.append(f"all {', '.join(listed(path, modules))}".rstrip())
         if lines or rooms[path] is None:
             written[path.split(".")[1] if "." in path else "torch"] += [path, *(f" {text}" for text in lines)]
-    Path(table.FOLDER).mkdir(exist_ok=True)
-    for file in Path(table.FOLDER).glob("*.txt"):
+    folder = Path(folder)
+    folder.mkdir(exist_ok=True)
+    for file in folder.glob("*.txt"):
         file.unlink()
     own = {path for path in by_hand if path not in modules}  # paths of ours that PyTorch does not have
     for path in sorted(own | {p.rpartition(".")[0] for p in own} - modules.keys()):
@@ -127,10 +143,11 @@ def main():
             home, _, original = place.rpartition(":")
             homes[home].append(original if original == name else f"{original} as {name}")
         written[path.split(".")[1]] += [path, *(f" from {home}: {', '.join(names)}" for home, names in homes.items())]
-    Path(table.STANDING).write_text("".join(f"{path}\n" for path in known["standing"]))
     for room, lines in written.items():
-        (Path(table.FOLDER) / f"{room}.txt").write_text("\n".join(lines) + "\n")
+        (folder / f"{room}.txt").write_text("\n".join(lines) + "\n")
+    standing = Path(table.STANDING) if folder == Path(table.FOLDER) else folder / "standing"
+    standing.write_text("".join(f"{path}\n" for path in known["standing"]))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -139,3 +139,13 @@ def test_most_names_work(known):
     refuse = sum(kind in ("def", "class", "object") for path in known for kind, _ in table.entries(path).values())
     total = sum(len(module["names"]) for module in known.values())
     assert total > 7000 and 1 - refuse / total > WORKING, 1 - refuse / total
+
+
+@pytest.mark.long
+def test_the_table_is_what_is_written(tmp_path):
+    """Who defines a name, or adds a line by hand, writes the table again."""
+    subprocess.run([sys.executable, "-m", "tests.compat.table", str(tmp_path)], cwd=ROOT, check=True)
+    names = Path(table.FOLDER)
+    assert {p.name for p in tmp_path.glob("*.txt")} == {p.name for p in names.glob("*.txt")}
+    differing = [p.name for p in names.glob("*.txt") if p.read_text() != (tmp_path / p.name).read_text()]
+    assert not differing

@@ -80,3 +80,26 @@ def test_copies_keep_gaps():
     x = torch.arange(12.0).reshape(3, 4)[:, ::2]
     y = clone_preserve_strides(x)
     assert torch.equal(x, y) and y.stride() == x.stride() and y.data_ptr() != x.data_ptr()
+
+
+def test_metadata_is_compared():
+    from rushlight._prims import utils
+    a = torch.ones(2, 3)
+    utils.compare_tensor_meta(a, torch.zeros(2, 3), check_strides=True)
+    for other in (torch.ones(3, 2), torch.ones(2, 3, dtype=torch.float64), torch.ones(2, 3, device="meta")):
+        with pytest.raises(AssertionError):
+            utils.compare_tensor_meta(a, other)
+    for other in (torch.ones(7)[1:].view(2, 3), torch.ones(2, 3)._neg_view()):
+        with pytest.raises(RuntimeError):
+            utils.compare_tensor_meta(a, other, check_strides=True)
+    with pytest.raises(RuntimeError):
+        utils.compare_tensor_meta(a + 0j, (a + 0j).conj())
+
+
+def test_references_are_the_operators():
+    from rushlight._prims.context import TorchRefsMode
+    from rushlight._refs import _conversions
+    with TorchRefsMode(strict=True):
+        assert torch.add(torch.ones(2), 1).tolist() == [2, 2]
+    assert _conversions.cdouble(torch.ones(2)).dtype is torch.complex128
+    assert _conversions.int(torch.ones(2)).dtype is torch.int32

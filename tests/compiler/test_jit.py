@@ -50,6 +50,29 @@ def test_build_remembers(folder):
     assert len(texts) == 1
 
 
+def test_functions_of_an_object_are_loaded_one_by_one(folder):
+    def text():
+        module = Module()
+        for number in (1, 2):
+            f = module.function(f"add{number}", [("x", i64)], i64)
+            f.ret(f.add(f.parameters[0], number))
+        return module.text()
+
+    digest, _ = jit.origin(jit.build("one by one", text, ["add1", "add2"])["add1"])
+    del jit._loaded[digest]
+    first, second = (jit.fetch(digest, f"add{number}") for number in (1, 2))
+    assert call({"add": first}, 4) == 5 and call({"add": second}, 4) == 6
+    assert jit.fetch(digest, "add1") == first
+
+
+def test_what_was_built_under_another_folder_is_found(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / name))
+        digest, _ = jit.origin(jit.build("under another folder", lambda: adding(3), ["add"])["add"])
+    del jit._loaded[digest]
+    assert call({"add": jit.fetch(digest, "add")}, 4) == 7
+
+
 def test_imports_are_symbols():
     inner = jit.build("inner", lambda: adding(1), ["add"])["add"]
     module = Module()

@@ -47,7 +47,7 @@ def test_problems_are_written_down_and_read(dtype):
         (name, row), = learned._met.items()
         planner, problem, operands = learned.understood(json.loads(json.dumps(row)))
         assert tune.class_of(planner, problem) == name and sum(operands().values()) > 0
-        assert planner.__wrapped__(*problem).steps
+        assert planner(*problem).steps
 
 
 def test_problems_of_sizes_that_vary_are_not_noted():
@@ -124,7 +124,7 @@ def test_only_options_that_keep_the_order_of_sums_are_tried():
     for rows, dtype in ((4, "float32"), (90, "float32"), (90, "bfloat16"), (90, "float16")):
         problem = matmul._normalised(matmul.replace(PRODUCT, rows=rows, depth=1100, dtype=dtype, out_dtype=dtype))
         with tune.Ordered({}) as trial:
-            matmul._plan.__wrapped__(problem, NO_EPILOGUE, 2)
+            matmul._plan(problem, NO_EPILOGUE, 2)
         seen.update(trial.seen)
     assert {"tile", "B packed once", "blocks a thread"} <= set(seen)
     assert not {"words along k", "numbers", "dots", "streams", "direct", "B streamed", "lanes"} & set(seen)

@@ -52,3 +52,36 @@ def test_a_scan_of_what_is_looked_up():
     np.testing.assert_allclose(f(rl.from_numpy(x), rl.from_numpy(i)).numpy(), x[i].cumsum(0) * 2, rtol=1e-5)
     with pytest.raises(IndexError):
         f(rl.from_numpy(x), rl.from_numpy(i + 1))
+
+
+@pytest.mark.parametrize("size,zeros", [(2, (0,)), (5, ()), (5, (1,)), (5, (0, 3)), (300, ()), (300, (7, 200))])
+def test_gradients_of_running_products(size, zeros):
+    """Zeros are numbers like others, in second derivatives too, and a long row is no longer program."""
+    torch = pytest.importorskip("torch")
+    values, found = np.random.default_rng(size).random((2, size)) * 0.4 + 0.8, []
+    values[0, list(zeros)] = 0
+    for m in (rl, torch):
+        x = m.tensor(values, requires_grad=True)
+        g, = m.autograd.grad((m.cumprod(x, 1) * m.arange(1, size + 1)).sum(), x, create_graph=size < 10)
+        found.append([one.detach().numpy() for one in (g, *(m.autograd.grad((g * g).sum(), x) if size < 10 else ()))])
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 16, 40), (3, 1, 9, 17)])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
+def test_scans_of_one_element_through_transposed_memory(shape, name):
+    """Loops of one element go, and what is left lies along another axis than it is read along: it was cut into tiles,
+    which have no running results."""
+    x, dim = rl.rand(*shape).transpose(-1, -2), shape.index(1)
+
+    def scanned(x):
+        found = getattr(x.flip(dim), name)(dim)
+        found = found[0] if isinstance(found, tuple) else found
+        return found, found.flip(dim)
+
+    for found in rl.compile(scanned)(x):
+        np.testing.assert_array_equal(found.numpy(), x.numpy())
+    y = rl.ones(*shape).requires_grad_()
+    y.cumsum(dim).backward(rl.rand(*shape[:-2], shape[-1], shape[-2]).transpose(-1, -2))
+    assert y.grad.shape == shape

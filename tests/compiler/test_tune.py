@@ -1,5 +1,6 @@
 """max-autotune: choices are measured, kept on disk, and never change results."""
 
+import gc
 import json
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ import pytest
 import rushlight as torch
 from rushlight._src.devices.cpu.llvm import pool
 from rushlight._src.devices.cpu.templates import tune
-from rushlight._src.devices.cpu.templates.contraction import NO_EPILOGUE
+from rushlight._src.devices.cpu.templates.contraction import Contraction, NO_EPILOGUE
+from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv
 from rushlight._src.devices.cpu.templates.matmul import Matmul, _plan, plan_matmul
 from rushlight._src.core.settings import settings
 
@@ -81,6 +83,28 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
         tune.tuned.cache_clear()
         monkeypatch.setattr(tune, "race", lambda *arguments: pytest.fail("measured again"))
         assert torch.equal(f()(x, w), first)
+
+
+@pytest.mark.parametrize("call", [
+    lambda k: torch.ones(k + 2, 3) @ torch.ones(3, 8),
+    lambda k: plan_conv(Convolution(1, 4, 5, (k + 3,), (3,), (1,), (0,), (1,)))], ids=["product", "convolution"])
+def test_plans_of_ever_more_sizes_are_forgotten(call):
+    def plans(sizes):
+        for k in sizes:
+            call(k)
+        gc.collect()
+        return sum(type(one) is Contraction for one in gc.get_objects())
+
+    tune.known.cache_clear()
+    before = plans(())
+    first, later = plans(range(tune.MOST_PLANS + 50)), plans(range(tune.MOST_PLANS + 50, tune.MOST_PLANS + 350))
+    assert before < first >= later
+
+
+def test_plans_share_the_constants_that_most_of_them_have():
+    first, second = (dict.fromkeys(slot for step in plan_matmul(matmul(rows, 30, 50)).steps for slot in step.slots
+                                   if slot[0] == "const" and slot[1] in range(100)) for rows in (3000, 3001))
+    assert first.keys() == second.keys() and {id(slot) for slot in first} == {id(slot) for slot in second}
 
 
 @pytest.mark.parametrize("how, text", [

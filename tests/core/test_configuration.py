@@ -1,4 +1,5 @@
 """Settings of PyTorch's compiler: all can be read, those that nothing heeds say so once when they change."""
+import importlib
 import warnings
 
 import pytest
@@ -70,3 +71,11 @@ def test_settings_can_be_patched_as_attributes():
     with mock.patch("rushlight._dynamo.config.suppress_errors", True):
         assert config.suppress_errors is True
     assert config.suppress_errors is False
+
+
+@pytest.mark.parametrize("library", ["rushlight", "torch"])
+def test_a_setting_that_does_not_exist_is_refused_where_the_block_begins(library):
+    config = importlib.import_module(f"{library}._dynamo.config")
+    changed = config.patch(no_such_setting=True)
+    with pytest.raises(AttributeError), changed:
+        pass

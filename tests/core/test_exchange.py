@@ -1,6 +1,11 @@
 """Tensors from other libraries' memory."""
+import copy
+import warnings
+import weakref
+
 import numpy as np
 import pytest
+import torch
 
 import rushlight as rl
 
@@ -65,3 +70,68 @@ def test_copies_share_memory_as_what_they_copy():
     gaps = rl.from_numpy(np.arange(12.0).reshape(3, 4)[:, ::2])
     assert copy.deepcopy(gaps).tolist() == gaps.tolist()
     assert copy.deepcopy(rl.ones(3).expand(2, 3)).tolist() == [[1, 1, 1]] * 2
+
+
+LISTS = {"number": 1.5, "whole number": 2, "truth": True, "complex": 1 + 2j, "complex without imaginary part": 1 + 0j}
+
+
+@pytest.mark.parametrize("dtype", ["None", "bool", "uint8", "int64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("inside", ["{}", "[{}]", "[t.tensor({})]", "[[t.tensor([{}])], [1]]",
+                                    "[t.tensor([{0}, {0}])]", "[1.5, t.tensor({})]", "[1j, {}]"])
+def test_what_lists_of_numbers_and_tensors_become(inside, dtype):
+    """Nothing of a number is lost but what PyTorch drops; errors are of its types."""
+    for value in LISTS.values():
+        text, found = f"t.tensor({inside.format(value)}, dtype=getattr(t, {dtype!r}, None))", []
+        for t in (torch, rl):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    made = eval(text, {"t": t})
+                found.append((made.tolist(), str(made.dtype).rpartition(".")[2]))
+            except Exception as error:
+                found.append(type(error))
+        assert found[0] == found[1], text
+
+
+def test_bfloat16_goes_by_dlpack():
+    x = rl.arange(6).bfloat16().reshape(2, 3).t()
+    for seen in (rl.from_dlpack(x), rl.asarray(rl.utils.dlpack.to_dlpack(x)), torch.from_dlpack(x)):
+        assert seen.stride() == (1, 3) and seen.data_ptr() == x.data_ptr() and str(seen.dtype) == "torch.bfloat16"
+        seen[0, 0] += 1
+    assert x[0, 0] == 3
+    theirs = torch.ones(2, 2, dtype=torch.bfloat16)
+    ours = rl.from_dlpack(theirs)
+    ours[0, 1] = 4
+    assert theirs[0, 1] == 4 and ours.dtype is rl.bfloat16
+    del theirs
+    assert ours.sum() == 7
+    fixed = np.ones(2)
+    fixed.flags.writeable = False
+    assert rl.from_dlpack(fixed).tolist() == [1.0, 1.0]
+
+
+def test_capsules_go_while_an_exception_is_on_its_way():
+    """What was on a stack goes before anybody catches what was raised."""
+    x = rl.arange(6, dtype=rl.bfloat16).reshape(2, 3)[:, 1:]
+    gone = weakref.ref(x)
+    with pytest.raises(ZeroDivisionError):
+        x.__dlpack__(), 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        torch.from_dlpack(x), 1 // 0
+    y = torch.from_dlpack(x)
+    assert y.dtype is torch.bfloat16 and y.stride() == (3, 1) and y.tolist() == x.tolist()
+    x.mul_(2)
+    assert y.tolist() == [[2.0, 4.0], [8.0, 10.0]]
+    del x
+    assert gone() is not None
+    del y
+    assert gone() is None
+    assert torch.from_dlpack(rl.empty(0, 3, dtype=rl.bfloat16)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("M", (torch, rl), ids=("torch", "rushlight"))
+def test_copies_of_tensors_whose_attributes_lead_back(M):
+    x = M.ones(3)
+    x.others = {"me": x}
+    y = copy.deepcopy(x)
+    assert y is not x and y.others["me"] is not x and y.others["me"].tolist() == [1.0] * 3

@@ -24,6 +24,15 @@ PROGRAMS = {
     "max": lambda t, a, b: t._foreach_max(a),
     "clamp": lambda t, a, b: t._foreach_clamp_min(a, 0.5),
     "maximum": lambda t, a, b: t._foreach_maximum(a, b),
+    "maximum, a number": lambda t, a, b: t._foreach_maximum(a, 0.5),
+    "minimum, numbers": lambda t, a, b: t._foreach_minimum(a, [0.5, 0.3]),
+    "three, numbers by name": lambda t, a, b: t._foreach_addcdiv(a, b, b, scalars=[0.5, 2.0]),
+    "norm by names": lambda t, a, b: t._foreach_norm(a, ord=1, dtype=t.float64),
+    "a number first": lambda t, a, b: t._foreach_pow(2.0, a),
+    "types": lambda t, a, b: [type(t._foreach_add(a, 1.0)), type(t.ops.aten._foreach_add.Scalar(a, 1.0))],
+    "the list itself": lambda t, a, b: [t._foreach_add_(a, 1.0) is a, t._foreach_exp_(a) is a,
+                                        t._foreach_maximum_(a, b) is a, t._foreach_zero_(tuple(a)) == tuple(a)],
+    "of aten": lambda t, a, b: (t.ops.aten._foreach_add_.List(a, b), t.ops.aten._foreach_neg.default(b), a),
     "pow": lambda t, a, b: t._foreach_pow(b, 2),
     "in place": lambda t, a, b: (t._foreach_add_(a, b, alpha=-1), t._foreach_sqrt_(b), t._foreach_zero_(b), a, b)[1:],
     "copy": lambda t, a, b: (t._foreach_copy_(a, b), a)[1],
@@ -47,6 +56,10 @@ def test_every_name_of_torch():
 @pytest.mark.parametrize("wrong, error", [
     (lambda t, a, b: t._foreach_add(a, b[:1]), RuntimeError), (lambda t, a, b: t._foreach_exp(a[0]), TypeError),
     (lambda t, a, b: t._foreach_exp([]), RuntimeError),
+    (lambda t, a, b: t._foreach_add(a, t.ones(2)), RuntimeError), (lambda t, a, b: t._foreach_add(a, []), RuntimeError),
+    (lambda t, a, b: t._foreach_clamp_max(a, t.ones(2)), TypeError),
+    (lambda t, a, b: t._foreach_addcmul(a, b, b, t.ones(())), RuntimeError),
+    (lambda t, a, b: t._foreach_addcmul(a, b, b, t.ones(1)), RuntimeError),
     (lambda t, a, b: t._foreach_frobnicate(a), AttributeError)])
 def test_wrong_lists(wrong, error):
     for t in (rushlight, torch):

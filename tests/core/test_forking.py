@@ -50,7 +50,8 @@ def test_the_child_finds_every_lock_free(name):
 
 
 OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder",
-                                              "rpc/workers", "remote_optimizer", "autograd", "worlds")}
+                                              "rpc/workers", "remote_optimizer", "autograd", "worlds", "nccl/engine",
+                                              "checkpoint/saver")}
 """Locks of what belongs to a group, which the child of a fork is no member of."""
 
 

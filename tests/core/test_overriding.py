@@ -118,7 +118,9 @@ def test_modes_nest_and_leave_on_errors():
             return func(*args, **(kwargs or {})) * 2
 
     with Doubling(), Doubling():
-        assert torch.ones(1).tolist() == [8]  # the outer one sees the multiplication of the inner one too
+        made = torch.ones(1)
+        assert torch.ones(1).tolist() == [8.0] * 4  # a list is doubled, too
+    assert made.tolist() == [8]  # the outer one sees the multiplication of the inner one too
     with pytest.raises(RuntimeError), Doubling():
         torch.ones(2) @ torch.ones(3)
     assert torch.ones(1).item() == 1
@@ -207,3 +209,137 @@ def test_functions_of_another_library_refuse_our_tensors():
     for call in (lambda x: theirs.diag_embed(x), lambda x: theirs.add(x, x), lambda x: theirs.nn.functional.gelu(x)):
         with pytest.raises(TypeError, match="NotImplemented"):
             call(torch.ones(2))
+
+
+READS = {"item": lambda x: x.item(), "float": float, "int": int, "bool": bool, "complex": complex,
+         "index": lambda x: [1, 2, 3][x.long()], "tolist": lambda x: x.tolist(), "numpy": lambda x: x.numpy().tolist(),
+         "len": len, "contains": lambda x: 2.0 in x, "format": lambda x: f"{x.sum():.1f}",
+         "branch": lambda x: 1 if x > 1 else 0}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_modes_see_what_is_read(name):
+    seen = []
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(getattr(func, "__name__", ""))
+            return func(*args, **(kwargs or {}))
+
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.tensor([2.0])
+    wanted = READS[name](x)
+    with Functions():
+        assert READS[name](x) == wanted
+    special = {"item": "item", "tolist": "tolist", "numpy": "numpy", "branch": "__bool__"}
+    assert special.get(name, f"__{name}__") in seen
+    seen.clear()
+    with Operators():
+        assert READS[name](x) == wanted
+    assert ("aten._local_scalar_dense.default" in seen) is (name not in ("tolist", "numpy", "len"))
+
+
+def test_a_mode_that_declines_leaves_the_call_to_classes():
+    class Declining(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    class Answering(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "the class" if func is torch.neg else NotImplemented
+
+    with Declining():
+        assert torch.neg(Answering()) == "the class"
+        with pytest.raises(TypeError, match="Declining, Answering"):
+            torch.sin(Answering())
+        with pytest.raises(TypeError, match="Declining"):
+            torch.sin(torch.ones(1))
+
+
+def test_a_mode_is_told_no_classes_where_they_are_switched_off():
+    told = []
+
+    class Noted(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            told.append(types)
+            return func(*args, **(kwargs or {})) if not types else NotImplemented
+
+    with Noted():
+        assert type(torch.neg(Plain())) is Plain
+    assert told == [(Plain,), ()]
+
+
+def test_the_function_of_a_mode_is_no_classmethod():
+    class Wrong(TorchFunctionMode):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with pytest.raises(RuntimeError, match="classmethod is not supported, please make it a plain method"), Wrong():
+        torch.ones(1)
+
+
+def test_every_overridable_function_has_a_name_and_an_answer():
+    overrides, answers = torch.overrides, torch.overrides.get_testing_overrides()
+    found = overrides.get_overridable_functions()
+    for function in sum(found.values(), []):
+        assert eval(overrides.resolve_name(function), {"torch": torch}) == function
+        assert answers[function](1, other=2) == -1 if callable(function) else True
+    assert torch.Tensor.shape.__get__ in found[torch.Tensor.shape] and torch.sin in found[torch]
+    assert torch.Tensor.view in found[torch.Tensor] and torch.nn.functional.relu in found[torch.nn.functional]
+    assert torch._C._VariableFunctions.sin is torch.sin
+
+
+def test_modes_see_factories_of_other_layouts_and_what_reads_arguments():
+    class Answering(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return -1
+
+    with Answering():
+        assert torch.sparse_coo_tensor(1, 1, (1, 1)) == torch.sparse_csr_tensor(1, 1, 1) == -1
+        assert torch.sparse_compressed_tensor(1, 1, 1) == torch.sparse_bsr_tensor(1, 1, 1) == -1
+        assert torch._C._nn._parse_to("cpu") == -1
+
+
+def test_classes_answer_again_while_a_guard_lives():
+    x = Plain(torch.ones(2))
+    with torch._C.DisableTorchFunctionSubclass():
+        guard = torch._C._EnableTorchFunction()
+        assert type(x.sum()) is Plain
+        del guard
+        assert type(x.sum()) is torch.Tensor
+
+
+def test_redispatching_skips_one_level():
+    names = []
+
+    class Noting(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            names.append(func.__name__)
+            return torch.overrides.redispatch_function(func, types, args, kwargs)
+
+    class NotingMode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            names.append(func.__name__)
+            with self:
+                return torch.overrides.redispatch_function(func, types, args, kwargs)
+
+    def scaled(a, b):
+        if has_torch_function((a, b)):
+            return handle_torch_function(scaled, (a, b), a, b)
+        return a * b + 1
+
+    x = torch.ones(1).as_subclass(Noting)
+    result = scaled(x, x)
+    assert type(result) is torch.Tensor and names == ["scaled", "mul"]
+    names.clear()
+    x = torch.ones(1)
+    with NotingMode():
+        assert scaled(x, x).tolist() == [2]
+    assert names[:3] == ["scaled", "mul", "add"]

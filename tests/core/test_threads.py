@@ -2,6 +2,7 @@
 import contextlib
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -172,3 +173,36 @@ def test_plans_are_made_anew_for_other_threads_whatever_the_collector_holds():
     finally:
         gc.unfreeze()
         torch.set_num_threads(before)
+
+
+class Handing:
+    """Goes only after another thread has begun to let something go, which ends later."""
+
+    def __init__(self, began, may_end):
+        self.began, self.may_end = began, may_end
+
+    def __del__(self):
+        self.began.set()
+        self.may_end.wait(10)
+
+
+def test_what_threads_let_go_of_at_the_same_time_goes():
+    """Destructions that cross leave nothing behind for which memory would be kept."""
+    def let_go(began, may_end):
+        x = torch.ones(1)
+        x.note = Handing(began, may_end)
+        del x
+
+    for _ in range(41):  # each left one more destruction that seemed to be under way; beyond 40 others wait
+        first, second, ended = threading.Event(), threading.Event(), threading.Event()
+        threads = [threading.Thread(target=let_go, args=args) for args in ((first, second), (second, ended))]
+        threads[0].start()
+        first.wait(10)
+        threads[1].start()  # which lets the first end, and ends after it
+        threads[0].join(20)
+        ended.set()
+        threads[1].join(20)
+    x, note = torch.ones(1), torch.ones(1)
+    x.note, gone = note, weakref.ref(note)
+    del x, note
+    assert gone() is None

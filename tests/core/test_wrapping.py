@@ -49,6 +49,7 @@ def squared(x):
 
 PROGRAMS = {
     "number": lambda lib, W: (lambda x: (x.item(), float(x), bool(x), int(x)))(W(lib.ones((), dtype=lib.float64) * 3)),
+    "number of one within another": lambda lib, W: W(W(lib.ones((), dtype=lib.float64) * 3)).item(),
     "list": lambda lib, W: W(grid(lib)).tolist(), "array": lambda lib, W: W(grid(lib)).numpy(),
     "data": lambda lib, W: W(grid(lib)).data, "copy": lambda lib, W: copy.copy(W(grid(lib))),
     "deep copy": lambda lib, W: copy.deepcopy(W(grid(lib))), "element": lambda lib, W: W(grid(lib))[0, 1].item(),
@@ -83,3 +84,30 @@ def test_memory_that_is_not_there_is_not_read():
         for read in (rushlight.Tensor.tolist, rushlight.Tensor.numpy):
             with pytest.raises(RuntimeError, match="memory of its own"):
                 read(wrapper(rushlight)(grid(rushlight)))
+
+
+@pytest.mark.parametrize("offset", [0, 1000])
+@pytest.mark.parametrize("around", ["called", "mapped", "compiled"])
+def test_an_instance_has_room_for_all_elements(around, offset):
+    """However its class is left, nothing is read beside its memory."""
+    kept = []
+
+    class Wide(rushlight.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return rushlight.Tensor._make_wrapper_subclass(cls, (1 << 22,), storage_offset=offset)
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            return function(*(a.inner if isinstance(a, Wide) else a for a in args), **kwargs or {})
+
+    def run(x):
+        kept.append(Wide(rushlight.zeros(2)))
+        return x + 1
+    {"called": lambda f: f, "mapped": rushlight.vmap, "compiled": rushlight.compile}[around](run)(rushlight.ones(3))
+    instance, = kept
+    assert instance.untyped_storage().nbytes() >= 4 * (offset + instance.numel())
+    assert instance.as_subclass(rushlight.Tensor).isfinite().numel() == 1 << 22

@@ -39,6 +39,21 @@ def test_copies(start, end):
     assert z.to(end).tolist() == z.tolist()
 
 
+@pytest.mark.parametrize("start, end", [("fake:0", "fake:1"), ("fake:0", "cpu"), ("cpu", "fake:1"),
+                                        ("fake:1", "fake:1")])
+@pytest.mark.parametrize("dtype", [rl.float64, rl.bfloat16, rl.int32])
+def test_copies_of_another_dtype(start, end, dtype):
+    x = rl.arange(5.0, device=start)
+    for y in (x.to(end, dtype), x.to(device=end, dtype=dtype, copy=True), x.to(rl.zeros(1, device=end, dtype=dtype))):
+        assert y.device == rl.device(end) and y.dtype is dtype and y.tolist() == [0, 1, 2, 3, 4]
+    if dtype.is_floating_point:
+        layer = rl.nn.Linear(2, 2, device=start).to(device=end, dtype=dtype)
+        assert {(p.device, p.dtype) for p in layer.parameters()} == {(y.device, dtype)}
+        w = rl.ones(3, device=start, requires_grad=True)
+        w.to(end, dtype).sum().backward()
+        assert w.grad.device == w.device and w.grad.dtype is w.dtype and w.grad.tolist() == [1, 1, 1]
+
+
 def test_what_the_host_reads():
     x = rl.tensor([[1.5, 2.0]], device="fake")
     assert x.tolist() == [[1.5, 2.0]] and x[0, 1].item() == 2 and float(x.sum()) == 3.5 and bool((x > 0).all())

@@ -85,6 +85,26 @@ def test_metadata_are_pytorchs(tmp_path, judge):
     assert ours.storage_data.keys() == theirs.storage_data.keys()
 
 
+def test_metadata_by_the_names_of_pytorchs_sharded_tensors(tmp_path, judge):
+    """Tensors of older checkpoints are described by classes of torch.distributed._shard."""
+    place = "torch.distributed._shard.sharded_tensor.metadata"
+    properties = pytest.importorskip(place).TensorProperties
+    pytest.importorskip("torch.distributed.checkpoint").save({"w": judge.ones(2, 3)}, checkpoint_id=tmp_path,
+                                                             no_dist=True)
+    with open(tmp_path / ".metadata", "rb") as file:
+        found = pickle.load(file)
+    found.state_dict_metadata["w"].properties = made = properties(dtype=judge.float32, requires_grad=True)
+    with open(tmp_path / ".metadata", "wb") as file:
+        pickle.dump(found, file)
+    assert type(made).__module__ == place and place.encode() in (tmp_path / ".metadata").read_bytes()
+    metadata = FileSystemReader(tmp_path).read_metadata()
+    assert metadata.state_dict_metadata["w"].properties.dtype is rl.float32
+    assert metadata.state_dict_metadata["w"].properties.requires_grad
+    values = {"w": rl.zeros(2, 3)}
+    dcp.load(values, checkpoint_id=tmp_path, no_dist=True)
+    assert values["w"].tolist() == [[1.0] * 3] * 2
+
+
 def test_training_goes_on(tmp_path):
     def made():
         rl.manual_seed(0)
@@ -134,7 +154,7 @@ def test_a_copy_is_written_meanwhile(tmp_path):
     value = {"w": rl.ones(4), "n": [1, 2]}
     done = dcp.async_save(value, checkpoint_id=tmp_path, no_dist=True)
     value["w"].zero_()
-    assert sorted(done.wait().state_dict_metadata) == ["n", "w"]
+    assert sorted(done.result().state_dict_metadata) == ["n", "w"]
     found = {"w": rl.zeros(4), "n": 0}
     dcp.load(found, checkpoint_id=tmp_path, no_dist=True)
     assert found["w"].tolist() == [1.0] * 4 and found["n"] == [1, 2]

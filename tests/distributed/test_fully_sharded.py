@@ -11,6 +11,7 @@ import rushlight as torch
 from rushlight import nn
 from rushlight._src.core.settings import settings
 from rushlight.distributed import threads
+from rushlight.distributed.algorithms._comm_hooks import default_hooks
 from rushlight.distributed.checkpoint.state_dict import (StateDictOptions, get_model_state_dict, set_model_state_dict)
 from rushlight.distributed.fsdp import (FullOptimStateDictConfig, FullStateDictConfig, MixedPrecision, ShardingStrategy,
                                         StateDictType)
@@ -279,3 +280,66 @@ def test_parts_without_memory_are_loaded(how):
         result.sum().backward()
         assert all(p.grad is not None and p.grad.to_local().shape == p.to_local().shape for p in model.parameters())
     threads.run(2, member)
+
+
+def hooked(rank, strategy, hook, kind):
+    group = torch.distributed.new_group([0, 1])
+    net = FSDP(model(), sharding_strategy=strategy, auto_wrap_policy=POLICY)
+    net.register_comm_hook(kind(group), hook)
+    with pytest.raises(AssertionError, match="already registered"):
+        net.register_comm_hook(None, hook)
+    return losses(net, 5, rank, 2)
+
+
+@pytest.mark.parametrize("strategy, hook, kind, within", (
+    (ShardingStrategy.FULL_SHARD, default_hooks.reduce_scatter_hook, default_hooks.DefaultState, 1e-6),
+    (ShardingStrategy.NO_SHARD, default_hooks.allreduce_hook, default_hooks.DefaultState, 1e-6),
+    (ShardingStrategy.SHARD_GRAD_OP, default_hooks.bf16_compress_hook, default_hooks.LowPrecisionState, 2e-2),
+    (ShardingStrategy.NO_SHARD, default_hooks.fp16_compress_hook, default_hooks.LowPrecisionState, 2e-2)))
+def test_hooks_average_gradients(strategy, hook, kind, within):
+    expected = losses(model(), 5)
+    for found in run(2, hooked, strategy, hook, kind):
+        assert found == pytest.approx(expected, abs=within)
+
+
+def test_a_hook_is_all_that_travels():
+    def member(rank):
+        net, seen = FSDP(nn.Linear(3, 2, bias=False)), []
+
+        def hook(state, gradients, output):
+            seen.append((state, gradients.shape, output.shape))
+            output.fill_(7.0)
+        with pytest.raises(ValueError, match="callable"):
+            net.register_comm_hook(None, 3)
+        net.register_comm_hook("state", hook)
+        net(torch.ones(1, 3)).sum().backward()
+        assert seen == [("state", (6,), (3,))]
+        return net.weight.grad.full_tensor().tolist()
+    assert run(2, member) == [[[7.0] * 3] * 2] * 2
+
+    def refused(rank):
+        net = FSDP(nn.Linear(3, 2), sharding_strategy=ShardingStrategy.HYBRID_SHARD)
+        with pytest.raises(AssertionError, match="hybrid"):
+            net.register_comm_hook(None, lambda *given: None)
+        inner = FSDP(nn.Sequential(FSDP(nn.Linear(3, 2))))
+        inner.check_is_root()
+        with pytest.raises(AssertionError, match="root"):
+            inner.module[0].register_comm_hook(None, lambda *given: None)
+    run(2, refused)
+
+
+def test_a_log_tells_what_travels_together(caplog):
+    import logging
+
+    def member(rank):
+        net = model()
+        fully_shard(net[2], mesh=init_device_mesh("cpu", (2,)))
+        fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
+        net(data(0)[0]).sum().backward()
+    with caplog.at_level(logging.DEBUG, logger="rushlight.buckets"):
+        threads.run(2, member)
+    told = [record.getMessage() for record in caplog.records]
+    for nbytes in (224, 236):  # of the inner layer, and of what is left
+        assert told.count(f"fully_shard of Sequential: 4 parameters, {{'float32': {nbytes}}} bytes, travel together "
+                          "among 2 processes") == 2
+    assert sum("parameters come" in line for line in told) >= 4 and sum("are summed" in line for line in told) == 4

@@ -69,3 +69,41 @@ def test_a_mesh_of_processes_that_nobody_started_is_refused(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(ValueError, match="RANK expected"):
         init_device_mesh("cpu", (2,))
+
+
+def test_reductions_of_complex_numbers(lib):
+    functional, group, x = of(lib, "_functional_collectives"), lib.distributed.group.WORLD, lib.tensor([1 + 2j])
+    assert functional.all_reduce(x, "sum", group).tolist() == [1 + 2j]
+    for reduce in ("product", "min", "max"):
+        with pytest.raises(RuntimeError, match=f"reduce_op {reduce} does not support complex tensors"):
+            functional.all_reduce(x, reduce, group)
+        if lib is torch:  # PyTorch combines real and imaginary parts by themselves
+            with pytest.raises(RuntimeError, match=f"reduce_op {reduce} does not support complex tensors"):
+                functional.reduce_scatter_tensor(x, reduce, 0, group)
+
+
+def test_indices_of_barriers(lib):
+    for indices in (0, [0], [0, 1], None):
+        assert lib.distributed.barrier(device_ids=indices) is None
+    with pytest.raises(IndexError):
+        lib.distributed.barrier(device_ids=[])
+
+
+def test_what_is_no_group(lib):
+    logger = of(lib, "c10d_logger")
+
+    @logger._exception_logger
+    def fails(group=None):
+        raise KeyError("the true reason")
+
+    with pytest.raises(ValueError, match="Process group 5 is not initialized in the world group map"):
+        lib.distributed.all_reduce(lib.ones(2), group=5)
+    if lib is torch:  # PyTorch raises what the logger fails with
+        with pytest.raises(KeyError, match="the true reason"):
+            fails(group="nobody")
+
+
+def test_norms_of_gradients_that_come_once(lib):
+    if lib is torch:
+        from rushlight.distributed.fsdp.states import norm_of
+        assert norm_of(iter([torch.tensor([3.0]), torch.tensor([4.0])]), 2.0).item() == 5

@@ -1,5 +1,6 @@
 """DistributedDataParallel in worlds of several threads: training is that of one process on all samples."""
 import copy
+import gc
 
 import pytest
 
@@ -149,3 +150,94 @@ def test_uneven_numbers_of_batches(by_all):
                 model(SAMPLES).sum().backward()
     with pytest.raises(RuntimeError, match="exhausted inputs"):
         threads.run(2, strict)
+
+
+def test_a_wrapper_that_is_gone_leaves_parameters_alone():
+    """A pass that has begun has its averages nevertheless; what comes after it is local."""
+    def member(rank):
+        module = network()
+        DistributedDataParallel(module)(SAMPLES[rank * 6:][:6]).sum().backward()
+        averaged = [p.grad.clone() for p in module.parameters()]
+        net = DistributedDataParallel(module)
+        reducer = net.reducer
+        net(SAMPLES[:2]).sum().backward()
+        del net
+        gc.collect()
+        module(SAMPLES[:2]).sum().backward()
+        return averaged, reducer.owed
+    alone = network()
+    (alone(SAMPLES).sum() / 2).backward()
+    for averaged, owed in threads.run(2, member):
+        torch.testing.assert_close(averaged, [p.grad for p in alone.parameters()])
+        assert not owed
+
+
+# --- hooks by name ----------------------------------------------------------------------------------------------------
+HOOKS = ["ALLREDUCE", "FP16_COMPRESS", "BF16_COMPRESS", "QUANTIZE_PER_TENSOR", "QUANTIZE_PER_CHANNEL",
+         "POWER_SGD", "BATCHED_POWER_SGD_RANK2"]
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_by_name_average_gradients(name):
+    """To the precision of what is sent: a number of eight bits is off by half of 1/255 of the range of its row."""
+    from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook
+    alone = network()
+    alone(SAMPLES).square().mean().backward()
+    tolerance = {"ALLREDUCE": 1e-6, "FP16_COMPRESS": 1e-3, "BF16_COMPRESS": 8e-3, "QUANTIZE_PER_TENSOR": 1 / 255,
+                 "QUANTIZE_PER_CHANNEL": 1 / 255}.get(name, 1e-6)
+
+    def member(rank):
+        model = DistributedDataParallel(network(), gradient_as_bucket_view=rank == 0)
+        register_ddp_comm_hook(DDPCommHookType[name], model)
+        with pytest.raises(RuntimeError, match="once"):
+            register_ddp_comm_hook(DDPCommHookType.NOOP, model)
+        model(SAMPLES[6 * rank:6 * rank + 6]).square().mean().backward()
+        return [p.grad.clone() for p in model.parameters()]
+    for found in threads.run(2, member):
+        reach = max(p.grad.abs().max().item() for p in alone.parameters())
+        for a, p in zip(found, alone.parameters()):
+            torch.testing.assert_close(a, p.grad, atol=tolerance * max(1.0, 2 * reach), rtol=tolerance)
+
+
+def test_quantized_averages_have_a_scale_for_each_row():
+    """Small gradients beside a large one are lost with one scale for all, and kept with one for each few elements."""
+    from rushlight.distributed.algorithms.ddp_comm_hooks import quantization_hooks
+    small = torch.full((700,), 1e-3)
+    small[600] = 1000.0
+
+    def member(rank, hook, *sizes):
+        bucket = type("Bucket", (), {"buffer": lambda self: small * (rank + 1)})()
+        return hook(dist.group.WORLD, bucket, *sizes).wait()
+    for found in threads.run(2, member, quantization_hooks.quantization_pertensor_hook):
+        assert found.shape == small.shape and not found[:600].any() and abs(found[600] - 1500) < 5
+    for found in threads.run(2, member, quantization_hooks.quantization_perchannel_hook, 512):
+        torch.testing.assert_close(found[:512], small[:512] * 1.5, rtol=1e-2, atol=0)
+        assert found.shape == small.shape and not found[512:600].any()
+
+
+def test_exchanges_of_hooks_go_on_while_the_hook_returns(monkeypatch):
+    """A hook hands out a future that is not done while other ranks have yet to come."""
+    import threading
+    come = threading.Event()
+
+    def member(rank):
+        bucket = type("Bucket", (), {"buffer": lambda self: torch.full((4,), float(rank))})()
+        if rank:
+            assert come.wait(60)
+        future = default_hooks.fp16_compress_hook(dist.group.WORLD, bucket)
+        early = future.done()
+        come.set()
+        return early if rank == 0 else None, future.wait().tolist(), future.wait().dtype
+    assert threads.run(2, member) == [(False, [0.5] * 4, torch.float32), (None, [0.5] * 4, torch.float32)]
+
+
+def test_what_a_wrapper_logs_of_itself():
+    def member(rank):
+        model = DistributedDataParallel(network(buffers=True), bucket_cap_mb=1, find_unused_parameters=True)
+        found = model._get_ddp_logging_data()
+        return [found[name] for name in ("rank", "world_size", "module_name", "find_unused_parameters", "dtypes",
+                                         "bucket_cap_bytes", "num_parameter_tensors", "total_parameter_size_bytes",
+                                         "device_ids", "output_device", "has_sync_bn", "backend_name")]
+    size = sum(p.nbytes for p in network(buffers=True).parameters())
+    for rank, found in enumerate(threads.run(2, member)):
+        assert found == [rank, 2, "Sequential", 1, "float", 1 << 20, 6, size, "", -1, 0, "gloo"]

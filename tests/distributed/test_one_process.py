@@ -1,6 +1,7 @@
 """A group of one process: what collectives give and raise is what PyTorch's give and raise."""
 import datetime
 import os
+import socket
 
 import pytest
 import torch
@@ -109,6 +110,80 @@ def test_stores(name, make):
     assert run(ours) == run(theirs)
 
 
+def written(dist):
+    """A store that a program writes itself."""
+    class Written(dist.Store):
+        def __init__(self):
+            super().__init__()
+            self.found = {}
+
+        def set(self, key, value):
+            self.found[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+        def get(self, key):
+            return self.found[key]
+
+        def add(self, key, amount):
+            self.found[key] = str(int(self.found.get(key, b"0")) + amount).encode()
+            return int(self.found[key])
+
+        def wait(self, keys, timeout=None):
+            assert all(key in self.found for key in keys)
+
+        def check(self, keys):
+            return all(key in self.found for key in keys)
+
+        def delete_key(self, key):
+            return self.found.pop(key, None) is not None
+
+    return Written()
+
+
+def test_stores_that_a_program_writes_serve_under_prefixes():
+    def run(dist):
+        inside = written(dist)
+        store = dist.PrefixStore("a", dist.PrefixStore("b", inside))
+        return [store.set("x", "1"), store.get("x"), store.add("n", 2), store.add("n", 3), sorted(inside.found),
+                store.has_extended_api(), store.wait(["n"])]
+    assert run(ours) == run(theirs)
+
+
+def test_a_prefix_is_of_a_store():
+    for _, dist in LIBRARIES:
+        with pytest.raises((TypeError, ValueError)):
+            dist.PrefixStore("p", None)
+    with pytest.raises(NotImplementedError, match="compare_set"):
+        ours.PrefixStore("p", written(ours)).append("x", "1")
+
+
+def test_a_group_over_a_store_that_a_program_writes():
+    for _, dist in LIBRARIES:
+        dist.init_process_group("gloo", store=written(dist), rank=0, world_size=1)
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def test_clients_of_one_server_come_one_after_another():
+    """The process that keeps the keys waits for all; a client waits for nobody."""
+    for _, dist in LIBRARIES:
+        server = dist.TCPStore("127.0.0.1", 0, 3, True, timeout=datetime.timedelta(seconds=20),
+                               wait_for_workers=False)
+        clients = [dist.TCPStore("127.0.0.1", server.port, 3, False, timeout=datetime.timedelta(seconds=20))
+                   for _ in range(2)]
+        clients[0].set("x", "1")
+        assert clients[1].get("x") == b"1"
+    with pytest.raises(ours.DistStoreError, match="1/3 clients"):
+        ours.TCPStore("127.0.0.1", 0, 3, True, timeout=T)
+
+
+def test_a_server_at_a_socket_that_is_given():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        server = ours.TCPStore("127.0.0.1", bound.getsockname()[1], 1, True, master_listen_fd=os.dup(bound.fileno()))
+        server.set("x", "1")
+        assert server.get("x") == b"1" and server.port == bound.getsockname()[1]
+
+
 @pytest.mark.parametrize("how", ["env://", "tcp://localhost:29511", "file"])
 def test_addresses(how, tmp_path, monkeypatch):
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29512"}.items():
@@ -146,3 +221,19 @@ def test_others_that_do_not_come():
         store.set_timeout(datetime.timedelta(milliseconds=50))
         ours.init_process_group("gloo", store=store, rank=0, world_size=2, timeout=datetime.timedelta(milliseconds=50))
     assert not ours.is_initialized() and os.environ.get("RANK") is None
+
+
+def test_levels_of_what_is_told(monkeypatch):
+    """By the environment, in any case, or as it is set."""
+    for t, dist in LIBRARIES:
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "detail")
+        dist.set_debug_level_from_env()
+        assert dist.get_debug_level().name == "DETAIL" and dist.get_debug_level() == dist.DebugLevel.DETAIL
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "much")
+        with pytest.raises(ValueError, match="TORCH_DISTRIBUTED_DEBUG"):
+            dist.set_debug_level_from_env()
+        dist.set_debug_level(dist.DebugLevel.INFO)
+        assert dist.get_debug_level().name == "INFO"
+        with pytest.raises(TypeError):
+            dist.set_debug_level(1)
+        dist.set_debug_level(dist.DebugLevel.OFF)

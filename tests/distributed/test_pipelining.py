@@ -198,3 +198,92 @@ def test_what_is_refused():
     threads.run(2, member, timeout=PATIENCE)
     with pytest.raises(ValueError, match="Unknown schedule"):
         get_schedule_class("nothing")
+
+
+class Later(nn.Module):
+    """x w, whose gradient of w is computed when that is asked for."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.w, self.owed = nn.Parameter(torch.full((3, 3), 0.1 * (number + 1))), []
+
+    def forward(self, x):
+        owed, w = self.owed, self.w
+
+        class Product(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x @ w.detach()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                owed.append((ctx.saved_tensors[0], gradient))
+                return gradient @ w.detach().t()
+        return Product.apply(x)
+
+    def build(self):
+        (x, gradient), = self.owed
+        self.owed.clear()
+
+        def run():
+            found = x.t() @ gradient
+            self.w.grad = found if self.w.grad is None else self.w.grad + found
+        return run
+
+
+@pytest.mark.parametrize("name, per_rank", [("1F1B", 1), ("InterleavedZeroBubble", 2)])
+def test_gradients_of_weights_by_a_builder(name, per_rank):
+    count = 2 * per_rank
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    weights = [layer.w.detach().clone().requires_grad_() for layer in map(Later, range(count))]
+    y = x
+    for w in weights:
+        y = y @ w
+    for part in y.chunk(4):
+        (part.square().mean() / 4).backward(retain_graph=True)
+
+    def member(rank):
+        layers = {k: Later(k) for k in range(rank, count, 2)}
+        stages = [pipelining.PipelineStage(layer, k, count, torch.device("cpu"), dw_builder=layer.build)
+                  for k, layer in layers.items()]
+        made = get_schedule_class(name)(stages if per_rank > 1 else stages[0], 4,
+                                        loss_fn=lambda y, target: y.square().mean())
+        given = [x.detach().requires_grad_()] if rank == 0 else []
+        made.step(*given, **({"target": torch.zeros(8, 3)} if count - 1 in layers else {}))
+        return {k: layer.w.grad for k, layer in layers.items()}
+    found = {k: g for part in threads.run(2, member, timeout=PATIENCE) for k, g in part.items()}
+    for k, w in enumerate(weights):
+        torch.testing.assert_close(found[k], w.grad)
+
+
+def test_a_builder_beside_replicas_is_refused():
+    def member(rank):
+        with pytest.raises(RuntimeError, match="dw_builder"):
+            pipelining.PipelineStage(nn.parallel.DistributedDataParallel(nn.Linear(2, 2)), 0, 2, "cpu",
+                                     dw_builder=lambda: None)
+    threads.run(2, member)
+
+
+def test_a_pipeline_gives_a_tuple_of_tensors_and_takes_names_in_any_order():
+    """As PyTorch's, whatever a model's result is made of."""
+    class Scaled(nn.Module):
+        def __init__(self, nested):
+            super().__init__()
+            self.first, self.last, self.nested = nn.Linear(4, 4), nn.Linear(4, 4), nested
+
+        def forward(self, x, *, by, plus):
+            x = self.first(x) * by
+            pipelining.pipe_split()
+            y = self.last(x) + plus
+            return {"y": y, "more": [x]} if self.nested else y
+    x, by, plus = torch.ones(2, 4), torch.full((2, 4), 3.0), torch.zeros(2, 4)
+    for nested in (False, True):
+        model = Scaled(nested)
+        expected = model(x, by=by, plus=plus)
+        pipe = pipelining.pipeline(model, (x,), {"by": by, "plus": plus})
+        found = pipe(x, plus=plus, by=by)
+        assert type(found) is tuple and len(found) == 1 + nested
+        torch.testing.assert_close(found[0], expected["y"] if nested else expected)
+        with pytest.raises(TypeError, match="other"):
+            pipe(x, by=by, other=plus)

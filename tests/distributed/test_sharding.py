@@ -49,7 +49,7 @@ def test_grids():
                 mesh["data"].get_local_rank(), mesh["model"].mesh.tolist(),
                 ranks(flat.get_group()), mesh["all"].size(), mesh["data", "model"] is mesh, repr(mesh))
     found = run(4, look)
-    assert found[2] == ([1, 0], [0, 2], [2, 3], 1, [2, 3], [0, 1, 2, 3], 4, True,
+    assert found[2] == ((1, 0), [0, 2], [2, 3], 1, [2, 3], [0, 1, 2, 3], 4, True,
                         "DeviceMesh((data=2, model=2), 'cpu', stride=(2, 1))")
 
 
@@ -172,8 +172,10 @@ def test_random_numbers_are_those_of_one_process():
     rl.manual_seed(3)
     x = rl.ones(4, 5)
     wanted = [rl.nn.functional.dropout(x, 0.5), rl.rand_like(x), x.clone().normal_(), rl.randn(3, 3)]
-    for found in run(2, draw):
-        assert all(map(rl.equal, found, wanted))
+    for rank, found in enumerate(run(2, draw)):
+        for name, a, b in zip(("dropout", "rand_like", "normal_", "randn"), found, wanted, strict=True):
+            # kernels, of plans made before this test, and NumPy round differently; another stream is far away
+            assert rl.allclose(a, b, rtol=0, atol=1e-6), (rank, name, (a - b).tolist())
 
 
 def test_what_reads_elements_is_counted(caplog):
@@ -302,6 +304,39 @@ def test_sequences_and_classes():
         assert value == pytest.approx(float(loss), abs=1e-5) and rl.allclose(gradient, plain[1].weight.grad, atol=1e-5)
 
 
+def test_targets_of_parallel_losses_may_be_plain():
+    """As programs give them: the same in all processes.  Elsewhere they are refused."""
+    def check(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        scores = distribute_tensor(x, mesh, [Shard(1)]).requires_grad_()
+        with loss_parallel():
+            loss = rl.nn.functional.cross_entropy(scores, target, weight, label_smoothing=0.1, ignore_index=3)
+            loss.backward()
+            with pytest.raises(RuntimeError, match="mixed"):
+                scores + rl.ones(6, 5)
+        assert scores.grad.placements == (Shard(1),)
+        with pytest.raises(RuntimeError, match="mixed"):
+            rl.nn.functional.cross_entropy(scores, target)
+        return float(loss.full_tensor()), scores.grad.full_tensor()
+
+    x, target, weight = rl.randn(6, 5), rl.tensor([0, 1, 2, 3, 4, 0]), rl.rand(5) + 0.5
+    whole = x.clone().requires_grad_()
+    loss = rl.nn.functional.cross_entropy(whole, target, weight, label_smoothing=0.1, ignore_index=3)
+    loss.backward()
+    for value, gradient in run(2, check):
+        assert value == pytest.approx(float(loss), abs=1e-5) and rl.allclose(gradient, whole.grad, atol=1e-6)
+
+
+def test_placements_in_words():
+    """As PyTorch writes them."""
+    from torch.distributed.tensor import placement_types as theirs
+
+    from rushlight.distributed.tensor import placement_types as ours
+    shown = [[(repr(p), str(p)) for p in (t.Shard(1), t.Replicate(), t.Partial(), t.Partial("max"),
+                                          t._StridedShard(0, split_factor=2))] for t in (theirs, ours)]
+    assert shown[0] == shown[1]
+
+
 def test_embeddings_split_by_rows():
     def check(rank):
         mesh, net = init_device_mesh("cpu", (2,)), rl.nn.Embedding(7, 4)
@@ -388,3 +423,30 @@ def test_an_error_of_one_process_is_an_error_of_all(tmp_path):
         with pytest.raises(dcp.CheckpointException):
             dcp.save({"x": rl.ones(2 + rank)}, checkpoint_id=tmp_path)
     run(2, save)
+
+
+def test_groups_of_a_grid_with_other_backends():
+    def member(rank):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"), backend_override={
+            "data": "fake", 1: rl.distributed.ProcessGroup.Options("gloo", datetime.timedelta(seconds=77))})
+        names = [rl.distributed.get_backend(mesh.get_group(k)) for k in range(2)]
+        x = rl.full((2,), float(rank))
+        rl.distributed.all_reduce(x, group=mesh.get_group("model"))
+        flat = mesh._flatten("all", backend_override="fake")
+        return (names, mesh.get_group(1).timeout.seconds, x.tolist(), rl.distributed.get_backend(flat.get_group()),
+                mesh["data"].get_group().name())
+    found = threads.run(4, member)
+    assert [f[2] for f in found] == [[1.0, 1.0]] * 2 + [[5.0, 5.0]] * 2
+    assert all((*f[:2], *f[3:]) == (["fake", "gloo"], 77, "fake", "fake") for f in found)
+    row = threads.run(2, lambda rank: rl.distributed.get_backend(init_device_mesh("cpu", (2,), backend_override={
+        0: ("fake", None)}).get_group()))
+    assert row == ["fake", "fake"]
+
+
+@pytest.mark.parametrize("given, message", [({"data": "fake", 0: "gloo"}, "redundant dim index 0 and name data"),
+                                            ({"pipe": "fake"}, "invalid keys"), ({5: "fake"}, "invalid keys")])
+def test_backends_of_what_is_no_dimension(given, message):
+    def member(rank):
+        with pytest.raises(RuntimeError, match=message):
+            init_device_mesh("cpu", (2, 1), mesh_dim_names=("data", "model"), backend_override=given)
+    threads.run(2, member)

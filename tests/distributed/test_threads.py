@@ -258,3 +258,52 @@ def test_a_test_in_every_rank():
     assert sorted(found) == [(0, 3.0), (1, 3.0), (2, 3.0)]
     with pytest.raises((KeyError, RuntimeError)):
         Case().fails()
+
+
+def test_options_of_a_groups_methods():
+    """By the names that PyTorch's own modules take them from."""
+    from rushlight._C import _distributed_c10d as inner
+
+    def member(rank):
+        group, x = dist.distributed_c10d._get_default_group(), torch.full((2,), rank + 1.0)
+        gathered, options = [torch.zeros(2), torch.zeros(2)], inner.AllgatherOptions()
+        group.allgather([gathered], [x], options).wait()
+        greatest, how = x.clone(), dist.AllreduceOptions()
+        how.reduceOp = dist.ReduceOp.MAX
+        group.allreduce([greatest], how).wait()
+        return options.timeout, [t.tolist() for t in gathered], greatest.tolist()
+    assert threads.run(2, member) == [(None, [[1.0, 1.0], [2.0, 2.0]], [2.0, 2.0])] * 2
+
+
+def test_messages_say_what_they_are():
+    """By ranks of the group, as PyTorch's do."""
+    def member(rank):
+        group = dist.new_group([0, 2], group_desc="ends")
+        return None if rank == 1 else [
+            repr(dist.P2POp(op, torch.ones(2), 2 - rank, group)) for op in (dist.isend, dist.irecv)]
+    first, _, last = threads.run(3, member)
+    name, about = first[0].split("pg=")[1].split(",")[0], "torch.Size([2]), torch.float32)"
+    assert first == [f"P2POp(isend pg={name}, group_src=0, group_dst=1,  {about}",
+                     f"P2POp(irecv pg={name}, group_src=1, group_dst=0,  {about}"]
+    assert last == [f"P2POp(isend pg={name}, group_src=1, group_dst=0,  {about}",
+                    f"P2POp(irecv pg={name}, group_src=0, group_dst=1,  {about}"]
+
+
+def test_a_group_is_split_by_itself():
+    def member(rank):
+        part = dist.group.WORLD.split_group([0, 2], group_name="ends", group_desc="first and last")
+        if rank == 1:
+            return part
+        x = torch.full((2,), rank + 1.0)
+        part.allreduce([x]).wait()
+        assert dist._resolve_process_group("ends") is part
+        return part.size(), part.rank(), part.group_name, part.group_desc, x.tolist()
+    assert threads.run(3, member) == [(2, 0, "ends", "first and last", [4, 4]), None,
+                                      (2, 1, "ends", "first and last", [4, 4])]
+
+
+def test_a_limit_that_is_no_time():
+    def member(rank):
+        with pytest.raises(TypeError, match="timedelta"):
+            dist.monitored_barrier(timeout=3)
+    threads.run(1, member)

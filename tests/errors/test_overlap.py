@@ -16,7 +16,36 @@ def with_self(call):
     return lambda t: call(t, square(t))
 
 
+def put(key, value):
+    """Assigns what is computed from a tensor to a part of it."""
+    def call(t):
+        a = square(t)
+        a[key(t, a)] = value(t, a)
+        return a
+    return call
+
+
+def rows(t, a):
+    return t.tensor([2, 0, 1, 3])
+
+
 CASES = {
+    "itself at rows": put(rows, lambda t, a: a),
+    "a row at rows": put(rows, lambda t, a: a[0]),
+    "an element at rows": put(rows, lambda t, a: a[1, 1]),
+    "a memory of its own at rows": put(rows, lambda t, a: a[rows(t, a)] + a[0]),
+    "another row at places of a row": put(lambda t, a: (0, rows(t, a)), lambda t, a: a[1]),
+    "rows at places of the same rows": put(lambda t, a: (slice(0, 1), rows(t, a)), lambda t, a: a[:1]),
+    "rows under a mask": put(lambda t, a: t.tensor([True, False, True, False]), lambda t, a: a[:2]),
+    "an element under a mask of rows": put(lambda t, a: t.tensor([True, False, True, False]), lambda t, a: a[1, 1]),
+    "an element under a mask": put(lambda t, a: a > 3, lambda t, a: a[0, 1]),
+    "elements at places that are written": lambda t: (lambda i: i.__setitem__(i[:2], 7))(t.arange(4)) or t.ones(1),
+    "a mask under itself": lambda t: (lambda m: (m.__setitem__(m, m[0]), m)[1])(t.arange(4) > 1),
+    "masked_fill_ with an element": with_self(lambda t, a: a.masked_fill_(a > 3, a[0, 1])),
+    "masked_fill_ with an element by name": with_self(lambda t, a: a.masked_fill_(mask=a > 3, value=a[3, 3])),
+    "masked_fill_ of a mask by itself": lambda t: (lambda m: m.masked_fill_(m, m[0]))(t.arange(4) > 1),
+    "index_fill_ with an element": with_self(lambda t, a: a.index_fill_(0, t.tensor([3, 1]), a[0, 1])),
+    "index_put_ of an element under a mask": with_self(lambda t, a: a.index_put_((a > 3,), a[0, 1])),
     "add_ of a shifted part": with_self(lambda t, a: a[1:].add_(a[:-1])),
     "add_ of the transpose": with_self(lambda t, a: a.add_(a.t())),
     "add_ of a row": with_self(lambda t, a: a.add_(a[0])),

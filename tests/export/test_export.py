@@ -37,7 +37,7 @@ def test_signature_and_state(case):
     signature = program.graph_signature
     assert signature.parameters == ("linear.weight", "linear.bias") and signature.buffers == ("shift", "hidden")
     assert signature.non_persistent_buffers == {"hidden"} and len(
-        signature.lifted_tensor_constants) == 1 and signature.user_inputs == ("x", "more_0")
+        signature.lifted_tensor_constants) == 1 and signature.user_inputs == ("x", "more_y")
     assert set(program.state_dict) == {"linear.weight", "linear.bias",
                                        "shift"} and dict(program.named_parameters())[
                                            "linear.weight"] is model.linear.weight
@@ -136,9 +136,9 @@ def test_refusals():
         export(Branch(), (torch.ones(2),))
     with pytest.raises(ValueError, match="nn.Module"):
         export(lambda x: x, (torch.ones(2),))
-    with pytest.raises(ValueError, match="tuple"):
+    with pytest.raises(torch._dynamo.exc.UserError, match="tuple"):
         export(nn.Linear(1, 1), torch.ones(1))
-    with pytest.raises(ValueError, match="names \\['z'\\]"):
+    with pytest.raises(torch._dynamo.exc.UserError, match="here they are \\['z'\\]"):
         export(nn.Linear(1, 1), (torch.ones(1),), dynamic_shapes={"z": None})
     with pytest.raises(TypeError, match="ExportedProgram"):
         save(nn.Linear(1, 1), io.BytesIO())
@@ -350,3 +350,43 @@ def test_exported_programs_that_read_a_number_compile():
 
     module = torch.export.export(Reads(), (torch.ones(2),)).module()
     assert compile_fx(module, [torch.ones(2)])(torch.ones(2)).tolist() == [2, 2]
+
+
+class Holding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.table = torch.ones(3)
+
+    def forward(self, x, x_0=None, *, scale=None):
+        return x[0] + x[1] + self.inner.table + x_0 * scale
+
+
+def test_constants_and_inputs_have_names_of_their_own():
+    args = ([torch.ones(3), torch.ones(3)], torch.ones(3))
+    program = export(Holding(), args, {"scale": torch.ones(3)})
+    assert list(program.constants) == ["inner.table"] and program.graph_signature.inputs_to_lifted_tensor_constants == {
+        "c_inner_table": "inner.table"}
+    assert len(set(program.graph_signature.user_inputs)) == 4
+    assert program.module()(*args, scale=torch.ones(3)).tolist() == [4, 4, 4]
+
+
+def test_sizes_of_keywords_vary_in_order_too():
+    free = {0: Dim("n")}
+    program = export(Holding(), ([torch.ones(3), torch.ones(3)],), {"x_0": torch.ones(4, 1), "scale": torch.ones(4, 1)},
+                     dynamic_shapes=(None, free, free))
+    assert program.module()([torch.ones(3)] * 2, x_0=torch.ones(6, 1), scale=torch.ones(6, 1)).shape == (6, 3)
+    sizes = [n.meta["val"].shape[0] for n in program.graph.find_nodes(op="placeholder") if n.name == "x_0_1"]
+    assert all(isinstance(size, torch.SymInt) for size in sizes)
+
+
+def test_dims_of_one_name_have_one_range():
+    with pytest.raises(torch._dynamo.exc.UserError, match="Found different definitions"):
+        export(Holding(), ([torch.ones(4, 3)] * 2, torch.ones(4, 3)), {"scale": torch.ones(4, 3)},
+               dynamic_shapes=(None, {0: Dim("n", min=3)}, {0: Dim("n", max=12)}))
+
+
+@pytest.mark.parametrize("shapes", [({0: Dim("b")}, {0: Dim("c")}), ({0: Dim("b")}, None, None)])
+def test_shapes_are_said_of_each_input(shapes):
+    with pytest.raises(torch._dynamo.exc.UserError, match="`inputs` has 1 elements, but `dynamic_shapes` has"):
+        export(nn.Linear(3, 3), (torch.ones(4, 3),), dynamic_shapes=shapes)

@@ -118,7 +118,7 @@ def test_every_rule_is_written_above(monkeypatch):
                            *((getattr(torch, n), xs) for n, xs in BINARY.items()), *REST.values()]:
         torch.onnx.export(function if isinstance(function, nn.Module) else Call(function), args)
     rest = {name for name in RULES if not name.startswith("quantized_decomposed.")}  # those have a file of their own
-    assert rest - used == {"int_matmul"}  # below
+    assert rest - used == {"as_stored", "int_matmul", "within"}  # of halves, below, and of gradients of views
 
 
 def test_products_of_int8():
@@ -181,13 +181,21 @@ def test_bfloat16_weights_keep_their_bits():
                              np.uint16).ravel().tolist()
 
 
+def test_running_statistics_are_outputs():
+    model = nn.BatchNorm1d(4)
+    program = torch.onnx.export(model, (X,), verify=True)
+    assert {"running_mean", "running_var"} <= set(program.written) and not model.running_mean.any()
+    for _ in range(2):
+        found, = program(X)
+        assert np.allclose(found, model(X).detach().numpy(), atol=1e-5)
+    assert np.allclose(program.state["running_mean"], model.running_mean.numpy(), atol=1e-6)
+
+
 def test_refusals():
     with pytest.raises(torch.onnx.OnnxExporterError, match="linalg|svd"):
         torch.onnx.export(Call(torch.linalg.svdvals), (X,))
     with pytest.raises(RuntimeError, match="random"):
         torch.onnx.export(nn.Dropout(), (X,))
-    with pytest.raises(torch.onnx.OnnxExporterError, match="eval"):
-        torch.onnx.export(nn.BatchNorm1d(4), (X,))
     with pytest.raises(ValueError, match="least"):
         torch.onnx.export(nn.Linear(4, 4), (X,), opset_version=9)
     with pytest.raises(TypeError, match="unexpected"):

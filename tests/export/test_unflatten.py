@@ -134,3 +134,30 @@ def test_the_module_of_this_name_is_the_function():
 def test_the_function_has_the_name_of_its_module():
     import rushlight.export.unflatten  # noqa: F401
     assert callable(rushlight.export.unflatten)
+
+
+def test_nodes_have_values_without_data_and_modules_their_order():
+    class Pair(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x), x * x
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last, self.kept, self.first = Pair(), Pair(), Pair()
+
+        def forward(self, x):
+            return sum(self.last(sum(self.kept(sum(self.first(x))))))
+
+    for kept in ((), ("kept",)):
+        program = torch.export.export(Both(), (torch.ones(2, 3),), preserve_module_call_signature=kept)
+        made = torch.export.unflatten(program)
+        assert [name for name, _ in made.named_children()] == ["last", "kept", "first"]
+        seen = [node for module in made.modules() if hasattr(module, "graph") for node in module.graph.nodes
+                if node.op != "output"]
+        assert len(seen) > 20 and [node for node in seen if node.meta.get("val") is None] == []
+        assert next(iter(made.first.graph.nodes)).meta["val"].shape == (2, 3)

@@ -1,6 +1,7 @@
 """Modules as functions of their parameters."""
 import numpy as np
 import pytest
+import torch._functorch.make_functional  # noqa: F401 - which torch does not import by itself
 
 import rushlight as rl
 from rushlight._functorch.make_functional import (functional_init_with_buffers, make_functional,

@@ -7,6 +7,8 @@ import pytest
 import torch as judge
 
 import rushlight as torch
+from rushlight.fx.experimental.proxy_tensor import make_fx
+from rushlight.fx.passes.dialect.common.cse_pass import CSEPass
 
 BOTH = (judge, torch)
 
@@ -190,3 +192,51 @@ def test_pieces_of_checkpoints():
         found.append(([round(g, 4) for g in x.grad.tolist()], cut[0].requires_grad, cut[0].grad, cut[1],
                       c.DefaultDeviceType.get_device_type()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("lib", [torch, judge], ids=["ours", "judge"])
+def test_checks_before_and_between_passes(lib):
+    passes = importlib.import_module(f"{lib.__name__}.fx.passes.infra.pass_manager")
+    base = importlib.import_module(f"{lib.__name__}.fx.passes.infra.pass_base")
+    seen = []
+    manager = passes.PassManager([lambda m: base.PassResult(m, True)], run_checks_after_each_pass=True)
+    manager.add_checks(lambda module: seen.append(type(module).__name__))
+    manager(lib.fx.symbolic_trace(lib.nn.Linear(2, 2)))
+    assert seen == ["Linear"] * 2
+    with pytest.raises(TypeError):
+        manager.add_checks(lambda module, other: None)
+
+
+@pytest.mark.parametrize("lib", [torch, judge], ids=["ours", "judge"])
+def test_operators_that_write_are_refused_where_that_is_asked(lib, monkeypatch):
+    def writes(x, y):
+        return lib.add(lib.relu_(x), y)
+
+    assert [n.op for n in lib.fx.symbolic_trace(writes).graph.nodes][2] == "call_function"
+    monkeypatch.setattr(lib.fx.proxy.TracerBase, "check_mutable_operations", True)
+    with pytest.raises(RuntimeError, match="Tried to trace mutable operation"):
+        lib.fx.symbolic_trace(writes)
+    lib.fx.symbolic_trace(lambda x: lib.relu(x).add_(1))  # methods are not looked at
+
+
+def read_again(x):
+    x = x.clone()
+    first, view = x.sin(), x.view(-1)
+    seen = view * 2
+    x[0] = 5
+    return first + x.sin() + seen + view * 2
+
+
+def made_and_written(x):
+    first, second = torch.zeros_like(x), torch.zeros_like(x)
+    first.add_(x)
+    return first * 2 + second
+
+
+@pytest.mark.parametrize("function", [read_again, made_and_written])
+def test_equal_calls_are_two_where_memory_is_written_to(function):
+    x = torch.arange(4.0)
+    module = make_fx(function)(x)
+    merged = CSEPass()(module)
+    assert torch.equal(merged.graph_module(x), function(x))
+    assert not merged.modified

@@ -8,9 +8,9 @@ from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight._inductor.compile_fx import compile_fx
 
 MODES = ["real", "fake", "symbolic"]
-GOLDEN = """def forward(self, arg0_1):
-    size = arg0_1.size(0)
-    sin = torch.ops.aten.sin.default(arg0_1);  arg0_1 = None
+GOLDEN = """def forward(self, x_1):
+    size = x_1.size(0)
+    sin = torch.ops.aten.sin.default(x_1);  x_1 = None
     mul = size * 2;  size = None
     reshape = torch.ops.aten.reshape.default(sin, mul, -1);  sin = mul = None
     return reshape"""
@@ -56,7 +56,7 @@ def test_gradients_are_written_down():
 def test_decompositions():
     table = {torch.ops.aten.silu.default: lambda x: x * torch.sigmoid(x)}
     module = make_fx(lambda x: F.silu(x), decomposition_table=table)(torch.ones(3))
-    assert [n.name for n in module.graph.nodes] == ["arg0_1", "sigmoid", "mul", "output"]
+    assert [n.name for n in module.graph.nodes] == ["x_1", "sigmoid", "mul", "output"]
 
 
 def test_refusals():

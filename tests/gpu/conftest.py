@@ -3,8 +3,11 @@ import importlib.util
 
 import pytest
 
+import rushlight as rl
 from rushlight._src.core.devices import Registry
 from rushlight._src.core.native import mine
+from rushlight._src.devices.triton.choices import choices
+from rushlight._src.switches import forget_plans
 
 from ..compiler.programs import Program
 from .programs import compile_for_blocks, run_by_interpreter
@@ -28,6 +31,17 @@ def as_before():
     Registry.leave("cuda")
     mine.queue = None
     Registry.providers, Registry.accelerator = before
+    choices.__init__()
+
+
+@pytest.fixture
+def planned_anew(as_before):
+    """No plan of other tests is known, nor do others know those of the test."""
+    forget_plans()
+    rl._dynamo.reset()
+    yield
+    forget_plans()
+    rl._dynamo.reset()
 
 
 @pytest.fixture

@@ -54,6 +54,20 @@ def halved(self, given):
             for part, kind in zip(parts, kinds)]
 
 
+def swept(self, given):
+    """A scan in steps of 1, 2, 4 and so on, as GPUs do it; the interpreter's goes by single numbers, too."""
+    axis, function, kinds = self.axis, self.combine_fn.fn, [one.dtype.scalar for one in given]
+    parts, step = [np.moveaxis(one.handle.data, axis, 0).copy() for one in given], 1
+    while step < len(parts[0]):
+        before, own = ([self.to_tensor(np.roll(part, by, 0), kind) for part, kind in zip(parts, kinds)]
+                       for by in (step, 0))
+        found = function(*before, *own)
+        for part, one in zip(parts, found if isinstance(found, tuple) else (found,)):
+            part[step:] = one.handle.data[step:]
+        step *= 2
+    return [self.to_tensor(np.ascontiguousarray(np.moveaxis(part, 0, axis)), kind) for part, kind in zip(parts, kinds)]
+
+
 def rounded(handle):
     """float32 as bfloat16, to the nearest; the interpreter cuts digits off."""
     bits = handle.data.astype(np.float32).view(np.uint32)
@@ -77,6 +91,7 @@ def mended():
     builder.cast_impl, builder.create_splat = cast_impl, create_splat
     builder.create_dot = lambda self, a, b, *rest: product(self, with_floats(a), with_floats(b), *rest)
     interpreter.ReduceOps.generic_reduce = halved
+    interpreter.ScanOps.generic_scan = swept
 
 
 mended()

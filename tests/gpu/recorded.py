@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import sys
+import threading
 
 import pytest
 
@@ -16,6 +17,7 @@ from rushlight._src.devices.triton.binaries import Binary
 from rushlight._src.devices.triton.driver import NVIDIA, Driver
 from rushlight._src.devices.triton.provider import GPUs
 from rushlight._src.devices.triton.runner import TAIL
+from rushlight._src.devices.triton.vendor.libraries import Libraries
 
 from . import stub
 
@@ -33,19 +35,21 @@ class Recorded:
 
     def __init__(self, folder, devices=2, lazy=False, run=None, limit=1 << 34):
         path = folder / "libcuda-stand-in.so.1"
-        path.write_bytes(image())
+        with open(path, "xb") as file:  # never over one that a process has mapped: it would read the new one's bytes
+            file.write(image())
         self.library = ctypes.CDLL(str(path))
         self.library.stub_state.restype = ctypes.POINTER(ctypes.c_int64)
         self.state = self.library.stub_state()
         self.state[stub.DEVICES], self.state[stub.LIMIT], self.state[stub.LAZY] = devices, limit, int(lazy)
-        self.failure, self.kept = None, None
+        self.failure, self.kept, self.turns = None, None, threading.Lock()
         if run is not None:
             self.kept = CALLBACK(functools.partial(self.launched, run))
             self.state[stub.CALLBACK] = ctypes.cast(self.kept, ctypes.c_void_p).value
 
     def launched(self, run, name, programs, count, arguments):
         try:
-            run(name.decode(), programs, arguments[:count])
+            with self.turns:  # Triton's interpreter is not for several threads
+                run(name.decode(), programs, arguments[:count])
         except BaseException as reason:  # noqa: BLE001 - it cannot cross the library
             self.failure = reason
 
@@ -102,13 +106,19 @@ class Named:
         launched(module, programs, variant.block, list(arguments[:-TAIL]), variant.wide)
 
 
-def provided(monkeypatch, folder, computes=True, **given):
-    """(the provider "cuda" over a library of its own, the library)."""
+def provided(monkeypatch, folder, computes=True, libraries=None, beside=None, **given):
+    """(the provider "cuda" over a library of its own, the library).  ``libraries``: the vendor's by name, none else;
+    ``beside``: by the name of a kernel that is not Triton's, what computes it from its arguments."""
     if sys.platform != "linux" or not host().is_x86:
         pytest.skip("the stand-in for a driver's library is a shared object for Linux on x86-64")
-    names = Named()
-    library = Recorded(folder, run=names.run if computes else None, **given)
+    names, beside = Named(), beside or {}
+
+    def run(name, programs, arguments):
+        beside[name](arguments) if name in beside else names.run(name, programs, arguments)
+
+    library = Recorded(folder, run=run if computes else None, **given)
+    library.names = names
     monkeypatch.setattr(boards, "binary", names.binary)
-    made = GPUs(Driver(NVIDIA, library.library))
+    made = GPUs(Driver(NVIDIA, library.library), libraries=Libraries("cuda", libraries or {}))
     Registry.enter("cuda", made)
     return made, library

@@ -7,7 +7,13 @@ Between ``cuStreamBeginCapture`` and ``cuStreamEndCapture`` a stream's work goes
 meanwhile is refused.  Machine code is ``STUB``, the number of arguments (4 bytes) and a name; a launch gives the name
 and the arguments to a callback, or is only noted.
 
-Streams and events belong to the device that was current when they were made.
+Addresses that are reserved are pages of the host that nobody may touch until memory is mapped to them and may be
+accessed; sizes and places that are no multiples of GRANULARITY, memory mapped twice, parts of mappings, and memory that
+is unmapped while work waits are refused.
+
+Streams and events belong to the device that was current when they were made.  A thread for which no device is current
+is refused all that works on one (ANYWHERE is what does not), as are launches of nothing, memory of no bytes, and the
+time of events that are not recorded or not done.
 
 ``recorded.py`` loads it, and reads what it has noted.
 """
@@ -22,14 +28,18 @@ from rushlight._src.packages.objects import SharedObject
 # words of the state
 (DEVICES, LIMIT, RESERVED, CALLBACK, LAZY, JOURNAL, NOTED, CAPTURES, STREAMS, CLOCK, KEY, BLOCKS, PINNED, EVENTS,
  QUEUES,
- GRAPHS, PROGRAMS, RELAXED, BROKEN, FAULT, STATUS) = range(21)
-FIRST, COUNTS, WORDS = 24, 48, 128  # the first stream of each device; how often each entry was called; all words
+ GRAPHS, PROGRAMS, RELAXED, BROKEN, FAULT, STATUS, RESERVATIONS, MAPPINGS, HANDLES, PEERS) = range(25)
+FIRST, COUNTS, WORDS = 32, 48, 192  # the first stream of each device; how often each entry was called; all words
 ROOM, NOTE = 1 << 16, 6  # notes that are kept; words of one: entry, stream, three numbers, whether a graph was recorded
 NEXT, HEAD, TAIL, GRAPH, DIRTY, ORIGIN, OWNER = range(7)  # of a stream; a graph has HEAD and TAIL too
 KIND, A, B, C, ARGUMENTS, NODE, ON, COMMAND = range(1, 9)  # of a command, after NEXT; then its arguments
 VERSION, DONE, WHERE, RECORDED, TIME, MAKER = range(6)  # of an event
-COPY, FILL, LAUNCH, MARK, WAIT = range(1, 6)
-INVALID, NO_MEMORY, WRONG_HANDLE, NOT_READY, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 2, 400, 600, 900, 901, 904
+COPY, FILL, LAUNCH, MARK, WAIT, HOST = range(1, 7)
+BASE, LENGTH, HELD, ENTRY = range(1, 5)  # of a reservation, a mapping: after NEXT; a handle has HELD, LENGTH
+GRANULARITY = 1 << 21  # bytes of which addresses and sizes of mapped memory are multiples
+BUSY = 999  # work may still use what is unmapped
+INVALID, NO_MEMORY, NOWHERE, WRONG_HANDLE, NOT_READY = 1, 2, 201, 400, 600
+CONNECTED, UNSUPPORTED, INVALIDATED, UNJOINED = 704, 900, 901, 904
 HEADER = 512  # bytes before a block of memory
 ENTRIES = (  # name, kinds of its arguments: p an address or handle, i 32 bits, z 64, b a byte
     ("cuInit", "i"), ("cuDeviceGetCount", "p"), ("cuDeviceGetName", "pii"), ("cuDeviceTotalMem_v2", "pi"),
@@ -46,7 +56,17 @@ ENTRIES = (  # name, kinds of its arguments: p an address or handle, i 32 bits, 
     ("cuStreamEndCapture", "pp"),
     ("cuStreamIsCapturing", "pp"), ("cuThreadExchangeStreamCaptureMode", "p"),
     ("cuGraphInstantiateWithFlags", "ppz"), ("cuGraphLaunch", "pp"), ("cuGraphDestroy", "p"),
-    ("cuGraphExecDestroy", "p"), ("cuStreamGetCaptureInfo_v2", "pppppp"), ("cuGraphExecKernelNodeSetParams_v2", "ppp"))
+    ("cuGraphExecDestroy", "p"), ("cuStreamGetCaptureInfo_v2", "pppppp"), ("cuGraphExecKernelNodeSetParams_v2", "ppp"),
+    ("cuMemGetAllocationGranularity", "ppi"), ("cuMemAddressReserve", "pzzpz"), ("cuMemAddressFree", "pz"),
+    ("cuMemCreate", "pzpz"), ("cuMemRelease", "p"), ("cuMemMap", "pzzpz"), ("cuMemUnmap", "pz"),
+    ("cuMemSetAccess", "pzpz"),
+    ("cuLaunchHostFunc", "ppp"), ("cuDeviceGetPCIBusId", "pii"), ("cuModuleUnload", "p"),
+    ("cuCtxEnablePeerAccess", "pi"), ("cuCtxGetStreamPriorityRange", "pp"))
+ANYWHERE = frozenset((
+    "cuInit cuDeviceGetCount cuDeviceGetName cuDeviceTotalMem_v2 cuDeviceGetAttribute cuDeviceGetPCIBusId "
+    "cuGetErrorString cuDevicePrimaryCtxRetain cuCtxSetCurrent cuDeviceCanAccessPeer cuThreadExchangeStreamCaptureMode "
+    "cuMemGetAllocationGranularity cuMemAddressReserve cuMemAddressFree cuMemCreate cuMemRelease cuMemMap cuMemUnmap "
+    "cuMemSetAccess").split())
 NAMES = [name for name, _ in ENTRIES]
 KINDS = {"p": i64, "i": i32, "z": i64, "b": i8}
 WRITERS = {}
@@ -157,14 +177,14 @@ def helpers(module: Module):
     found, = e.f.when(e.zero(e.given[0]), lambda: [e.get(e.state, e.f.add(e.run("current"), FIRST))],
                       lambda: [e.given[0]])
     e.f.ret(found)
+    e = Entry(module, "held", "", i64, True)  # the context of the calling thread, its device and 1; 0: it has none
+    e.f.ret(e.f.cast("ptrtoint", e.f.call("pthread_getspecific", [e.f.cast("trunc", e.field(KEY), i32)], ptr), i64))
     e = Entry(module, "current", "", i64, True)  # the device of the calling thread
-    held = e.f.call("pthread_getspecific", [e.f.cast("trunc", e.field(KEY), i32)], ptr)
-    e.f.ret(e.f.maximum(e.f.sub(e.f.cast("ptrtoint", held, i64), 1), 0))
+    e.f.ret(e.f.maximum(e.f.sub(e.run("held"), 1), 0))
     e = Entry(module, "new_stream", "", i64, True)
     stream = e.made(OWNER + 1)
     e.put(e.run("current"), stream, OWNER)
-    e.put(e.field(STREAMS), stream, NEXT)
-    e.set(STREAMS, stream)
+    e.put(e.f.atomic_update("xchg", e.place(e.state, STREAMS), stream), stream, NEXT)  # threads may do so at once
     e.f.ret(stream)
     given_to(module)
 
@@ -197,7 +217,8 @@ def performing(module: Module):
 
     cases = {COPY: lambda: e.f.call("memmove", [e.place(a), e.place(b), c], ptr) and [],
              FILL: lambda: e.f.fill_bytes(e.place(a), e.f.cast("trunc", b, i8), c),
-             LAUNCH: launched, MARK: marked, WAIT: lambda: e.run("reach", a, b, c) and []}
+             LAUNCH: launched, MARK: marked, WAIT: lambda: e.run("reach", a, b, c) and [],
+             HOST: lambda: e.f.call_pointer(e.place(a), [e.place(b)])}
     for kind, run in cases.items():
         e.f.when(e.f.compare("==", e.get(command, KIND), kind), run)
     e.f.ret(constant(i64, 0))
@@ -253,7 +274,7 @@ def waited(e: Entry, stream):
 
 def text() -> str:
     """The library as IR."""
-    from . import stub_entries  # noqa: F401 - its functions enter themselves
+    from . import stub_entries, stub_modules  # noqa: F401 - their functions enter themselves
     module = Module()
     module.data("state", f"[{WORDS} x i64]")
     helpers(module)
@@ -263,6 +284,8 @@ def text() -> str:
         e = Entry(module, name, kinds)
         e.count(COUNTS + number)
         e.stop(e.f.compare("==", e.field(FAULT), number + 1), e.field(STATUS))  # tests have it fail
+        if name not in ANYWHERE:
+            e.stop(e.zero(e.run("held")), NOWHERE)
         status = WRITERS[name](e, number, *e.given)
         e.f.ret(constant(i32, 0) if status is None else e.f.cast("trunc", status, i32))
     return module.text()

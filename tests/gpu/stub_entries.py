@@ -4,17 +4,16 @@ from __future__ import annotations
 from rushlight._src.devices.cpu.llvm.types import f32, i32, i64, ptr
 from rushlight._src.devices.cpu.llvm.values import constant
 
-from .stub import (A, ARGUMENTS, B, BLOCKS, BROKEN, C, CAPTURES, COMMAND, COPY, DEVICES, DIRTY, DONE, EVENTS, FILL,
-                   FIRST, GRAPH, GRAPHS, HEAD, HEADER, INVALID, INVALIDATED, JOURNAL, KEY, KIND, LAUNCH, LAZY, LIMIT,
-                   MARK,
-                   NEXT, NO_MEMORY, NODE, NOT_READY, NOTE, ORIGIN, OWNER, MAKER, PINNED, PROGRAMS, QUEUES, RECORDED,
-                   RELAXED,
-                   RESERVED,
-                   ROOM, STREAMS, TAIL, TIME, UNJOINED, UNSUPPORTED, VERSION, WAIT,
-                   WHERE, owned, refused, waited, writes)
+from .stub import (A, ARGUMENTS, B, BASE, BLOCKS, BROKEN, BUSY, C, CAPTURES, COMMAND, CONNECTED, COPY, DEVICES, DIRTY,
+                   DONE, ENTRY, EVENTS, FILL, FIRST, GRANULARITY, GRAPH, GRAPHS, HANDLES, HEAD, HEADER, HELD, HOST,
+                   INVALID, INVALIDATED, JOURNAL, KEY, KIND, LAUNCH, LAZY, LENGTH, LIMIT, MAKER, MAPPINGS, MARK, NEXT,
+                   NODE, NOTE, NOT_READY, NO_MEMORY, ORIGIN, OWNER, PEERS, PINNED, PROGRAMS, QUEUES, RECORDED, RELAXED,
+                   RESERVATIONS, RESERVED, ROOM, STREAMS, TAIL, TIME, UNJOINED, UNSUPPORTED, VERSION, WAIT, WHERE,
+                   WRONG_HANDLE, owned, refused, waited, writes)
 
-ATTRIBUTES = {75: 9, 76: 0, 16: 4}  # (9, 0) and 4 multiprocessors
-TEXT = int.from_bytes(b"a stub\0\0", "little")
+ATTRIBUTES = {75: 9, 76: 0, 16: 4, 10: 32, 39: 2048}  # (9, 0), 4 multiprocessors, lanes of a warp, threads
+TEXT, BUS, SLOT = (int.from_bytes(text, "little") for text in (b"a stub", b"0000:00:", b"10.0"))  # slots 10, 11
+READ, WRITE, PRIVATE, FIXED = 1, 2, 0x4022, 0x10  # of mmap: PRIVATE is MAP_PRIVATE, MAP_ANONYMOUS and MAP_NORESERVE
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------
@@ -56,6 +55,12 @@ def attribute(e, number, out, which, index):
     e.put_int(found, out)
 
 
+@writes("cuDeviceGetPCIBusId")
+def bus(e, number, out, size, index):
+    e.put(BUS, out)
+    e.put(e.f.add(SLOT, e.f.mul(index, 1 << 8)), out, 1)
+
+
 @writes("cuGetErrorString")
 def words(e, number, status, out):
     e.put(TEXT, e.state, FIRST - 2)
@@ -83,9 +88,21 @@ def pointer(e, number, out, which, address):
     e.put_int(0, out)
 
 
+@writes("cuCtxEnablePeerAccess")
+def connect(e, number, context, flags):
+    """Twice is refused, as is a device itself; PEERS has a bit for each way, 8 devices at most."""
+    one, other = e.run("current"), e.f.sub(context, 1)
+    e.stop(e.f.compare("==", one, other), INVALID)
+    way = e.f.shl(constant(i64, 1), e.f.add(e.f.mul(one, 8), other))
+    e.stop(e.some(e.f.and_(e.field(PEERS), way)), CONNECTED)
+    e.set(PEERS, e.f.or_(e.field(PEERS), way))
+    e.note(number, 0, context, 0, 0, 0)
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 def allocated(e, number, out, nbytes, live):
     refused(e)
+    e.stop(e.zero(nbytes), INVALID)
     e.stop(e.f.compare(">", e.f.add(e.field(RESERVED), nbytes), e.field(LIMIT)), NO_MEMORY)
     whole = e.f.mul(e.f.add(e.f.udiv(nbytes, HEADER), 2), HEADER)
     block = e.f.cast("ptrtoint", e.f.call("aligned_alloc", [constant(i64, HEADER), whole], ptr), i64)
@@ -170,6 +187,12 @@ def stream_wait(e, number, stream):
     waited(e, where)
     e.note(number, stream, 0, 0, 0, 0)
     e.run("drain", where)
+
+
+@writes("cuCtxGetStreamPriorityRange")
+def priorities(e, number, lowest, highest):
+    e.put_int(0, lowest)
+    e.put_int(-5, highest)
 
 
 def goes_on(e, stream):
@@ -263,43 +286,32 @@ def event_before(e, number, stream, event, flags):
 
 @writes("cuEventElapsedTime")
 def elapsed(e, number, out, first, last):
+    e.stop(e.f.or_(e.zero(e.get(first, VERSION)), e.zero(e.get(last, VERSION))), WRONG_HANDLE)
+    for event in (first, last):
+        e.stop(e.f.compare("<", e.get(event, DONE), e.get(event, VERSION)), NOT_READY)
     time = e.f.sub(e.get(last, TIME), e.get(first, TIME))
     e.f.store(e.f.cast("sitofp", time, f32), e.place(out), 1)
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
-@writes("cuModuleLoadData")
-def load(e, number, out, code):
-    known = e.f.compare("==", e.f.cast("zext", e.f.load(i32, e.place(code), 1), i64),
-                        int.from_bytes(b"STUB", "little"))
-    e.stop(e.f.xor(known, True), INVALID)
-    arguments = e.f.cast("zext", e.f.load(i32, e.place(e.f.add(code, 4)), 1), i64)
-    name = e.f.call("strdup", [e.place(e.f.add(code, 8))], ptr)
-    made = e.made(2)
-    e.put(e.f.cast("ptrtoint", name, i64), made)
-    e.put(arguments, made, 1)
-    e.put(made, out)
-
-
-@writes("cuModuleGetFunction")
-def function(e, number, out, module, name):
-    e.put(module, out)
-
-
-@writes("cuFuncSetAttribute")
-def function_set(e, number, function, which, value):
-    pass
-
-
 @writes("cuLaunchKernel")
 def launch(e, number, function, x, y, z, threads, ty, tz, shared, stream, pointers, extra):
     where, arguments = e.run("stream_of", stream), e.get(function, 1)
     owned(e, e.get(where, OWNER))
+    e.stop(e.zero(e.f.mul(e.f.mul(e.f.mul(x, y), z), e.f.mul(e.f.mul(threads, ty), tz))), INVALID)
+    e.stop(e.f.compare(">", threads, 1024), INVALID)
     e.note(number, stream, function, x, threads, e.get(where, GRAPH))
     command = e.command(LAUNCH, function, x, threads, arguments)
     e.put(command, command, NODE)
     e.f.loop(0, arguments, 1, [], lambda k, _: e.put(e.get(e.get(pointers, k)), command, e.f.add(k, COMMAND)))
     e.run("submit", where, command)
+
+
+@writes("cuLaunchHostFunc")
+def host_function(e, number, stream, function, data):
+    where = e.run("stream_of", stream)
+    e.note(number, stream, function, data, 0, e.get(where, GRAPH))
+    e.run("submit", where, e.command(HOST, function, data, 0))
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
@@ -433,3 +445,156 @@ def node_set(e, number, program, node, given):
 
     e.f.while_loop([e.get(program, HEAD)], lambda at: e.some(at[0]), one)
     e.note(number, 0, program, node, 0, 0)
+
+
+# --- memory apart from its addresses ----------------------------------------------------------------------------------
+def aligned(e, *values):
+    """What is no multiple of the granularity is refused."""
+    bits = values[0]
+    for value in values[1:]:
+        bits = e.f.or_(bits, value)
+    e.stop(e.some(e.f.and_(bits, GRANULARITY - 1)), INVALID)
+
+
+def pages(e, address, nbytes, access):
+    """Pages at an address, of zeros, that nobody has touched."""
+    place = constant(ptr, 0) if address is None else e.place(address)
+    return e.f.cast("ptrtoint", e.f.call("mmap", [place, nbytes, constant(i32, access), constant(
+        i32, PRIVATE if address is None else PRIVATE | FIXED), constant(i32, -1), constant(i64, 0)], ptr), i64)
+
+
+def entered_in(e, word, address, nbytes, held):
+    """Enters a reservation or a mapping in its list."""
+    made = e.made(ENTRY)
+    for k, value in ((0, e.field(word)), (BASE, address), (LENGTH, nbytes), (HELD, held)):
+        e.put(value, made, k)
+    e.set(word, made)
+
+
+def across(e, word, address, nbytes, each):
+    """What ``each(entry)`` adds up to over the entries of a list that have some of these addresses."""
+    def one(at):
+        begin, size = e.get(at[0], BASE), e.get(at[0], LENGTH)
+        meets = e.f.and_(e.f.compare("<", begin, e.f.add(address, nbytes)),
+                         e.f.compare("<", address, e.f.add(begin, size)))
+        found, = e.f.when(meets, lambda: [each(at[0])], lambda: [constant(i64, 0)])
+        return [e.get(at[0], NEXT), e.f.add(at[1], found)]
+
+    return e.f.while_loop([e.field(word), constant(i64, 0)], lambda at: e.some(at[0]), one)[1]
+
+
+def taken_from(e, word, address, nbytes):
+    """Takes the entry with exactly these addresses out of a list; what it held, -1 where there is none."""
+    def one(at):
+        same = e.f.and_(e.f.compare("==", e.get(at[0], BASE), address),
+                        e.f.compare("==", e.get(at[0], LENGTH), nbytes))
+        following = e.get(at[0], NEXT)
+
+        def out():
+            held = e.get(at[0], HELD)
+            e.f.when(e.zero(at[1]), lambda: e.set(word, following), lambda: e.put(following, at[1], NEXT))
+            e.freed(at[0])
+            return [held, at[1]]
+
+        found, before = e.f.when(same, out, lambda: [at[2], at[0]])
+        return [following, before, found]
+
+    return e.f.while_loop([e.field(word), constant(i64, 0), constant(i64, -1)], lambda at: e.some(at[0]), one)[2]
+
+
+@writes("cuMemGetAllocationGranularity")
+def granularity(e, number, out, properties, option):
+    e.put(GRANULARITY, out)
+
+
+@writes("cuMemAddressReserve")
+def address_reserve(e, number, out, nbytes, alignment, address, flags):
+    aligned(e, nbytes)
+    room = e.f.add(nbytes, GRANULARITY)
+    found = pages(e, None, room, 0)
+    e.stop(e.f.compare("==", found, -1), NO_MEMORY)
+    first = e.f.and_(e.f.add(found, GRANULARITY - 1), -GRANULARITY)
+    entered_in(e, RESERVATIONS, first, nbytes, found)
+    e.put(first, out)
+    e.note(number, 0, first, nbytes, 0, 0)
+
+
+@writes("cuMemAddressFree")
+def address_free(e, number, address, nbytes):
+    e.stop(e.some(across(e, MAPPINGS, address, nbytes, lambda entry: constant(i64, 1))), INVALID)
+    found = taken_from(e, RESERVATIONS, address, nbytes)
+    e.stop(e.f.compare("==", found, -1), INVALID)
+    e.f.call("munmap", [e.place(found), e.f.add(nbytes, GRANULARITY)], i32)
+    e.note(number, 0, address, nbytes, 0, 0)
+
+
+@writes("cuMemCreate")
+def memory_create(e, number, out, nbytes, properties, flags):
+    aligned(e, nbytes)
+    e.stop(e.f.compare("!=", e.get(properties, 0), 1), INVALID)  # pinned, no handle for other processes
+    e.stop(e.f.compare(">", e.f.add(e.field(RESERVED), nbytes), e.field(LIMIT)), NO_MEMORY)
+    made = e.made(ENTRY)
+    e.put(nbytes, made, LENGTH)
+    e.put(1, made, HELD)
+    e.count(RESERVED, nbytes)
+    e.count(HANDLES)
+    e.put(made, out)
+    e.note(number, 0, made, nbytes, 0, 0)
+
+
+def released(e, handle):
+    """One less has the memory of a handle."""
+    left = e.f.sub(e.get(handle, HELD), 1)
+    e.put(left, handle, HELD)
+
+    def gone():
+        e.count(RESERVED, e.f.sub(0, e.get(handle, LENGTH)))
+        e.count(HANDLES, -1)
+        e.freed(handle)
+
+    e.f.when(e.zero(left), gone)
+
+
+@writes("cuMemRelease")
+def memory_release(e, number, handle):
+    e.note(number, 0, handle, 0, 0, 0)
+    released(e, handle)
+
+
+@writes("cuMemMap")
+def memory_map(e, number, address, nbytes, offset, handle, flags):
+    aligned(e, address, nbytes, offset)
+    e.stop(e.f.compare("!=", e.get(handle, LENGTH), nbytes), INVALID)
+    e.stop(e.some(across(e, MAPPINGS, address, nbytes, lambda entry: constant(i64, 1))), INVALID)  # mapped already
+
+    def within(entry):
+        begin = e.get(entry, BASE)
+        end, last = e.f.add(begin, e.get(entry, LENGTH)), e.f.add(address, nbytes)
+        return e.f.cast("zext", e.f.and_(e.f.compare("<=", begin, address), e.f.compare("<=", last, end)), i64)
+
+    e.stop(e.zero(across(e, RESERVATIONS, address, nbytes, within)), INVALID)  # not reserved
+    e.put(e.f.add(e.get(handle, HELD), 1), handle, HELD)
+    entered_in(e, MAPPINGS, address, nbytes, handle)
+    e.note(number, 0, address, nbytes, handle, 0)
+
+
+@writes("cuMemSetAccess")
+def memory_access(e, number, address, nbytes, access, count):
+    mapped = across(e, MAPPINGS, address, nbytes, lambda entry: e.get(entry, LENGTH))
+    e.stop(e.f.compare("!=", mapped, nbytes), INVALID)
+    pages(e, address, nbytes, READ | WRITE)
+    e.note(number, 0, address, nbytes, 0, 0)
+
+
+@writes("cuMemUnmap")
+def memory_unmap(e, number, address, nbytes):
+    def waiting(at):
+        return [e.get(at[0], NEXT), e.f.add(at[1], e.f.cast("zext", e.some(e.get(at[0], HEAD)), i64))]
+
+    _, busy = e.f.while_loop([e.field(STREAMS), constant(i64, 0)], lambda at: e.some(at[0]), waiting)
+    e.stop(e.some(busy), BUSY)
+    handle = taken_from(e, MAPPINGS, address, nbytes)
+    e.stop(e.f.compare("==", handle, -1), INVALID)
+    pages(e, address, nbytes, 0)
+    e.note(number, 0, address, nbytes, 0, 0)
+    released(e, handle)

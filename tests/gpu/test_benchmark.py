@@ -13,13 +13,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.long
 def test_it_runs_dry(tmp_path):
     out = tmp_path / "gpu.json"
-    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--dry", "--parts", "kernels,calls,models",
+    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--dry", "--parts", "kernels,claims,calls,models",
                            "--cases",
                            "nanogpt", "--precisions", "bfloat16", "--modes", "training", "--out", str(out)], cwd=ROOT,
                           capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())
     assert rows["device"]["name"] == "a stub" and rows["call add, us"]["rushlight"] > 0
+    assert all(isinstance(one, float) for one in rows["claim product 512 bfloat16 gelu, ms"].values())
+    assert all(isinstance(one, float) for one in rows["claim convolution bfloat16 weight, ms"].values())
     found = rows["nanogpt training bfloat16, ms"]
     assert all(isinstance(found[system], float) for system in ("rushlight", "rushlight.compile", "rushlight.graphs"))
 
@@ -47,6 +49,17 @@ def test_a_process_that_fails_costs_its_row(tmp_path, monkeypatch):
         assert gpu.Sheet(sheet.path, False).wants(name)
     sheet.add("three", {"rushlight": 1.0})
     assert not sheet.wants("three")
+
+
+def test_what_a_first_run_prints_is_short(tmp_path, capsys):
+    """All rows of checks and claims, had each of them failed, are less than a page of 12,000 characters."""
+    from benchmarks import gpu
+
+    sheet = gpu.Sheet(tmp_path / "rows.json", False)
+    for name in (*gpu.CHECKS, *gpu.CLAIMS, "device", "geometric means", "goals"):
+        sheet.add(name, {"ours": "status 1: " + "x" * 300, "library": "status 1: " + "x" * 300})
+    assert len(capsys.readouterr().out) < 12000
+    assert len(sheet.rows["goals"]["library"]) > 300  # the file has all of it
 
 
 def test_figures_of_a_gpu_come_into_the_table(tmp_path, monkeypatch):

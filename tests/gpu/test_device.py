@@ -125,6 +125,29 @@ def test_no_leak(silent, steps):
     assert memory_of_the_host() - host < (8 << 20)
 
 
+@pytest.mark.parametrize("act", [
+    lambda x: x + 1, lambda x: x[:, 1:].contiguous(), lambda x: x.sum(1), lambda x: x @ x.t(),
+    lambda x: rl.nn.functional.softmax(x, 1), lambda x: x.t()[1:], lambda x: x.mul_(2)],
+    ids=["add", "clone", "sum", "product", "softmax", "view", "in place"])
+def test_sizes_that_keep_changing(silent, planned_anew, act):
+    """However many sizes an operator has had, each call launches what the first did, on memory of the device."""
+    provider, library = silent
+    launches = []
+    for n in range(3, 24):
+        x = rl.zeros(3, n).to("cuda")
+        before = library.asked("cuLaunchKernel")
+        y = act(x)
+        assert y.device == x.device
+        launches.append(library.asked("cuLaunchKernel") - before)
+    assert len(set(launches)) == 1
+
+
+def test_results_of_sizes_that_keep_changing(gpu):
+    for n in range(3, 24):
+        x = rl.arange(3.0 * n).reshape(3, n)
+        assert (x.to("cuda")[:, 1:] * 2).tolist() == (x[:, 1:] * 2).tolist()
+
+
 def test_memory_is_given_back(silent):
     provider, library = silent
     rl.empty(1, device="cuda")

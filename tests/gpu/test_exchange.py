@@ -1,6 +1,8 @@
 """A GPU's memory given to other libraries and taken from them, training in mixed precision, marks for profilers."""
 import ctypes
 import gc
+import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -36,14 +38,19 @@ def test_dlpack(silent, dtype):
     y = rl.from_dlpack(speaker)
     assert y.data_ptr() == x.data_ptr() and y.stride() == (4, 1) and y.dtype is dtype and y.device == x.device
     assert speaker.streams == [1] and x.__dlpack_device__() == (2, 0)
-    wanted = x.tolist()
+    wanted, given, taken, storage = x.tolist(), weakref.ref(x), weakref.ref(y), x._storage
     del x, speaker
     gc.collect()
-    assert y.tolist() == wanted
+    assert y.tolist() == wanted and given() is not None
     before = rl.cuda.memory_allocated()
     del y
     gc.collect()
-    assert rl.cuda.memory_allocated() < before
+    assert taken() is None, gc.get_referrers(taken())
+    assert given() is None, gc.get_referrers(given())
+    assert sys.getrefcount(storage) == 2, (sys.getrefcount(storage), gc.get_referrers(storage))
+    told = storage.address, storage.kind, type(storage.owner)
+    del storage
+    assert rl.cuda.memory_allocated() < before, (told, rl.cuda.memory_snapshot())
 
 
 def test_a_capsule_is_taken_once(silent):

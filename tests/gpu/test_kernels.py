@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from rushlight._src.devices.triton.step import modules
+
 from ..compiler.programs import Program
 from ..compiler.test_kernels import test_bfloat16, test_bool, test_cross_entropy, test_extremes_carry_nan  # noqa: F401
 from ..compiler.test_kernels import compute, floats, softmax
@@ -27,9 +29,25 @@ def test_reductions(dims):
         np.testing.assert_allclose(found, numpy(x, dims, keepdims=True), rtol=1e-4, atol=1e-5)
 
 
-def test_running_sums():
-    x = floats((3, 20))
-    np.testing.assert_allclose(compute(lambda p, a: p.cumsum(a, dim=1), x), np.cumsum(x, 1), rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("length,form", [(20, "thread"), (300, "scan"), (3000, "scan")])
+def test_running_results(length, form):
+    """A program has a long row, by blocks; several short rows are a block."""
+    x = floats((3, length))
+    for name, numpy, given in (("cumsum", np.cumsum, x), ("cumprod", np.cumprod, 1 + x / length),
+                               ("cumsum", np.cumsum, (x * 100).astype(np.int64))):
+        p = Program()
+        found, = p.run([getattr(p, name)(p.of(given), dim=1)], [given])
+        np.testing.assert_allclose(found, numpy(given.astype(np.float64), 1), rtol=1e-5, atol=1e-6)
+        one, = p.program.bind().launches
+        assert modules.made[one.kernel].form == form
+
+
+def test_running_results_of_what_a_mask_leaves_out():
+    """Rows whose length is no multiple of a block, of numbers that are infinite at the end."""
+    x = np.full((2, 257), 1e30, np.float32)
+    x[:, -1] = np.inf
+    found = compute(lambda p, a: p.cumsum(a, dim=1), x)
+    assert np.isinf(found[:, -1]).all() and np.isfinite(found[:, :-1]).all()
 
 
 @pytest.mark.parametrize("name", ["sin", "exp", "log", "tanh", "erf"])

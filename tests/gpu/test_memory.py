@@ -131,14 +131,23 @@ def test_a_part_of_the_memory(silent):
     assert rl.empty((1 << 31) + 1, dtype=rl.uint8, device="cuda").numel()
     with pytest.raises(ValueError):
         rl.cuda.set_per_process_memory_fraction(2.0)
+    rl.cuda.set_per_process_memory_fraction(0.5)
+    rl.cuda.memory._set_allocator_settings("expandable_segments:False")
+    assert rl.cuda.memory.get_per_process_memory_fraction() == 0.5
+    rl.cuda.memory._set_allocator_settings("per_process_memory_fraction:1.0")
+    assert rl.cuda.memory.get_per_process_memory_fraction() == 1.0
 
 
-def test_settings_of_the_allocator(silent, monkeypatch):
-    with pytest.raises(RuntimeError, match="classes of size"):
-        rl.cuda.memory._set_allocator_settings("expandable_segments:True")
-    with pytest.raises(RuntimeError, match="Unrecognized key 'nothing'"):
-        rl.cuda.memory._set_allocator_settings("nothing:1")
-    rl.cuda.memory._set_allocator_settings("backend:native,expandable_segments:False")
+def test_the_most_segments(silent):
+    """The peak is how many there were at once since it was reset."""
+    for _ in range(3):
+        x = rl.empty(1 << 26, device="cuda")
+        del x
+        rl.cuda.empty_cache()
+    stats = rl.cuda.memory_stats()
+    assert (stats["segment.all.current"], stats["segment.all.peak"], stats["segment.all.allocated"]) == (0, 1, 3)
+    rl.cuda.reset_peak_memory_stats()
+    assert rl.cuda.memory_stats()["segment.all.peak"] == 0
 
 
 def test_far_positions(silent):
@@ -201,6 +210,21 @@ def test_a_pool(silent):
     del pool
     gc.collect()
     assert rl.cuda.memory_reserved() < held
+
+
+def test_a_pool_that_its_tensors_outlive(silent):
+    """What lay in its memory goes back once more is asked of the driver, not before the tensors are gone."""
+    rl.empty(1, device="cuda")
+    held, pool = rl.cuda.memory_reserved(), rl.cuda.MemPool()
+    with rl.cuda.use_mem_pool(pool):
+        x = rl.empty(80 << 20, dtype=rl.uint8, device="cuda")
+    del pool
+    gc.collect()
+    y = rl.empty(90 << 20, dtype=rl.uint8, device="cuda")
+    assert rl.cuda.memory_reserved() == held + (170 << 20) and x.numel()
+    del x
+    z = rl.empty(100 << 20, dtype=rl.uint8, device="cuda")
+    assert rl.cuda.memory_reserved() == held + (190 << 20) and y.numel() + z.numel()
 
 
 def test_memory_is_given_back_by_segments(silent):

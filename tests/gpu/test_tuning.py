@@ -64,9 +64,9 @@ def clock(silent, monkeypatch):
     return seen
 
 
-def chosen():
-    """The constants of the products that ran last."""
-    return [module for module in modules.made[1:] if module.name.startswith("p")][-1]
+def chosen(board):
+    """The module of the products that a board has loaded last."""
+    return [module for number, _ in board.kernels if (module := modules.made[number]).name.startswith("p")][-1]
 
 
 def multiplied(rows):
@@ -118,21 +118,21 @@ def test_the_page_has_what_the_model_expects():
 
 def test_tf32_where_it_is_allowed(gpu):
     """The text of a product says how float32 is multiplied; a switch makes operators plan anew."""
-    x = rl.ones(33, 33, device="cuda")
+    board, x = gpu[0].board(0), rl.ones(33, 33, device="cuda")
     x @ x
-    assert 'input_precision="ieee"' in chosen().text
+    assert 'input_precision="ieee"' in chosen(board).text
     rl.backends.cuda.matmul.allow_tf32 = True
     try:
         assert rl.get_float32_matmul_precision() == "high"
         np.testing.assert_allclose((x @ x).cpu().numpy(), 33)
-        assert 'input_precision="tf32"' in chosen().text
+        assert 'input_precision="tf32"' in chosen(board).text
     finally:
         rl.set_float32_matmul_precision("highest")
     assert not rl.backends.cuda.matmul.allow_tf32
     image, weight = rl.ones(1, 2, 5, 5, device="cuda"), rl.ones(3, 2, 3, 3, device="cuda")
     rl.nn.functional.conv2d(image, weight)
-    assert 'input_precision="tf32"' in chosen().text
+    assert 'input_precision="tf32"' in chosen(board).text
     with rl.backends.cudnn.flags(allow_tf32=False):
         rl.nn.functional.conv2d(image, weight)
-        assert 'input_precision="ieee"' in chosen().text
+        assert 'input_precision="ieee"' in chosen(board).text
     assert rl.backends.cudnn.allow_tf32

@@ -116,6 +116,14 @@ def test_small_files_do_not_fill_memory():
         rl.jit.load(archive(code, kind=zipfile.ZIP_STORED, **sources))
 
 
+def test_trees_of_sources_are_bounded():
+    lines = "    y = [" + "x," * 500 + "]\n"
+    code = HEAD + "  def forward(self: __torch__.M, x: Tensor) -> Tensor:\n" + lines * 260 + "    return x\n"
+    assert len(code) < 1 << 19
+    with pytest.raises(CodeError, match="words and signs"):
+        rl.jit.load(archive(code, kind=zipfile.ZIP_STORED))
+
+
 def test_numbers_are_added_to_tensors_of_whole_numbers():
     x = rl.tensor([1, 2])
     assert run("return torch.add(x, 1.5)", x).tolist() == [2.5, 3.5]

@@ -280,3 +280,17 @@ def test_as_in_torch(scene):
     ours, theirs = seen
     assert ours[0] == theirs[0]
     assert ours[1] == theirs[1]
+
+
+def test_a_hook_with_attributes_of_its_own_is_called_itself():
+    class Hook:
+        def __init__(self):
+            self.module, self.hook, self.seen = rushlight.nn.ReLU(), None, []
+
+        def __call__(self, *args):
+            self.seen.append(args[0])
+
+    m, hook = rushlight.nn.Linear(2, 2), Hook()
+    m.register_load_state_dict_pre_hook(hook)
+    m.load_state_dict(m.state_dict())
+    assert hook.seen == [m]

@@ -1,5 +1,6 @@
 """Losses as modules beside PyTorch's: signatures, values with options, gradients, errors, compiled."""
 import copy
+import importlib
 import inspect
 import pickle
 
@@ -105,3 +106,18 @@ def test_compiled_losses_are_one_graph():
     loss = rushlight.nn.CrossEntropyLoss(weight=rushlight.from_numpy(WEIGHT), label_smoothing=0.1)
     x, y = rushlight.from_numpy(X), rushlight.from_numpy(CLASSES)
     assert rushlight.allclose(rushlight.compile(lambda a, b: loss(a * 2, b), fullgraph=True)(x, y), loss(x * 2, y))
+
+
+@pytest.mark.parametrize("flag", [None, True, False, 0, 1])
+@pytest.mark.parametrize("reduce", [None, True, False, 0, 1])
+def test_old_flags_mean_what_they_are_worth(flag, reduce):
+    found = []
+    for lib in (torch, rushlight):
+        names, x = importlib.import_module(f"{lib.__name__}.nn._reduction"), lib.tensor([1.0, 2.0])
+        loss = lib.nn.functional.mse_loss(x, x * 2, size_average=flag, reduce=reduce)
+        found.append((loss.tolist(), names.legacy_get_string(flag, reduce, emit_warning=False),
+                      names.legacy_get_enum(flag, reduce, emit_warning=False)))
+        assert [names.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+        with pytest.raises(ValueError, match="not a valid value for reduction"):
+            names.get_enum("median")
+    assert found[0] == found[1]

@@ -15,6 +15,9 @@ F = rl.nn.functional
     (lambda: F.mse_loss(rl.ones(2), rl.zeros(2), size_average=False), "please use reduction='sum' instead"),
     (lambda: F.l1_loss(rl.ones(2), rl.zeros(2), reduce=False), "please use reduction='none' instead"),
     (lambda: rl.nn.LSTM(2, 2, 1, dropout=0.5), "num_layers greater than 1"),
+    (lambda: F.dropout2d(rl.ones(2, 2)), "Received a 2-D input to dropout2d"),
+    (lambda: F.dropout2d(rl.ones(2, 2, 2)), "assuming that channel-wise 1D dropout behavior is desired"),
+    (lambda: F.dropout3d(rl.ones(2, 2, 2)), "Received a 3-D input to dropout3d"),
 ])
 def test_warned_of(call, text):
     with pytest.warns(UserWarning, match=text.replace("(", r"\(")):

@@ -163,6 +163,24 @@ def test_masks_that_are_the_same_for_all_keys(shape, kind):
     assert rushlight.allclose(*found, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["bool", "float"])
+@pytest.mark.parametrize("shape", [(3, 1, 6, 6), (2, 2, 6, 6), (2, 6, 6), (7, 1, 1, 1), (1, 1, 5, 6), (2, 3, 6, 2)])
+def test_masks_that_do_not_broadcast_are_refused(shape, kind):
+    for lib in (torch, rushlight):
+        q = lib.zeros(2, 3, 6, 4)
+        with pytest.raises(RuntimeError, match="must match the .*size"):
+            lib.nn.functional.scaled_dot_product_attention(q, q, q, lib.ones(shape, dtype=getattr(lib, kind)))
+
+
+@pytest.mark.parametrize("name, shape", [("src_mask", (2, 2)), ("src_key_padding_mask", (2, 4)),
+                                         ("src_key_padding_mask", (3, 5))])
+def test_masks_of_other_sizes_are_refused_by_layers(name, shape):
+    for lib in (torch, rushlight):
+        layer = lib.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+        with lib.no_grad(), pytest.raises(RuntimeError):
+            layer(lib.zeros(2, 5, 8), **{name: lib.zeros(shape, dtype=lib.bool)})
+
+
 @pytest.mark.parametrize("lead, dropout", [((2, 3), 0.5), ((3,), 0.0)])
 def test_causal_with_a_mask_is_refused_where_the_formula_answers(lead, dropout):
     x, mask = rushlight.randn(*lead, 4, 8), rushlight.ones(4, 4).bool()

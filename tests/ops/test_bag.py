@@ -51,3 +51,21 @@ def test_arguments_refused(call, error):
     for lib in (torch, rushlight):
         with pytest.raises(error):
             call(lib)
+
+
+@pytest.mark.parametrize("initial", [None, 0.0, 1.0])
+@pytest.mark.parametrize("reduce", ["max", "min", "sum", "mean", "prod"])
+def test_slopes_of_segments(reduce, initial):
+    """Ties, NaN, zeros, an empty segment, and an extreme that is the initial value."""
+    nan = float("nan")
+    rows = [[1, nan], [2, nan], [3, 4.0], [4, 0], [3, 0], [5, 6], [0, 2], [0.5, 2]]
+
+    def slopes(lib):
+        x = lib.tensor(rows, requires_grad=True)
+        found = lib.segment_reduce(x, reduce, lengths=lib.tensor([0, 2, 1, 3, 2]), axis=0, initial=initial,
+                                   unsafe=True)
+        found.backward(lib.arange(10.0).reshape(5, 2))
+        return found.detach().numpy(), x.grad.numpy()
+
+    for found, wanted in zip(slopes(rushlight), slopes(torch), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -18,7 +18,7 @@ from .test_database import NOT_HERE, OTHERWISE, RANDOM  # noqa: E402
 
 pytestmark = pytest.mark.sampled  # all cases with `-m long`
 
-BY_PLACE = {**NOT_HERE, "as_strided_scatter": "its input is row-major", "view": "it refuses gaps",
+BY_PLACE = {**NOT_HERE, "as_strided_scatter": "it reads by memory", "view": "it refuses gaps",
             "view_as": "it refuses gaps", "view_copy": "it refuses gaps",
             "view_as_complex": "it refuses gaps"}
 # vectors are as good with another sign

@@ -27,6 +27,7 @@ WRONG = {  # name -> (program, what both messages say)
     "of a number": (lambda t: t.tensor(3)[0], "invalid index of a 0-dim tensor"),
     "several of a number": (lambda t: t.tensor(3)[0, 0], "too many indices for tensor of dimension 0"),
     "nothing assigned": (lambda t: assigned(t, 4, []), "shape mismatch"),
+    "another dtype assigned": (lambda t: assigned(t, 4, [1.0, 2.0, 3.0, 4.0]), "Index put requires"),
     "too few assigned": (lambda t: assigned(t, 4, [1, 2, 3]), "shape mismatch"),
     "too many assigned": (lambda t: assigned(t, 1, [1, 2, 3]), "shape mismatch"),
     "too many put": (lambda t: t.arange(4).index_put((t.tensor([0, 1]),), t.tensor([1, 2, 3])), "shape mismatch"),
@@ -71,6 +72,32 @@ def read(t, name, shape, dim, at):
         return tuple(READERS[name](t, t.zeros(shape), dim, t.tensor(at, dtype=t.int64)).shape)
     except (IndexError, RuntimeError):
         return "refused"
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+@pytest.mark.parametrize("mask", [[1, 0], 1, 0, [[0, 1, 0], [1, 1, 0]]])
+@pytest.mark.parametrize("value", [7, [7]])
+def test_masks_of_bytes_are_written_where_they_hold(mask, value):
+    x, y = rushlight.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3)
+    x[rushlight.tensor(mask, dtype=rushlight.uint8)] = rushlight.tensor(value)
+    y[torch.tensor(mask, dtype=torch.bool)] = 7  # torch refuses bytes for one number
+    assert x.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("t", [rushlight, torch], ids=["here", "torch"])
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_reductions_of_nothing(t, name):
+    for dim, error, told in ((0, IndexError, "reduction dim 0 to have"),
+                             ((0, 1), IndexError, "reduction dim 0 to have"),
+                             ((), RuntimeError, "reduction dim to be specified")):
+        with pytest.raises(error, match=told):
+            getattr(t, name)(t.ones(0, 3), dim)
+
+
+@pytest.mark.parametrize("t", [rushlight, torch], ids=["here", "torch"])
+def test_positions_in_nothing(t):
+    with pytest.raises(IndexError, match="is out of bounds for dimension with size 0"):
+        t.ones(0)[t.tensor([0])]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -33,9 +33,42 @@ def test_same_by_other_keywords(name):
         np.testing.assert_allclose(own.grad.numpy(), theirs.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
+EXTREMES = {
+    "axis": lambda t, x: t.max(x, axis=1), "axis, method": lambda t, x: x.min(axis=-1),
+    "keepdims": lambda t, x: x.max(axis=0, keepdims=True), "keepdim": lambda t, x: t.min(x, axis=1, keepdim=True),
+    "out": lambda t, x: t.max(x, axis=1, out=(t.empty(0), t.empty(0, dtype=t.int64))),
+    "second tensor": lambda t, x: (t.max(x, x.T), t.min(x, x.T, out=t.empty(0)), t.max(x, other=x.T)),
+    "none": lambda t, x: (t.max(x), x.min()), "twice": lambda t, x: x.max(dim=0, axis=1),
+    "keepdim twice": lambda t, x: x.max(dim=0, keepdim=True, keepdims=True), "unknown": lambda t, x: x.max(bad=3),
+    "unknown beside": lambda t, x: x.min(bad=3, axis=0), "keepdim alone": lambda t, x: x.max(keepdim=True),
+    "several": lambda t, x: x.max(axis=(0, 1)), "both": lambda t, x: x.max(0, other=x), "number": lambda t, x:
+    x.min(other=1), "too many": lambda t, x: x.max(0, True, True), "in place": lambda t, x:
+    (x.clone().renorm_(2, axis=0, maxnorm=1), x.clone().unsqueeze_(axis=1)), "twice, sum": lambda t, x:
+    t.sum(x, dim=0, axis=1)}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_overloads_by_keywords(name):
+    """An overload is not chosen by the names that it knows: what it does not know is an error."""
+    array = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    try:
+        expected = EXTREMES[name](judge, judge.from_numpy(array.copy()))
+    except TypeError:
+        with pytest.raises(TypeError):
+            EXTREMES[name](torch, torch.from_numpy(array.copy()))
+        return
+    found = EXTREMES[name](torch, torch.from_numpy(array.copy()))
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+        assert tuple(a.shape) == tuple(b.shape)
+
+
 def test_other_keywords_under_transforms():
     x = torch.arange(6.0).reshape(2, 3)
     assert torch.func.vmap(lambda row: torch.sum(row, axis=0))(x).tolist() == [3.0, 12.0]
+    assert torch.func.vmap(lambda row: torch.max(row, axis=0)[1])(x).tolist() == [2, 2]
+    assert torch.compile(lambda x: x.max(axis=0)[0], fullgraph=True)(x).tolist() == [3.0, 4.0, 5.0]
     assert torch.compile(lambda x: torch.sum(x, axis=1, keepdims=True), fullgraph=True)(x).tolist() == [[3.0], [12.0]]
 
 

@@ -147,3 +147,28 @@ def test_gradients_of_complex_cholesky_factors_are_those_of_hermitian_matrices(u
         lib.linalg.cholesky(x, upper=upper).backward(lib.from_numpy(weights))
         found.append(x.grad.resolve_conj().numpy())
     np.testing.assert_allclose(found[1], found[0], atol=1e-12)
+
+
+def test_least_squares_by_drivers_with_a_cutoff():
+    """``gels`` takes the rank to be full; ``gelss`` leaves nothing where no singular value is above the cutoff."""
+    import torch
+    import rushlight
+    torch.manual_seed(0)
+    for shape in ((4, 2), (3, 3), (2, 4)):
+        a, b = torch.randn(*shape, dtype=torch.float64), torch.randn(shape[0], 2, dtype=torch.float64)
+        for driver in ("gels", "gelsd", "gelss"):
+            for cutoff in (None, -1, 0.4, 1.0):
+                wanted = torch.linalg.lstsq(a, b, rcond=cutoff, driver=driver)
+                found = rushlight.linalg.lstsq(*(rushlight.tensor(t.numpy()) for t in (a, b)), rcond=cutoff,
+                                               driver=driver)
+                for one, other in zip(found, wanted):
+                    assert one.shape == tuple(other.shape)
+                    assert torch.allclose(torch.tensor(one.tolist(), dtype=other.dtype).reshape(other.shape), other)
+
+
+def test_triangular_solve_transposes_without_conjugates():
+    import rushlight
+    a = rushlight.randn(3, 3, dtype=rushlight.complex128).triu() + 3 * rushlight.eye(3)
+    b = rushlight.randn(3, 2, dtype=rushlight.complex128)
+    x = rushlight.triangular_solve(b, a, transpose=True).solution
+    assert rushlight.allclose(a.mT @ x, b)

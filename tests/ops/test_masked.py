@@ -14,10 +14,21 @@ MASK = np.array([[True, False, True, True], [True, True, False, True], [False, T
 @pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean", "var", "std", "norm", "logsumexp"])
 def test_reductions(name):
     x, = arrays((3, 4))
-    for dim in (None, 1, (0, 1)):
+    for dim in (None, 1, (0, 1), ()):
         same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=dim, mask=m) if dim is not None or name != "logsumexp"
              else x, x, MASK)
     same(lambda lib, x, m: getattr(lib.masked, name)(x, dim=0, keepdim=True, mask=m), x, MASK)
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "mean", "norm", "logsumexp", "normalize"])
+def test_one_compiled_function_of_many_dimensions(name):
+    """A dimension that varies is a number that the program is told: 0 names the first, not all."""
+    x, = map(rushlight.from_numpy, arrays((3, 4)))
+    mask, first = rushlight.from_numpy(MASK), (2.0,) if name in ("norm", "normalize") else ()
+    of = getattr(rushlight.masked, name)
+    compiled = rushlight.compile(lambda x, dim: of(x, *first, dim, mask=mask))
+    for dim in (1, 0, -1, -2, 0):
+        assert rushlight.equal(compiled(x, dim), of(x, *first, dim, mask=mask))
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin", "cumsum", "cumprod"])
@@ -43,3 +54,9 @@ def test_whole_numbers_keep_their_dtype(dtype):
 def test_a_mask_of_numbers_is_refused():
     with pytest.raises(TypeError, match="tensor of bools"):
         rushlight.masked.sum(rushlight.ones(3), mask=rushlight.ones(3))
+
+
+@pytest.mark.parametrize("dim", [0, (0,), [1], (), -1])
+@pytest.mark.filterwarnings("ignore:.*frobenius_norm")
+def test_a_norm_over_the_first_dimension(dim):
+    same(lambda lib, x: lib.frobenius_norm(x, dim), arrays((3, 4))[0])

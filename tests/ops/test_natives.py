@@ -50,7 +50,21 @@ CALLS = [
     lambda t: t.cudnn_convolution(t.ones(1), t.ones(1), [0], [1], [1], 1, False, False, False),
     lambda t: t.miopen_convolution(t.ones(1), t.ones(1), None, [0], [1], [1], 1, False, False),
     lambda t: t.batch_norm_stats(t.ones(2, 3), 1e-5),
+    lambda t: masked(t, (2, 1), 2), lambda t: masked(t, (2, 1), None), lambda t: masked(t, (2, 1), 1, 0),
+    lambda t: masked(t, (1, 2), 1), lambda t: masked(t, (2, 2), 0), lambda t: masked(t, (2, 2), None),
+    lambda t: masked(t, (2, 2), 1), lambda t: t._masked_softmax(t.ones(2), t.ones(2), 0, 2),
 ]
+
+
+def masked(t, shape, kind, dim=None):
+    """The softmax of scores [1, 1, 2, 2], or of a vector, with their first element masked; the vector's gradient, too:
+    for others PyTorch has none."""
+    mask, vector = t.arange(float(shape[0] * shape[1])).reshape(shape) == 0, shape == (2, 1)
+    scores = t.arange(2.0 if vector else 4.0).reshape(shape if vector else (1, 1, 2, 2)).requires_grad_(vector)
+    result = t._masked_softmax(scores, mask, dim, kind)
+    if vector:
+        (result.nan_to_num() * t.arange(1.0, 3.0).reshape(shape)).sum().backward()
+    return [result.detach().nan_to_num(7.0)] + [scores.grad] * vector
 
 
 def plain(value):

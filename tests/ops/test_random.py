@@ -151,3 +151,22 @@ def test_rates_of_poisson_variables():
     first = torch.poisson(torch.linspace(0.1, 100, 50))
     torch.manual_seed(3)
     assert torch.equal(torch.compile(lambda x: torch.poisson(x))(torch.linspace(0.1, 100, 50)), first)
+
+
+@pytest.mark.parametrize("dtype, ends, bounds", [
+    ("uint8", (), (0, 255)), ("int8", (), (0, 127)), ("float16", (), (0, 2048)), ("bfloat16", (), (0, 256)),
+    ("bool", (), (0, 1)), ("uint8", (200,), (0, 199)), ("uint8", (200, None), (200, 255)), ("uint8", (3, 7), (3, 6)),
+    ("int8", (-5, None), (-5, 127))])
+def test_integers_reach_both_ends(dtype, ends, bounds):
+    """As in PyTorch: an end that is given is excluded, the dtype's own is drawn."""
+    torch.manual_seed(0)
+    x = torch.zeros(100_000, dtype=getattr(torch, dtype)).random_(*ends)
+    assert (int(x.min()), int(x.max())) == bounds
+
+
+def test_all_integers_of_64_bits_are_drawn():
+    torch.manual_seed(0)
+    x = torch.zeros(1000, dtype=torch.int64)
+    assert x.random_().min() >= 0 and x.max() > 1 << 62
+    assert x.random_(-1 << 63, None).min() < -1 << 62 and x.max() > 1 << 62
+    assert torch.zeros(1000, dtype=torch.uint8).random_(**{"from": 3, "to": 5}).unique().tolist() == [3, 4]

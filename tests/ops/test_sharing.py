@@ -116,3 +116,20 @@ if __name__ == "__main__":
                 test_results_that_share_memory(entry)
             except AssertionError as parted:
                 print(title(entry), parted)
+
+
+def test_positions_and_values_lie_apart_from_what_is_written():
+    import pytest
+    import rushlight as rl
+    x, at = rl.rand(6), rl.tensor([2, 1, 0])
+    for wrong in (lambda: x.put_(at[0], x[0]), lambda: x.put_(at, x[:3]), lambda: at.put_(at, at.clone()),
+                  lambda: at.put_(at.clone(), at), lambda: rl.rand(1).expand(6).put_(at, rl.rand(3)),
+                  lambda: x.index_put_((at,), x[0]), lambda: x.index_put_((at,), x[:3]),
+                  lambda: at.index_put_((at,), at.clone()), lambda: at.index_put_((at.clone(),), at)):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            wrong()
+    assert rl.zeros(6).put_(at, rl.ones(3)).sum() == 3
+    with pytest.raises(RuntimeError):
+        del x.data
+    with pytest.raises(RuntimeError):
+        del x.requires_grad

@@ -80,6 +80,32 @@ def test_packages_for_arm_compute_the_same(which, tmp_path):
     same(ran(command, tmp_path, tmp_path / "model.pt2", inputs, metas)[1], model(*inputs))
 
 
+NEWER, SVE, LONGER = "aarch64-v8.6", "aarch64-sve256", "aarch64-sve512"
+PROCESSORS = {"cortex-a72": 0, "max,pauth=off,sve=off": 1, "max,pauth=off,sve-default-vector-length=16": 1,
+              "max,pauth=off,sve-default-vector-length=32": 2, "max,pauth=off,sve-default-vector-length=64": 3}
+
+
+@pytest.mark.parametrize("which", ["linear", "attention"])
+def test_processors_of_arm_take_the_builds_that_they_can_run(which, tmp_path):
+    """Plain ones, those with products of matrices, and those with SVE, each by the length of its vectors."""
+    model, inputs, metas = packaged(which, tmp_path / "model.pt2", [ARM, NEWER, SVE, LONGER])
+    compiled(tmp_path, tmp_path / "model.pt2", f"{ARM}-gcc")
+    for processor, number in PROCESSORS.items():
+        command = [emulator("aarch64"), "-L", f"/usr/{ARM}", "-cpu", processor]
+        level, found = ran(command, tmp_path, tmp_path / "model.pt2", inputs, metas)
+        assert level == number, processor
+        same(found, model(*inputs))
+
+
+def test_code_for_longer_vectors_is_refused(tmp_path):
+    packaged("linear", tmp_path / "model.pt2", SVE)
+    compiled(tmp_path, tmp_path / "model.pt2", f"{ARM}-gcc")
+    command = [emulator("aarch64"), "-L", f"/usr/{ARM}", "-cpu", "max,pauth=off,sve-default-vector-length=64"]
+    done = subprocess.run([*command, tmp_path / "run", tmp_path / "model.so", tmp_path / "model.pt2"],
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == "not created\n"
+
+
 @pytest.mark.skipif(not host().is_x86, reason="made on x86-64 only")
 def test_older_processors_take_the_builds_that_they_can_run(tmp_path):
     command = emulator("x86_64")

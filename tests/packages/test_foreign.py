@@ -1,8 +1,10 @@
 """Packages for Windows and macOS: their libraries as a loader reads them; run where Wine or qemu-user is installed."""
 import hashlib
 import os
+import re
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +125,10 @@ def test_offsets_of_loads_count_in_what_they_load():
              0x3DC00000: 4, 0x3D800000: 4, 0x3D400000: 0, 0x7D400000: 1}
     assert {word: scale(word) for word in words} == words
     assert level(MAC).registers == 32 and level(WINDOWS).width == 256
+
+
+def test_packages_are_made_without_what_only_one_system_has():
+    files = [file for file in Path(pe.__file__).parent.glob("*.py")]
+    wrong = [file.name for file in files
+             if re.search(r"platform\.(linux|posix|macos|windows)\b|^import (fcntl|resource)", file.read_text(), re.M)]
+    assert len(files) > 15 and not wrong

@@ -17,6 +17,7 @@ from rushlight._src.core.nodes import evaluate
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import i64
+from rushlight._src.packages.model import Model
 from rushlight._src.packages.sizes import Numbers, shared_slots
 from rushlight._src.packages.variants import Planning, Points, Region
 
@@ -224,3 +225,33 @@ def test_c_programs_run_many_sizes(tmp_path):
         shape, found = next(lines).split(": ")
         assert shape == f"{b} {s} 32" and abs(float(found) - total) < 1e-3 * max(1, abs(total))
     assert next(lines).startswith("the sizes of an input")
+
+
+class Placed(nn.Module):
+    """A table of places, of which as many rows are added as the input has."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("places", torch.randn(16, 8))
+
+    def forward(self, x):
+        return (x + self.places[:x.shape[1]]).softmax(-1)
+
+
+def test_a_slice_that_may_be_whole_decides_nothing(tmp_path):
+    model, dims = Placed(), {0: Dim("b", min=2, max=5), 1: Dim("s", min=2, max=16)}
+    exported = torch.export.export(model, (torch.randn(3, 6, 8),), dynamic_shapes=(dims,))
+    assert len(Model(exported, "model").builds[0].programs) == 1
+    torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    loaded = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
+    for length in (2, 7, 16):
+        x = torch.randn(4, length, 8)
+        np.testing.assert_allclose(loaded(x).numpy(), model(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_middles_come_first_and_points_are_those_of_the_region():
+    s, t = size("s", 2, 90), size("t", 2, 700)
+    for bounds in ({}, {s: (2, 9)}, {s: (3, 90), t: (2, 700)}):
+        region = Region(bounds)
+        points = Points.of(region)
+        assert points.next() == region.middle() and points.count == 1 + len(region.points())

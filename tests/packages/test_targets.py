@@ -1,4 +1,8 @@
 """Packages for other processors than this one: the same results, by the best build that the processor can run."""
+import ctypes
+import io
+import math
+import os
 import re
 from pathlib import Path
 
@@ -6,13 +10,18 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight._src.compiler.target import processor
+from rushlight._src.core.devices import cpu
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.features import host, level, levels, targeted, targeting
+from rushlight._src.devices.triton.target import Blocks
+from rushlight._src.packages.archive import BadPackage
+from rushlight._src.packages.builds import INSTRUCTIONS
 from rushlight._src.packages.model import Model
 
 from .test_packages import MODELS
 
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-amx")
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-vnni", "x86-64-amx")
 x86 = pytest.mark.skipif(not host().is_x86, reason="made on x86-64 only")
 
 
@@ -34,7 +43,7 @@ def same(given, wanted):
 
 
 @x86
-@pytest.mark.parametrize("name", LEVELS[:3])
+@pytest.mark.parametrize("name", LEVELS[:4])
 @pytest.mark.parametrize("which", ["linear", "images"])
 def test_code_for_a_level_computes_the_same(name, which, tmp_path):
     if not has(name):
@@ -57,6 +66,34 @@ def test_the_best_level_that_a_processor_has_is_taken(tmp_path):
     for count in (1, 3, 12):
         x = torch.randn(count, 9)
         same(loaded(x), model(x))
+
+
+@x86
+@pytest.mark.parametrize("width", [9, 600])  # of the second, weights lie beside
+def test_a_level_below_this_processor_is_chosen_at_load(width, tmp_path):
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU()), torch.randn(3, width)
+    path = tmp_path / "model.pt2"
+    assert packaged(model, (x,), path, LEVELS).level == [name for name in LEVELS if has(name)][-1]
+    held = io.BytesIO(path.read_bytes())
+    for name in LEVELS:
+        for source in (path, held):
+            if has(name):
+                loaded = torch._inductor.aoti_load_package(source, level=name)
+                assert loaded.level == name
+                same(loaded(x), model(x))
+            else:
+                with pytest.raises(BadPackage, match=f"cannot run the code of 'model' for {name}"):
+                    torch._inductor.aoti_load_package(source, level=name)
+    with pytest.raises(ValueError, match="x86-64-v9"):
+        torch._inductor.aoti_load_package(path, level="x86-64-v9")
+    library = loaded.library
+    library.rl_level_name.restype, library.rl_level_name.argtypes = ctypes.c_char_p, [ctypes.c_int64]
+    assert [library.rl_level_name(k) for k in range(len(LEVELS) + 1)] == [*map(str.encode, LEVELS), None]
+    assert library.rl_level_name(-1) is None
+    for number in (len(LEVELS), -2, 1 << 40):
+        assert not library.rl_supports(number) and not library.rl_create_level(os.fsencode(path), None, number)
+    assert not library.rl_supports(-1)
 
 
 def test_targets_are_named():
@@ -88,9 +125,34 @@ def test_code_for_others_is_not_mixed_with_that_of_this_processor():
     assert int.from_bytes(images[1][18:20], "little") == 183 != int.from_bytes(images[0][18:20], "little")
 
 
+@pytest.mark.parametrize("other", ["aarch64-linux-gnu", "wasm32", "cuda-sm_90"])
+def test_calls_are_planned_for_this_processor_all_the_same(other):
+    kind, _, architecture = other.partition("-")
+    elsewhere = cpu.provider.planned_for(Blocks(kind, architecture)) if kind == "cuda" else targeting(level(other))
+    rows = torch.ones(3, 4 + len(other))  # of no other call's shape
+    wanted = [[1 + math.log(2)] * rows.shape[1]] * 3
+    with elsewhere:
+        before = targeted(), processor()
+        np.testing.assert_allclose(torch.logaddexp(rows, rows).tolist(), wanted, 1e-6)
+        assert (targeted(), processor()) == before  # what is packaged is for the other one again
+    np.testing.assert_allclose(torch.logaddexp(rows, rows).tolist(), wanted, 1e-6)
+
+
 def test_templates_ask_for_the_processor_that_is_targeted():
     folder = Path(jit.__file__).parents[1]
     files = [folder / "step.py", *(folder / "templates").glob("*.py"), *(folder / "claims").glob("*.py")]
     wrong = [f"{file.name}: {line.strip()}" for file in files if file.name != "habits.py"
              for line in file.read_text().splitlines() if re.search(r"\bhost\(\)|@functools\.(lru_)?cache\b", line)]
     assert len(files) > 20 and not wrong
+
+
+@x86
+def test_a_package_asks_for_all_instructions_that_compilers_choose_by_themselves():
+    """What LLVM knows beyond them are instructions of systems, of cryptography, and those that every x86-64 has."""
+    never = {"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "sahf", "crc32", "adx", "aes", "vaes", "pclmul",
+             "vpclmulqdq", "sha", "clflushopt", "clwb", "clzero", "fsgsbase", "invpcid", "prfchw", "rdpid", "rdrnd",
+             "rdseed", "shstk", "xsave", "xsavec", "xsaveopt", "xsaves", "serialize", "cldemote", "enqcmd", "movdir64b",
+             "movdiri", "pconfig", "ptwrite", "tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "pku", "rtm", "mwaitx", "lwp",
+             "hreset", "kl", "widekl", "usermsr", "cmpccxadd", "prefetchi", "rdpru", "sgx", "invlpgb", "raoint"}
+    found = {one[1:] for one in host().text.split(",") if one.startswith("+")}
+    assert found - never <= {name for name, *_ in INSTRUCTIONS}

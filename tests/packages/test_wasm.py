@@ -11,12 +11,13 @@ import pytest
 
 import rushlight as torch
 from rushlight._src.packages import wasm
-from rushlight._src.packages.archive import SCRIPT, Package
+from rushlight._src.packages.archive import FOLDER_OF_HEADERS, Package
 
 from .test_emulated import packaged, same
 from .test_packages import MODELS, flat
 
 nn = torch.nn
+SCRIPT = FOLDER_OF_HEADERS / "rushlight.mjs"
 NODE = shutil.which("node")
 runs = pytest.mark.skipif(not NODE, reason="Node is not installed")
 

@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as torch
 from benchmarks.models.packaged import PACKAGED
-from rushlight._src.packages.archive import HEADER
+from rushlight._src.packages.archive import FOLDER_OF_HEADERS
 
 from .test_packages import ROOT
 
@@ -21,7 +21,7 @@ def program(tmp_path_factory):
     """``examples/run.c``, compiled with sanitizers."""
     made = tmp_path_factory.mktemp("program") / "run"
     subprocess.run(["gcc", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-Wall", "-Werror",
-                    "-I", HEADER.parent, ROOT / "examples" / "run.c", "-o", made, "-ldl"], check=True)
+                    "-I", FOLDER_OF_HEADERS, ROOT / "examples" / "run.c", "-o", made, "-ldl"], check=True)
     return made
 
 

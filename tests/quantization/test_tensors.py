@@ -183,3 +183,14 @@ def test_dynamic():
         warnings.simplefilter("ignore")
         for x in (X, X - 20, X + 20, X * 1e-7, X * 0):
             assert units(lambda t: t.quantize_per_tensor_dynamic(t.tensor(x), t.quint8, True)) == (0, 0)
+
+
+def test_writes_one_after_another_under_compile():
+    from rushlight.nn import functional as F
+
+    def call(x):
+        q = F.hardsigmoid(rushlight.quantize_per_tensor(x, 0.1, 0, rushlight.quint8), inplace=True)
+        return F.hardtanh(F.relu(q, inplace=True), 0.1, 0.9, inplace=True)
+
+    x = rushlight.linspace(-3, 3, 6).reshape(2, 3)
+    assert rushlight.equal(rushlight.compile(call)(x).int_repr(), call(x).int_repr())

@@ -127,11 +127,6 @@ def test_graphs(tmp_path):
     assert not model._forward_hooks and rushlight.ones(2).add(1).tolist() == [2.0, 2.0]
 
 
-def test_what_is_not_built_says_so(tmp_path):
-    with SummaryWriter(tmp_path) as writer, pytest.raises(NotImplementedError, match="add_mesh"):
-        writer.add_mesh(None)
-
-
 def test_a_closed_writer_opens_again(tmp_path):
     writer = SummaryWriter(tmp_path)
     writer.add_scalar("a", 1, 0)

@@ -6,7 +6,8 @@ from rushlight import fft
 from rushlight._src.compiler.kernel import Buffer, Kernel, KernelStage, Reduction, StoreTo
 from rushlight._src.core import expr
 from rushlight._src.devices.shared.host import HostStep
-from rushlight._src.devices.webgpu.emit import spread
+from rushlight._src.devices.shared.writer import spread
+from rushlight._src.devices.webgpu.emit import SCANNED
 from rushlight._src.devices.webgpu.templates.fourier import factors_of
 
 REAL = {"rfft": lambda a: fft.rfft(a, dim=1), "rfft2": lambda a: fft.rfft2(a, dim=(0, 1)),
@@ -96,4 +97,4 @@ def test_a_scan_of_what_another_has_so_far_is_not_shared():
         return Kernel((outer,), None, [KernelStage((axis,), scans, [StoreTo(Buffer("y", rl.float32, "output"),
                                                                     outer * 700 + axis, second)])])
 
-    assert [spread(made(inner)) for inner in (value, first)] == ["scan", "thread"]
+    assert [spread(made(inner), SCANNED) for inner in (value, first)] == ["scan", "thread"]

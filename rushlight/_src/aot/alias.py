@@ -66,6 +66,16 @@ class Recording(Trace):
                 relate(result, source)
         return result
 
+    def turn(self, value: Traced, view: Traced):
+        """Makes a value what a view of it is.  An owner leaves what it was to another, which its views are of."""
+        if view._base is value:
+            view._base = owner = traced(value.value)
+            owner.count = writes(value)
+            self.given.update({node: owner for node, given in self.given.items() if given is value})
+        super().turn(value, view)
+        if view._base is not None:
+            value._base, value.path, value._seen, value.refresh = view._base, view.path, view._seen, replay
+
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
         some = bool(op.traits.get("some")) and is_expanded(target._meta)  # such a target keeps what is not written
@@ -98,7 +108,7 @@ def relate(result: Traced, source: Traced):
             return
         path.append(node)
         node = node.args[0]
-    owner = source if source._base is None else source._base
+    owner = whole(source)
     result._base, result._seen = owner, writes(owner)
     result.path = (*getattr(source, "path", ()), *reversed(path))
     result.refresh = replay
@@ -114,13 +124,20 @@ def repeated(step: Node, value: Traced) -> Traced:
     return step.op(value, *map(traced, step.args[1:]), **step.params)
 
 
+def whole(value: Traced) -> Traced:
+    """The owner of what a value shows: itself, what it is a view of, or what that was before it became a view."""
+    while value._base is not None:
+        value = value._base
+    return value
+
+
 def writes(owner: Traced) -> int:
     return getattr(owner, "count", 0)
 
 
 def replay(view: Traced):
     """Gives a view its value anew after its owner was written to."""
-    owner = view._base
+    owner = view._base = whole(view)
     if view._seen == writes(owner):
         return
     view._seen = writes(owner)
@@ -154,7 +171,7 @@ def unrecorded(before: Node, value: Node) -> Node:
 def write(target: Traced, value: Traced, written=None):
     """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None:
     everywhere)."""
-    owner = target if target._base is None else target._base
+    owner = whole(target)
     steps = () if target._base is None else target.path
     shown = [traced(owner.node)]
     for step in steps[:-1]:
@@ -184,6 +201,8 @@ def put_back(step: Node, before: Traced, value: Traced, written):
                                                    else written)
     if view.name in ("recast", "bytes"):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
+    if step.op is P.meaning:  # the same numbers, read otherwise
+        return P.meaning(value, dtype=before._meta.dtype), written
     if shows_again(step, before):
         return put_places(step, before, value, written)
 

@@ -30,9 +30,16 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
     """
     active = active_nodes(nodes, sources)
     gradients: dict = {}
+    owners = collecting(nodes, sources)
+    last = {owner: None for owner, _ in owners.values()}  # their rules run when all the rest is done
 
     def add(node, g):
         if g is None or node not in active:
+            return
+        if node in owners:
+            owner, place = owners[node]
+            parts = gradients.setdefault(owner, [None] * len(owner.meta))
+            parts[place] = g if parts[place] is None else P.add(parts[place], g)
             return
         known = gradients.get(node)
         gradients[node] = g if known is None else P.add(known, g)
@@ -41,7 +48,11 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
         add(output, g)
     for node in reversed(list(nodes)):
         g = gradients.get(node)
-        if g is None or node not in active:
+        if g is None or node not in active or node in last:
+            continue
+        if owners and collects(node) and all(argument in owners for argument in node.args):
+            for argument, part in zip(node.args, g):
+                add(argument, part)
             continue
         if node.op is P.item:
             parent, index = node.args[0], node.params["index"]
@@ -56,7 +67,26 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
                         "implemented")
                 continue
             add(argument, contribution)
+    owners = {}
+    for node in last:
+        if node in gradients:
+            for argument, contribution in node_vjp(node, gradients[node]):
+                add(argument, contribution)
     return [gradients.get(source) for source in sources]
+
+
+def collects(node) -> bool:
+    traits = getattr(node.op, "traits", {})
+    return bool(traits.get("collects"))
+
+
+def collecting(nodes, sources) -> dict:
+    """{a source: (the first node that collects its gradients, which of its arguments and results it is)}."""
+    known, found = set(sources), {}
+    for node in filter(collects, nodes):
+        if known.issuperset(node.args) and not any(argument in found for argument in node.args):
+            found.update((argument, (node, k)) for k, argument in enumerate(node.args))
+    return found
 
 
 def lay_out(graph, gradients, sources):

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from threading import get_ident
 
-from ..core.advice import warn
+from ..core.advice import deprecated, warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
+from ..core.interpret import top
 from ..core.native import Tensor, engine, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
@@ -31,7 +32,7 @@ def starting_gradients(tensors, gradients) -> list:
 def starting_gradient(tensor, gradient, place=0):
     if gradient is None:
         if isinstance(tensor, GradientEdge):
-            return starting_gradient(stand_in(*tensor), None, place)
+            return starting_gradient(stand_in(tensor.node, tensor.output_nr), None, place)
         if tensor.numel() != 1:
             raise NotScalarError(
                 f"grad can be implicitly created only for scalar outputs, not for one of shape {list(tensor.shape)}",
@@ -45,7 +46,7 @@ def starting_gradient(tensor, gradient, place=0):
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if isinstance(tensor, GradientEdge):
-        return starting_gradient(stand_in(*tensor), gradient, place)
+        return starting_gradient(stand_in(tensor.node, tensor.output_nr), gradient, place)
     if tuple(gradient.shape) != tuple(tensor.shape):
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{place}] has a shape of {gradient.shape} and output[{place}] has a shape "
@@ -182,8 +183,15 @@ class Whole:
     run = None
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``)."""
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``, of which
+    ``grad_variables`` is the older name).  RuntimeError if both are given."""
+    if grad_variables is not None:
+        deprecated("grad_variables", "grad_tensors", FutureWarning)
+        if grad_tensors is not None:
+            raise RuntimeError("grad_tensors and grad_variables (deprecated) arguments both passed to backward(): "
+                               "please only use grad_tensors")
+        grad_tensors = grad_variables
     tensors = as_tuple(tensors)
     gradients = as_tuple(grad_tensors) or (None,) * len(tensors)
     if any(isinstance(value, Composed) for value in (*tensors, *gradients)) and len(gradients) == len(tensors):
@@ -244,11 +252,14 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     shown = inputs
     gradients = tuple(map(inmost_gradient, outputs, gradients)) if len(gradients) == len(outputs) else gradients
     outputs, inputs = (tuple(map(inmost, values)) for values in (outputs, inputs))
-    gradients = starting_gradients(outputs, gradients)
-    retain = create_graph if retain_graph is None else retain_graph
-    run = launch(outputs, gradients, retain, create_graph, inputs, False)
+    pull = getattr(top(), "pull", None)  # of what records tensors without data
+    if pull is not None:
+        found = pull(outputs, gradients, inputs, create_graph)
+    else:
+        retain = create_graph if retain_graph is None else retain_graph
+        found = launch(outputs, starting_gradients(outputs, gradients), retain, create_graph, inputs, False).captured
     out = []
-    for like, tensor, gradient in zip(shown, inputs, run.captured):
+    for like, tensor, gradient in zip(shown, inputs, found):
         if gradient is None and materialize_grads:
             if isinstance(tensor, GradientEdge):
                 raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
@@ -269,7 +280,7 @@ def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False,
         raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
                              "a result computed from tensors that require gradients",
                                  "set requires_grad=True on the inputs, and compute outside no_grad()")
-    backward(self, gradient, retain_graph, create_graph, inputs)
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 Tensor.backward = _tensor_backward

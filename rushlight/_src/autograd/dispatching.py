@@ -8,10 +8,14 @@ from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording
 from ..core.meta import row_major
 from ..core.native import GradNode, Op, Tensor, history, state
-from ..core.native.objects import FUNCTION
-from ..core.op import OPS, body_of
+from ..core.native.objects import DERIVED, FLOAT_VALUE, FUNCTION
+from ..core.op import OPS, bind, body_of
 from ..core.overriding import DISPATCH
+from ..core.pytree import tree_map
 from ..transforms.trace import ValueNeeded
+from .node import class_name
+from .mutation import copy_before
+from .slow_paths import changed
 from ..._ops import composition, dispatched, ops, overload_of
 
 
@@ -37,9 +41,10 @@ def call(op: Op, args, kwargs, kinds):
         return body_of(op, args)(*args, **kwargs)
     refuse_leaf(op, args)
     refuse_view(op, args)
+    before = as_before(op, args, kwargs)
     with recording(False):
         results = answered(op, args, kwargs, kinds, found)
-    return recorded(op, args, kwargs, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
+    return recorded(op, *before, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
@@ -133,33 +138,96 @@ def recorded(op, args, kwargs, tensors, results, within):
     ``within()``."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
     node = GradNode()
-    node.kind, node.extra = FUNCTION, f"{op.name}Backward"
-    node.edges = tuple(history.edge(tensors[k]) for k in wanted)
-    node.slots = tuple(tensors[k]._output for k in wanted)
+    edges, slots = ends(tensors, wanted)
     state.sequence += 1
     node.number = state.sequence
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
             out._grad_node, out._output, out._needs_grad = node, k, 1
-    node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
-    node.function = pulling(op, args, kwargs, wanted, outputs, within)
+    derive(node, f"{op.name}Backward", edges, slots, outputs, pulling(op, args, kwargs, wanted, outputs, within))
     return results
 
 
+def as_before(op, args, kwargs) -> tuple:
+    """The arguments of a call that is recorded, with a copy of the target in its place where the operator writes it and
+    its derivative reads what was there."""
+    from .reverse import linearised
+    if "into" not in op.traits:
+        return args, kwargs
+    target = list(bind(op, args, kwargs).values())[op.traits["into"]]
+    tensors = tensors_of((*args, *kwargs.values()))
+    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    values, linear = linearised(op, args, kwargs, wanted, numbers=False)
+    read = values if linear.forward is not None else [values[k] for k in linear.residuals if k < len(values)]
+    if linear.backward is None or not any(value is target for value in read):
+        return args, kwargs
+    before = copy_before(target, target)
+    return tree_map(lambda value: before if value is target else value, (tuple(args), kwargs))
+
+
+def ends(tensors, wanted) -> tuple:
+    """Where gradients of the ``wanted`` tensors go: nodes, and which of their results."""
+    return tuple(history.edge(tensors[k]) for k in wanted), tuple(tensors[k]._output for k in wanted)
+
+
+def derive(node, name, edges, slots, outputs, function):
+    """Makes a node run a function of the gradients of ``outputs``, which gives those of ``edges``."""
+    node.kind, node.extra, node.edges, node.slots = FUNCTION, name, edges, slots
+    node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+    node.function, node.saved = function, None
+
+
+def derived_again(op, args, kwargs, answer):
+    """What ``answer()`` gives.  Where its history keeps more than the arguments, which the modes have not seen, the
+    node derives the operator again, of operators that they see."""
+    tensors = tensors_of((*args, *kwargs.values()))
+    apart = any(op.traits.get(trait) for trait in ("detaches", "fresh", "library", "captured", "view"))
+    noted = is_recording() and any(t._needs_grad for t in tensors) and not apart
+    if not noted or not derivable(op, args, kwargs, tensors):
+        return answer()
+    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    edges, slots = ends(tensors, wanted)
+    given, named = as_before(op, args, kwargs)
+    last = state.sequence
+    results = answer()
+    outputs = results if isinstance(results, (tuple, list)) else (results,)
+    made = next((o._grad_node for o in outputs if isinstance(o, Tensor) and o._grad_node is not None), None)
+    if made is None or made.number <= last or "into" not in op.traits and keeps_arguments(made, edges):
+        return results
+    for k, out in enumerate(outputs):
+        if isinstance(out, Tensor) and out._grad_node is not None:
+            out._grad_node, out._output = made, k
+    derive(made, class_name(made), edges, slots, outputs,
+           pulling(op, given, named, wanted, outputs, contextlib.nullcontext))
+    return results
+
+
+def keeps_arguments(node, edges) -> bool:
+    """Whether what a node saved are arguments of its operator alone, and no results or numbers."""
+    return node.kind == DERIVED and node.edges == edges and all(0 <= code < FLOAT_VALUE for code in node.plan.saves)
+
+
 def pulling(op, args, kwargs, wanted, outputs, within):
-    """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out."""
+    """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out.  StaleValueError
+    where what it reads was written since."""
     from .reverse import linearised, zeros_like
+    versions = {id(t): t._version for t in tensors_of((*args, *kwargs.values(), *outputs))}
+
+    def unwritten(value):
+        if isinstance(value, Tensor) and value._version != versions.get(id(value), value._version):
+            changed(value, op.name, versions[id(value)])
+        return value
 
     def pull(*cotangents):
         values, linear = linearised(op, args, kwargs, wanted, numbers=False)
         if linear.backward is None:
             return (None,) * len(wanted)
         with within():
-            extras = () if linear.forward is None else linear.forward(*values)[linear.count:]
+            extras = () if linear.forward is None else linear.forward(*map(unwritten, values))[linear.count:]
             seen = (*values, *outputs, *extras)
             given = [zeros_like(outputs[k]) if cotangents[k] is None else cotangents[k] for k in linear.carrying]
-            found = dict(zip(linear.reached, linear.backward(*(seen[k] for k in linear.residuals), *given)))
+            found = dict(zip(linear.reached, linear.backward(*(unwritten(seen[k]) for k in linear.residuals), *given)))
         return tuple(found.get(k) for k in wanted)
 
     return pull
@@ -202,6 +270,8 @@ class DispatchMode(Interpreter):
         found = seen(op, args, kwargs)
         if found is None:
             return instead(op, args)(*args, **kwargs)
+        if self.mode._derives:
+            return derived_again(op, args, kwargs, lambda: self.asked(*found))
         return self.asked(*found)
 
     def asked(self, func, args, kwargs):
@@ -212,6 +282,10 @@ class DispatchMode(Interpreter):
         if result is NotImplemented:
             raise TypeError(f"{func}: the mode {type(self.mode).__name__} returned NotImplemented")
         return result
+
+    def read_element(self, tensor):
+        """The only element of a tensor."""
+        return self.asked(overload_of("_local_scalar_dense", (tensor,), {}), (tensor,), {})
 
     def empty(self, meta):
         return self.asked(*emptied(meta)) if self.mode._sees_memory else None

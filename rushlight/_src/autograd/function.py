@@ -138,6 +138,7 @@ class Function:
             "generate_vmap_rule=True.")
 
     generate_vmap_rule = False
+    collects = False  # in programs ``backward`` gets whole gradients of arguments, for whom the first argument says
 
     def __call__(self, *args, **kwargs):
         name = type(self).__name__
@@ -284,12 +285,12 @@ def expands(shape, target) -> bool:
     return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
 
 
-def once_differentiable(backward):
+def once_differentiable(fn):
     """Marks a backward that can't itself be differentiated: RuntimeError where that is tried."""
-    @functools.wraps(backward)
+    @functools.wraps(fn)
     def run(ctx, *gradients):
         with recording(False):
-            results = backward(ctx, *gradients)
+            results = fn(ctx, *gradients)
         if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
             return results
         leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g

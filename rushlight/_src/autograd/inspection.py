@@ -152,7 +152,7 @@ class SavedTensor:
         found = self.holder()[2]
         return found.unpacked() if isinstance(found, Packed) else found
 
-    def register_hooks(self, pack_hook, unpack_hook):
+    def register_hooks(self, pack_hook, unpack_hook=None):
         """Keeps ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.  RuntimeError where
         there are hooks already."""
         if not callable(pack_hook) or not callable(unpack_hook):

@@ -10,6 +10,11 @@ from ..core.native import Scope, held, mine
 from ..core.native.scopes import GRAD, INFERENCE
 
 
+def set_recording(enabled: bool):
+    """Sets whether operators are recorded for the backward pass, in this thread."""
+    mine.grad = int(bool(enabled) and not mine.inference)
+
+
 class GradMode(Scope):
     """A context manager and decorator that sets recording on or off for a block or a function."""
 
@@ -66,13 +71,13 @@ class GradMode(Scope):
 class no_grad(GradMode):
     """Operators in the block are not recorded; usable as ``with no_grad():`` and ``@no_grad()``."""
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         made = super().__new__(cls)
-        if function is not None:
-            return made(function)
+        if orig_func is not None:
+            return made(orig_func)
         return made
 
-    def __init__(self, function=None):
+    def __init__(self, orig_func=None):
         super().__init__()
 
 

@@ -27,7 +27,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     for place, extra in enumerate(extras, used):
         store_i64(values, place, extra._storage.address)
     version = counter(target).version
-    before = copy_before(target) if plan.source in plan.saves else None
+    before = copy_before(target, alias(target)) if plan.source in plan.saves else None
     try:
         (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     finally:
@@ -63,9 +63,11 @@ def written(target: Tensor):
             retained(changed)
 
 
-def copy_before(target: Tensor) -> Tensor:
-    """The target's value before it is written, with the history that it has then: gradients of gradients go there."""
-    before = OPS["clone"](alias(target))
+def copy_before(target: Tensor, shown: Tensor) -> Tensor:
+    """The target's value before it is written, copied from a tensor that shows it, with the history that it has then:
+    gradients of gradients go there."""
+    with recording(False):
+        before = OPS["clone"](shown)
     before._grad_node, before._output, before._needs_grad = target._grad_node, target._output, target._needs_grad
     return before
 
@@ -89,9 +91,18 @@ def refuse_view(view: Tensor, what: str):
     """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
     is one of several results of an operator."""
     if view._seen > history.MULTIPLE:
+        node = view._grad_node
+        if node is not None and node.kind == FUNCTION:
+            raise LeafWrittenError(
+                f"Output {view._output} of {class_name(node).removesuffix('Backward')} is a view and {what}. This view "
+                "was created inside a custom Function (or because an input was returned as-is), whose backward would "
+                "not know of the write.", "a tensor that no Function gave as a view, or a write under no_grad()",
+                "change a clone(), or write in other memory: y = y + 1 for y += 1")
+        whose = ("A view was" if node is None else
+                 f"Output {view._output} of {class_name(node)} is a view of a view which was")
         raise LeafWrittenError(
-            f"A view was created in no_grad mode and {what}: what is written would become part of a history that the "
-            "view has no part in.", "a view that was recorded, or a write under no_grad()",
+            f"{whose} created in no_grad mode and {what}: what is written would become part of a history that the view "
+            "has no part in. Both the view and the write belong inside the no_grad block, or both outside.", "a view that was recorded, or a write under no_grad()",
             "make the view with recording enabled, or change its detach()")
     name = "UnbindBackward0" if view._grad_node is None else class_name(view._grad_node)
     raise LeafWrittenError(
@@ -132,9 +143,10 @@ def constant_node(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, node):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, start, old = view._meta, view._offset - base._offset * base.itemsize // view.itemsize, history.edge(base)
+    meta, shape, bits = view._meta, base._meta, base._turned  # as they are now: the base may become a view of itself
+    start, old = view._offset - base._offset * base.itemsize // view.itemsize, history.edge(base)
     made = GradNode()
-    made.kind, made.outputs, made.extra = FUNCTION, (base._meta,), True
+    made.kind, made.outputs, made.extra = FUNCTION, (shape,), True
     edges = [old, node]
     made.edges, made.slots = tuple(edges), (base._output, view._output if node is not None else 0)
     state.sequence += 1
@@ -143,10 +155,10 @@ def rebase(base: Tensor, view: Tensor, node):
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = (gradient.contiguous() if not base._meta.contiguous or gradient._meta is not base._meta.plain
+        whole = (gradient.contiguous() if not shape.contiguous or gradient._meta is not shape.plain
                  else gradient)
-        turned = turning(whole, base._turned)  # its memory is to the gradient what that of the base is to the base
-        dense = turning(OPS["clone"](turned) if base._meta.contiguous else laid_out(turned, base._meta), base._turned)
+        turned = turning(whole, bits)  # its memory is to the gradient what that of the base is to the base
+        dense = turning(OPS["clone"](turned) if shape.contiguous else laid_out(turned, shape), bits)
         part = region(dense, meta, start)
         inner = OPS["clone"](part) if node is not None else None
         if old is not None:

@@ -31,6 +31,10 @@ class Handle:
     def remove(self):
         self.hooks.pop(self.id, None)
 
+    def hooks_dict_ref(self) -> dict:
+        """The hooks among which this one is."""
+        return self.hooks
+
     def __enter__(self):
         return self
 
@@ -126,10 +130,8 @@ class FunctionNode(GraphNode):
         setattr(self.grad_node.function.context, name, value)
 
 
-class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr")):
+class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
     """One result of a node: what gradients are asked for, where its tensor is gone."""
-
-    ownership_token = None
 
 
 class NodeType(type):

@@ -11,6 +11,7 @@ from ..core.native.objects import FUNCTION
 from ..core.op import make, op
 from ..transforms.trace import Trace
 from .backward import grad
+from .slow_paths import without_hooks
 
 
 @op(name="_gradients", method=False, composite=True)
@@ -22,8 +23,9 @@ def gradients(outputs, cotangents, inputs, again, recorded):
     """
     trace = interpret.top()
     if not isinstance(trace, Trace):
-        return apart(grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded,
-                          materialize_grads=True), cotangents)
+        with without_hooks(inputs):  # which are nodes of their own
+            found = grad(outputs, inputs, cotangents, retain_graph=again, create_graph=recorded, materialize_grads=True)
+        return apart(found, cotangents)
     with recording(recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g
                    for o, g in zip(outputs, cotangents)]

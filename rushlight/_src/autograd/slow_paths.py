@@ -2,6 +2,7 @@
 recorded."""
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 
@@ -168,9 +169,30 @@ class Before:
         self.hook = hook
 
 
+class Unhooked(threading.local):
+    """The leaves whose hooks this thread's backward pass leaves to who asked for it."""
+
+    leaves: tuple = ()
+
+
+unhooked = Unhooked()
+
+
+@contextlib.contextmanager
+def without_hooks(leaves):
+    """A block in which backward passes do not call the hooks of these leaves."""
+    outer, unhooked.leaves = unhooked.leaves, tuple(leaves)
+    try:
+        yield
+    finally:
+        unhooked.leaves = outer
+
+
 def run_hooks(node: GradNode, gradients):
     """The gradients that reach a node as the hooks of its results (a leaf's own) leave them."""
     if node.kind == ACCUMULATE:
+        if any(node.variable is leaf for leaf in unhooked.leaves):
+            return gradients
         for hook in list(node.variable._hooks.values()):
             gradients = [hooked(hook, gradients[0])]
         return gradients

@@ -230,6 +230,9 @@ class Arithmetic(Part, part="arithmetic"):
                              == self.values.known(Mapping(b.items))) is (symbol == "=="))
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant((set(a.items) == set(b.items)) is (symbol == "=="))
+        if isinstance(a, Method) and isinstance(b, Method):
+            same = self.identical(a.owner, b.owner) and self.identical(a.function, b.function)
+            return Constant(same is (symbol == "=="))
         if self.plain_identity(a) or self.plain_identity(b):
             return Constant(self.identical(a, b) is (symbol == "=="))
         return self.fold(COMPARE[symbol], [a, b])

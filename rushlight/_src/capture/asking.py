@@ -19,6 +19,12 @@ def is_exporting() -> bool:
     return False
 
 
+def is_collecting(owner: str) -> bool:
+    """Whether an operator of the program that is being captured collects gradients for ``owner``."""
+    return False
+
+
 for _function in (is_compiling, is_dynamo_compiling):
     marks.put(_function, "compiling")
 marks.put(is_exporting, "exporting")
+marks.put(is_collecting, "collecting")

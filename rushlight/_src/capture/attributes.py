@@ -35,8 +35,8 @@ class Attributes(Part, part="attributes"):
     """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the
     stack."""
 
-    needs = ("calls", "classes", "containers", "framework", "guarding", "hooks", "outside", "training", "values",
-             "writes")
+    needs = ("calls", "classes", "containers", "framework", "guarding", "hooks", "outside", "subclasses", "training",
+             "values", "writes")
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -418,7 +418,9 @@ class Attributes(Part, part="attributes"):
     # --- tensors ------------------------------------------------------------------------------------------------------
     @ATTRIBUTES.by(TensorValue)
     def of_tensor(self, owner, name):
-        fake = owner.fake
+        fake, cls = owner.fake, self.subclasses.of(owner)
+        if cls is not None and (found := self.subclasses.attribute(owner, name, cls)) is not NotImplemented:
+            return found
         if name == "shape" and owner.source is not None:
             return self.shape_of(owner)
         if name == "__class__":

@@ -16,6 +16,7 @@ import weakref
 import numpy as np
 
 from ..._ops import Callable
+from ..aot.joint import collects
 from ..autograd.function import Function as CustomFunction
 from ..core.native import Op
 from . import marks, polyfills
@@ -34,9 +35,12 @@ from .values import (NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Exceptio
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "func.modules", "_src.compiling",
+    "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "_src.legacy", "func.modules",
+    "_src.compiling",
     "_src.controls",
-    "_src.autograd.mode", "amp", "_src.capture.polyfills", "utils", "optim", "fx", "export.calling",
+    "_src.autograd.mode", "_src.autograd.saved", "_src.core.overriding", "amp",
+    "_src.capture.polyfills", "utils", "optim", "fx",
+    "export.calling", "export.module_calls",
     "distributions", "jit", "library.overloads", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
     "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
@@ -44,7 +48,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
                                                "_src.compiler", "distributed.functional",
-                                               "distributed.pipelining.splitting"))
+                                               "distributed.pipelining.splitting", "nested"))
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu",
                                                     "accelerator", "distributed", "_src.autograd.anomaly",
@@ -76,7 +80,7 @@ class Calls(Part, part="calls"):
 
     needs = ("arithmetic", "arrays", "attributes", "callables", "classes", "construction", "containers",
              "framework", "guarding", "hooks", "mappings", "output", "outside", "protocols",
-             "transforms", "values", "writes")
+             "subclasses", "transforms", "values", "writes")
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -169,12 +173,15 @@ class Calls(Part, part="calls"):
 
     @OBJECTS_CALLED.by(functools.partial)
     def call_partial_object(self, function, arguments, keywords):
+        return self.call_partial(self.partial_of(function), arguments, keywords)
+
+    def partial_of(self, function) -> Partial:
+        """A ``functools.partial`` from outside with its function and arguments."""
         target, source = function.value, function.source
-        before = [self.outside.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)]
-        named = {n: self.outside.wrap(v, source.attribute("keywords").item(repr(n)))
-                 for n, v in target.keywords.items()}
-        return self.call(self.outside.wrap(target.func, source.attribute("func")), before + arguments,
-                         {**named, **keywords})
+        return Partial(self.outside.wrap(target.func, source.attribute("func")),
+                       [self.outside.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)],
+                       {n: self.outside.wrap(v, source.attribute("keywords").item(repr(n)))
+                        for n, v in target.keywords.items()})
 
     @OBJECTS_CALLED.by(operator.methodcaller)
     def call_by_name(self, function, arguments, keywords):
@@ -245,6 +252,10 @@ class Calls(Part, part="calls"):
             return Constant(True)
         if mark == "exporting":
             return Constant(self.machine.entry.owner.exporting)
+        if mark == "collecting":
+            owner = self.values.known(arguments[0])
+            return Constant(any(collects(node) and node.op.traits["collects"] == owner
+                                for node in self.machine.recorder.nodes))
         if mark == "break":
             raise Break("RB006", ", ".join(str(self.values.known(a)) for a in arguments) or "graph_break()")
         if mark == "skipped":
@@ -255,7 +266,8 @@ class Calls(Part, part="calls"):
             raise CaptureError(
                 f"{function.value.__name__}() was called in compiled code, where forbid_in_graph() forbids it")
         if mark == "disabled":
-            raise Break("RB006", f"{function.value.__name__}() is disabled for compilation")
+            name = getattr(function.value, "__name__", type(function.value).__name__)
+            raise Break("RB006", f"{name}() is disabled for compilation")
         if mark == "allowed":
             return self.framework.allowed(function.value, arguments, keywords)
         if mark == "constant":
@@ -273,6 +285,8 @@ class Calls(Part, part="calls"):
 
     def call_python_function(self, function, arguments, keywords):
         target = function.value
+        if "plain" in vars(target) and is_framework(target.__module__):  # ``overridable``
+            return self.call(self.values.from_python(target.plain), arguments, keywords)
         module = target.__globals__.get("__name__") or ""
         if target.__code__ is DISPATCH:
             return self.dispatched(target, *map(self.values.known, arguments))
@@ -386,6 +400,9 @@ class Calls(Part, part="calls"):
         if target.__objclass__ is object:
             return self.object_method(owner, name, arguments[1:])
         if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value, property):
+            found = self.subclasses.read(owner.value, arguments[1])
+            if found is not None:
+                return found
             return self.call(self.values.from_python(owner.value.fget), arguments[1:2], {})
         if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value,
                                                                           (types.GetSetDescriptorType,

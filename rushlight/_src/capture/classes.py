@@ -6,12 +6,14 @@ import types
 
 import numpy as np
 
+from ..autograd.node import Handle
 from ..core.native import Tensor
 from .errors import Raised
 from .parts import Part
-from .values import (IDENTITIES, ArrayValue, Constant, Deferred, ExceptionValue, Function, GeneratorValue, Identity,
+from .values import (IDENTITIES, ArrayValue, Constant, Deferred, ExceptionValue, Function, GeneratorValue, HookHandle,
+                     Identity,
                      Instance, IteratorValue, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
-                     TensorValue, View)
+                     TensorValue, View, WrapperValue)
 
 ABSENT = object()
 HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without attributes that can be set
@@ -45,6 +47,8 @@ class Classes(Part, part="classes"):
             return str
         if isinstance(value, ArrayValue):
             return value.array.dtype.type if value.array.scalar else np.ndarray
+        if isinstance(value, WrapperValue):
+            return type(value.fake)
         if isinstance(value, TensorValue):
             return getattr(value.fake, "like", Tensor)
         if isinstance(value, (Sequence, Mapping, SetValue)):
@@ -55,6 +59,8 @@ class Classes(Part, part="classes"):
             return types.FunctionType
         if isinstance(value, Partial):
             return functools.partial
+        if isinstance(value, HookHandle):
+            return Handle
         if isinstance(value, Identity):
             return int
         if isinstance(value, View):

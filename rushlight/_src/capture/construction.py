@@ -36,7 +36,7 @@ VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are v
 class Construction(Part, part="construction"):
     """How the machine makes objects."""
 
-    needs = "arithmetic", "calls", "containers", "framework", "guarding", "values", "writes"
+    needs = "arithmetic", "calls", "containers", "framework", "guarding", "subclasses", "values", "wrappers", "writes"
 
     def new(self, base, arguments):
         """``base.__new__(cls, ...)`` of a builtin base."""
@@ -97,6 +97,9 @@ class Construction(Part, part="construction"):
         if cls is np.dtype:
             return self.arithmetic.fold(cls, arguments, keywords)
         if issubclass(cls, Tensor):
+            made = self.wrappers.make(cls, arguments, keywords) or self.subclasses.make(cls, arguments, keywords)
+            if made is not None:
+                return made
             raise Break("RB001", f"a new {cls.__name__}: make it outside, once")
         make = static(type(cls), "__call__")
         if isinstance(make, types.FunctionType) and not plain:

@@ -7,18 +7,21 @@ import operator
 import re
 
 from ..core.meta import Size
-from ..core.native import mine
+from ..core.native import Tensor, mine
+from ..core.op import OPS
 from ..core.settings import settings
 from . import polyfills
+from .classes import static
 from .errors import Break, Raised
 from .parts import METHODS, VALUES_CALLED, Part
-from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, Instance, IteratorValue,
+from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, HookHandle, Instance,
+                     IteratorValue,
                      Lazy, Mapping, Namespace, Number, Object, Sequence, SetValue, TensorValue, View)
 
 LISTS = (list, tuple, Size, collections.deque)
 DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
-FAMILIES = Sequence, View, Mapping, SetValue, GeneratorValue, IteratorValue  # whose methods are modelled
+FAMILIES = Sequence, View, Mapping, SetValue, GeneratorValue, IteratorValue, HookHandle  # whose methods are modelled
 
 
 def raised(cls, *arguments):
@@ -29,7 +32,7 @@ class Containers(Part, part="containers"):
     """How the machine models containers."""
 
     needs = ("arithmetic", "arrays", "attributes", "calls", "classes", "framework", "guarding", "hooks",
-             "iterators", "lists", "mappings", "output", "protocols", "sets", "values", "writes")
+             "iterators", "lists", "mappings", "output", "protocols", "sets", "subclasses", "values", "writes")
 
     def item(self, sequence, index):
         found = sequence.items[index]
@@ -145,7 +148,8 @@ class Containers(Part, part="containers"):
         if isinstance(value, Constant) and isinstance(value.value, (str, bytes, range)):
             return [Constant(v) for v in value.value]
         if isinstance(value, TensorValue):
-            return self.items_of(self.framework.run_framework(unbound, [value], {}))
+            split = unbound if self.subclasses.of(value) is None else OPS["unbind"]
+            return self.items_of(self.values.force(self.framework.run_framework(split, [value], {})))
         if isinstance(value, ArrayValue) and value.array.ndim:
             return [self.framework.run_framework(operator.getitem, [value, Constant(k)], {})
                     for k in range(self.values.known(self.length(value)))]
@@ -258,12 +262,18 @@ class Containers(Part, part="containers"):
                 return self.arrays.array_of_tensor(owner)
             if name == "register_hook" and len(arguments) == 1 and not keywords:
                 return self.hooks.register_hook(owner, *arguments)
+            if name == "register_post_accumulate_grad_hook" and len(arguments) == 1 and not keywords:
+                return self.hooks.hang(name, owner, *arguments)
             if name == "retain_grad":
                 return self.hooks.retain_grad(owner)
             if name == "is_inference" and not arguments:
                 if owner.source is not None:
                     self.guarding.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}", owner.source)
                 return Constant(owner.real.is_inference() if owner.source is not None else bool(mine.inference))
+            if name == "as_subclass":
+                return self.subclasses.as_subclass(owner, *arguments, **keywords)
+            if self.subclasses.of(owner) is not None and not self.subclasses.disabled():
+                return self.calls.call(self.values.from_python(static(Tensor, name)), [owner, *arguments], keywords)
             return self.framework.run_framework(getattr(type(owner.fake), name), [owner, *arguments], keywords)
         family = next((family for family in FAMILIES if isinstance(owner, family)), None)
         handler = METHODS.find(self.machine, (family, name))

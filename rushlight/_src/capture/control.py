@@ -19,7 +19,7 @@ from .parts import CALLED, Part
 from .unbacked import Effect, Reading, in_stages
 from .record import expressions_in
 from .values import (Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows,
-                     Sequence, SetValue, TensorValue)
+                     Sequence, SetValue, TensorValue, WrapperValue)
 
 WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
 PURE = ("HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow "
@@ -292,6 +292,8 @@ class Control(Part, part="control"):
     def flattened(self, value, leaves):
         """How a tree is nested; its tensors go to ``leaves``."""
         value = self.values.force(value)
+        if isinstance(value, WrapperValue):
+            raise Break("RB014", f"{type(value.fake).__name__}, in control flow")
         if isinstance(value, TensorValue):
             leaves.append(value)
             return ()

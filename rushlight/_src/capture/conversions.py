@@ -5,7 +5,9 @@ import types
 
 import numpy as np
 
+from ...nested.tensor import Nested
 from ...nn.modules.module import Module
+from ..core import overriding
 from ..core.dtypes import bool_
 from ..core.expr import Expr
 from ..core.nodes import evaluate
@@ -20,7 +22,7 @@ from .parts import Part
 from .reals import Real
 from .unbacked import Reading
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Constant, Deferred, ExceptionValue, Key, Lazy,
-                     Mapping, Number, Object, Sequence, SetValue, TensorValue)
+                     Mapping, Number, Object, RaggedValue, Sequence, SetValue, TensorValue)
 
 FAKE_ARRAYS = f"{__package__}.fake_arrays"
 
@@ -28,7 +30,7 @@ FAKE_ARRAYS = f"{__package__}.fake_arrays"
 class Conversions(Part, part="values"):
     """Between Values and Python."""
 
-    needs = "classes", "containers", "guarding", "mappings", "outside", "transforms"
+    needs = "classes", "containers", "guarding", "mappings", "nesting", "outside", "transforms", "wrappers"
 
     def force(self, value):
         """The value with what is behind a Lazy looked at."""
@@ -59,6 +61,10 @@ class Conversions(Part, part="values"):
         if kind.__name__ == "FakeArray" and kind.__module__ == FAKE_ARRAYS:
             value.value = value.value or ArrayValue(value)
             return value.value
+        if isinstance(value, Nested):
+            return self.nesting.entered(value)
+        if isinstance(value, Tensor) and overriding.kind_of(kind) & overriding.DISPATCH:
+            return self.wrappers.met(value)
         if isinstance(value, Tensor):
             return self.from_python(self.outside.lift(value))
         if kind in (list, tuple, Size) or isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -116,6 +122,8 @@ class Conversions(Part, part="values"):
         value = self.force(value)
         if isinstance(value, TensorValue):
             return value.fake
+        if isinstance(value, RaggedValue):
+            return value.value
         if isinstance(value, ArrayValue):
             return value.array
         if isinstance(value, Number) and (value.expr is not None or value.fake is not None):

@@ -38,20 +38,24 @@ def forward(function, args, flags):
 
 
 def operator(function, args):
-    """The operator of a call with arguments like these; its own arguments are the tensors among them.
+    """(the operator of a call with arguments like these, the tensors in them, which are its own arguments).
 
-    ``constant`` among its traits holds the positions of results without gradient, once it was traced.
+    ``constant`` among its traits holds the positions of results without gradient, once it was traced. Tensors within
+    lists get no gradient.
     """
-    places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
     flags = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
     constant: set = set()
-    args = [None if isinstance(a, Tensor) else a for a in args]
+    leaves, spec = tree_flatten(list(args))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    owners = [k if isinstance(a, Tensor) else None for k, a in enumerate(args) for leaf in tree_leaves(a)
+              if isinstance(leaf, Tensor)]  # the position of the argument that is a tensor; None within another one
+    found, leaves = [leaves[k] for k in places], [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 
     def filled(tensors):
-        given = list(args)
+        given = list(leaves)
         for k, tensor in zip(places, tensors):
             given[k] = tensor
-        return given
+        return tree_unflatten(given, spec)
 
     def body(*tensors, **named):
         tensors = (*tensors, *named.values())
@@ -77,16 +81,20 @@ def operator(function, args):
         if ctx._materialize:
             gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one
                          for one, r in zip(gradients, results)]
-        found = function.rule()(ctx, *gradients)
-        found = found if isinstance(found, tuple) else (found,)
-        function.check_count(found, len(args))
-        return [found[k] for k in places]
+        given = function.rule()(ctx, *gradients)
+        given = given if isinstance(given, tuple) else (given,)
+        needed = max(k for k, a in enumerate(args) if isinstance(a, Tensor)) + 1
+        if len(given) >= needed:  # what is no tensor and comes last may go without
+            given = (*given, *[None] * (len(args) - len(given)))
+        function.check_count(given, len(args))
+        return [None if k is None else given[k] for k in owners]
 
     signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
                                    for k in range(len(places))])
-    made = make(function.__name__, body, None, signature, constant=constant)
+    made = make(function.__name__, body, None, signature, constant=constant,
+                collects=args[0] if function.collects else None)
     made.rules["vjp"] = vjp
-    return made
+    return made, found
 
 
 def allowed(function, args, kwargs):

@@ -4,9 +4,13 @@ from __future__ import annotations
 import functools
 import types
 
+from ...nested.ragged import Ragged
+from ...nested.tensor import made as nested
 from ...nn.parameter import Parameter
+from ..autograd.node import Handle
 from ..autograd.program import ended, spent
 from ..core.interpret import recording
+from ..core.overriding import DisableTorchFunctionSubclass, as_subclass
 from .arithmetic import INPLACE
 from .output import logged, warned
 from .protocols import unpacker
@@ -76,10 +80,30 @@ def made(cls, new, attributes):
     return new
 
 
+def plainly(graph, *values):
+    """A graph called on tensors of any classes."""
+    with DisableTorchFunctionSubclass():
+        return graph(*values)
+
+
+def seen_as(tensor, cls):
+    """A tensor as an instance of a class, which is not asked."""
+    with DisableTorchFunctionSubclass():
+        return as_subclass(tensor, cls)
+
+
+def wrapped(cls, parts, context, size, stride):
+    """An instance of a class that wraps tensors."""
+    with DisableTorchFunctionSubclass():
+        return cls.__tensor_unflatten__(parts, context, size, stride)
+
+
 NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType,
          "Partial": functools.partial,
          "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item,
          "DELETE": delete_item, "REFILL": refill, "RESET": reset,
          "EVERY": slice(None), "DELATTR": remove_attribute, "INPLACE": INPLACE, "END": END, "GRAD": recording,
          "SETATTR": object.__setattr__,
-         "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned}
+         "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned,
+         "HANDLE": Handle, "PLAINLY": plainly, "SUBCLASS": seen_as,
+         "WRAPPER": wrapped, "NESTED": nested, "RAGGED": Ragged}

@@ -6,6 +6,7 @@ import itertools
 import types
 
 from ..core.expr_text import Printer
+from ..core import overriding
 from ..core.log import logger
 from ..core.native import mine, state
 from ...nn.modules.module import Module
@@ -23,8 +24,9 @@ from .polyfills import CaughtWarnings
 from .segment import Segment
 from .transforms import Transformed, outlives
 from .values import (ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue,
-                     Identity, Instance, IteratorValue, Key, Mapping, Method, Namespace, Number, Object, Partial,
-                     Rows, Sequence, SetValue, Source, Super, TensorValue, View)
+                     HookHandle, Identity, Instance, IteratorValue, Key, Mapping, Method, Namespace, NestedValue,
+                     Number, Object, Partial, RaggedValue, Rows, Sequence, SetValue, Source, Super, TensorValue, View,
+                     WrapperValue)
 from .writes import DELETED
 
 dynamic_log = logger("dynamic")
@@ -58,7 +60,7 @@ class Writer(Endings, GraphCalls):
             return self.number(value)
         if value.source is not None:
             return self.load(value.source)
-        if isinstance(value, TensorValue):
+        if type(value) is TensorValue and overriding.kind_of(value.fake.like) == overriding.PLAIN:
             return self.output(value)
         known = self.names.get(id(value))
         if known is None:
@@ -119,6 +121,24 @@ class Writer(Endings, GraphCalls):
 
     def tuple_of(self, values) -> str:
         return f"({''.join(self.write(v) + ', ' for v in values)})"
+
+    @BUILT.by(TensorValue)
+    def build_subclass(self, value, name):
+        """A tensor of a class that answers operators."""
+        self.builds.append(f"{name} = SUBCLASS({self.output(value)}, {self.constant(value.fake.like)})")
+
+    @BUILT.by(WrapperValue)
+    def build_wrapper(self, value, name):
+        self.builds.append(f"{name} = WRAPPER({self.machine.wrappers.written(value, self.write)})")
+        self.attributes_of(value, name)
+
+    @BUILT.by(NestedValue)
+    def build_nested(self, value, name):
+        self.builds.append(f"{name} = NESTED({self.machine.nesting.written(value, self.write)})")
+
+    @BUILT.by(RaggedValue)
+    def build_ragged(self, value, name):
+        self.builds.append(f"{name} = RAGGED({self.write(value.starts)})")
 
     @BUILT.by(Sequence)
     def build_sequence(self, value, name):
@@ -299,6 +319,14 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
     def build_transformed(self, value, name):
         outlives(value)
 
+    @BUILT.by(HookHandle)
+    def build_handle(self, value, name):
+        if value.removed:
+            self.builds.append(f"{name} = HANDLE({{}}, None)")
+        else:
+            place = self.machine.attributes.place_of(value.tensor)
+            self.builds.append(f"{name} = {place}.{value.method}({self.write(value.hook)})")
+
     @BUILT.by(Super)
     def build_super(self, value, name):
         self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")
@@ -307,6 +335,8 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
     def effects(self) -> list[str]:
         """Statements that change what is outside, in the state that the program left it."""
         machine, lines = self.machine, []
+        for handle in machine.hooks.left():
+            self.write(handle)
         for container in filter(differs, machine.writes.changed):
             place = self.load(container.source)
             if isinstance(container, Sequence):
@@ -321,13 +351,12 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             else:
                 lines.append(f"{place}.cell_contents = {self.write(container.content)}"
                              if container.content is not None else f"del {place}.cell_contents")
+        left = []  # attributes of tensors that nothing written so far refers to
         for (owner_id, name), value in machine.writes.set_attributes.items():
             owner, raw = machine.writes.owners[owner_id, name]
-            if isinstance(owner, TensorValue) and owner.source is None:
-                if owner.fake.node in self.outputs:
-                    lines.append(f"{self.write(owner)}._gradient = {self.write(value)}")
-            elif isinstance(owner, TensorValue):
-                lines.append(f"{self.machine.attributes.place_of(owner)}._gradient = {self.write(value)}")
+            if isinstance(owner, TensorValue):
+                if not self.tensor_attribute(owner, name, value, lines):
+                    left.append((owner, name, value))
             elif isinstance(owner, Object) or owner.source is not None:
                 place = self.write(owner)
                 if value is DELETED:
@@ -337,7 +366,22 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
                              and getattr(owner, "value", None) is not mine else f"{place}.{name} = {self.write(value)}")
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.writes.set_globals.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
+        before = None
+        while before != len(left):  # what is written now may refer to further tensors
+            before, left = len(left), [given for given in left if not self.tensor_attribute(*given, lines)]
         return lines
+
+    def tensor_attribute(self, owner, name, value, lines) -> bool:
+        """Adds the statement that sets an attribute of a tensor; False where nothing written refers to the tensor."""
+        if owner.source is None and id(owner) not in self.names and owner.fake.node not in self.outputs:
+            return False
+        if name == "grad":
+            place = self.machine.attributes.place_of(owner) if owner.source is not None else self.write(owner)
+            name = "_gradient"
+        else:
+            place = self.write(owner)
+        lines.append(f"{place}.{name} = {self.write(value)}")
+        return True
 
 
 def differs(container) -> bool:

@@ -24,7 +24,7 @@ REASONS = {
     "RB012": ("a result whose size depends on data",
               "Use torch.where instead of a boolean index, or tell with torch._check() what is known of the size."),
     "RB013": ("recursion too deep to inline", "Rewrite the recursion as a loop."),
-    "RB014": ("a tensor of a class with its own __torch_function__", "Pass a plain tensor."),
+    "RB014": ("a tensor of a class that answers operators", "Pass a plain tensor."),
     "RB015": ("the memory of a tensor is looked at",
               "Use operators of tensors, or move the call out of the compiled function."),
 }

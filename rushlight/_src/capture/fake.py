@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.native import Tensor
 from ..core.op import OPS
 from .errors import Break
-from .unbacked import ITEM
+from .unbacked import HOLD
 
 
 def needs_data(what: str, code="RB003", method=None):
@@ -51,6 +51,11 @@ class Fake(Tensor):
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
     _version = property(needs_data("reading ._version", "RB011"))
     is_inference = needs_data("is_inference()", "RB011")
+    register_post_accumulate_grad_hook, _is_view = (
+        needs_data(n, "RB011") for n in ("register_post_accumulate_grad_hook()", "_is_view()"))
+    storage, set_, share_memory_, is_shared, is_set_to, map_, map2_, record_stream = (
+        needs_data(n, "RB015") for n in ("storage()", "set_()", "share_memory_()", "is_shared()", "is_set_to()",
+                                         "map_()", "map2_()", "record_stream()"))
 
     def item(self):
         known = self.recorder.value_of(self)
@@ -58,10 +63,13 @@ class Fake(Tensor):
 
     def refuse(self, error):
         """The program raises the error where this holds for an element."""
+        OPS["logical_not"](OPS["any"](self)).hold(error)
+
+    def hold(self, error):
+        """The program raises the error unless this holds for all elements."""
         if self.recorder.shape_env is None or self.recorder.within_try():
             raise Break("RB002", "a check of all elements within a try")
-        nowhere = OPS["logical_not"](OPS["any"](self))
-        self.recorder.require(self.recorder.reading(ITEM, (nowhere.node,), bool), error)
+        self.recorder.check(HOLD, self if not self._meta.shape else OPS["all"](self), error)
 
     def tolist(self):
         """The elements as nested lists of numbers that data decide."""
@@ -84,6 +92,9 @@ class Fake(Tensor):
 
     def storage_offset(self):
         return self.recorder.start_of(self.node)
+
+    def _holder(self):
+        return self.recorder.holder(self)
 
     def is_contiguous(self, memory_format=None):
         if memory_format is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import fft, linalg
 from ..core.convert import contiguous_format
-from ..core.dtypes import FROM_NUMPY
+from ..core.dtypes import FROM_NUMPY, int64
 from ..core.exchange import from_numpy, tensor, to_numpy
 from ..core.expr import Expr
 from ..core.native import Tensor
@@ -222,6 +222,16 @@ def split(ary, indices_or_sections, axis=0):
     return list(api.tensor_split(ary, indices_or_sections, axis))
 
 
+def take_along(arr, indices, axis=-1):
+    """``np.take_along_axis``: indices below 0 count from the end.  IndexError for indices that are no integers."""
+    if axis is None:
+        arr, indices, axis = arr.reshape(-1), indices.reshape(-1), 0
+    if indices.dtype.category != int64.category:
+        raise IndexError(f"`indices` must be an integer array, not one of {indices.dtype}")
+    indices = indices.to(int64)
+    return api.take_along_dim(arr, api.where(indices < 0, indices + arr.shape[axis], indices), axis)
+
+
 def take(a, indices, axis=None):
     indices = indices if isinstance(indices, (Tensor, int)) else tensor(indices)
     return a.reshape(-1)[indices] if axis is None else a[(*[slice(None)] * (axis % a.dim()), indices)]
@@ -296,7 +306,9 @@ FUNCTIONS = {
     np.vstack: lambda tup: api.vstack(promoted(*tup)), np.hstack: lambda tup: api.hstack(promoted(*tup)),
     np.column_stack: lambda tup: api.column_stack(promoted(*tup)),
     np.tile: lambda A, reps: api.tile(A, reps if isinstance(reps, tuple) else (reps,)),
-    np.roll: lambda a, shift, axis=None: api.roll(a, shift, axis),
+    np.roll: lambda a, shift, axis=None: api.roll(a, shift, axis), np.take_along_axis: take_along,
+    np.fft.fftshift: lambda x, axes=None: fft.fftshift(x, axes),
+    np.fft.ifftshift: lambda x, axes=None: fft.ifftshift(x, axes),
     np.repeat: lambda a, repeats, axis=None: api.repeat_interleave(a.reshape(-1) if axis is None else a, repeats,
                                                                    0 if axis is None else axis),
     np.tril: lambda m, k=0: api.tril(m, k), np.triu: lambda m, k=0: api.triu(m, k),

@@ -1,15 +1,17 @@
 """Framework code: run on tensors without data, with numbers that vary in the forms it can take."""
 from __future__ import annotations
 
+import sys
 import types
 
 from ...nn.modules.container import ModuleList, Sequential
+from ...nn.modules.hooks import HOME, NAMES, OPTIONS, global_hooks
 from ...nn.modules.lazy import LazyModuleMixin
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...overrides import is_tensor_like
 from ..core.devices import is_host
-from ..core.dtypes import category_of, default_of
+from ..core.dtypes import bool_, category_of, default_of, iinfo, int64
 from ..core.epoch import changed
 from ..core.interpret import Unwatched, recording, top
 from ..core.meta import Size
@@ -24,11 +26,26 @@ from .unbacked import Effect
 from .values import IDENTITIES, PLAIN, Constant, Instance, Mapping, Number, Object, Sequence, TensorValue
 
 
+def fits(number, dtype) -> bool:
+    """Whether an element, which may be known only when the graph runs, lies in the range of a dtype of integers (all
+    do in that of others)."""
+    if dtype.category != int64.category:
+        return True
+    least, most = iinfo(dtype).min, iinfo(dtype).max
+    if isinstance(number, Constant):
+        return least <= number.value <= most
+    given = number.fake.dtype if isinstance(number, TensorValue) else int64 if type(number.hint) is int else None
+    if given is bool_:
+        return True
+    return given is not None and given.category == int64.category and (
+        least <= iinfo(given).min and iinfo(given).max <= most)
+
+
 class Framework(Part, part="framework"):
     """How the machine runs framework code."""
 
     needs = ("arithmetic", "attributes", "calls", "classes", "containers", "control", "guarding", "instructions",
-             "mappings", "numbers", "outside", "random", "values")
+             "mappings", "numbers", "outside", "random", "subclasses", "values")
 
     @CALLED.by(LazyModuleMixin._infer_parameters)
     def initialise(self, owner, module, arguments, keywords=Constant(None)):
@@ -100,17 +117,21 @@ class Framework(Part, part="framework"):
             self.calls.as_function(Object(written, self.guarding.constant_source(written)))
             for name in custom.globals_of(written):
                 self.instructions.load_global(written.__globals__, name)
-        given = [self.values.concrete(a) for a in arguments]
-        operator_of_call = custom.operator(function, given)
-        made = self.run_framework(operator_of_call,
-                                  [self.values.from_python(g) for g in given if isinstance(g, Tensor)], {})
-        for k in operator_of_call.traits["constant"]:
-            self.containers.item(made, k).fake._needs_grad = 0
+        operator_of_call, tensors = custom.operator(function, [self.values.concrete(a) for a in arguments])
+        made = self.run_framework(operator_of_call, list(map(self.values.from_python, tensors)), {})
+        without = operator_of_call.traits["constant"]  # what has no gradient is cut off from its history
+        if isinstance(made, TensorValue):
+            return self.run_framework(OPS["detach"], [made], {}) if without else made
+        for k in without:
+            made.items[k] = self.run_framework(OPS["detach"], [self.containers.item(made, k)], {})
         return made
 
     # --- the framework ------------------------------------------------------------------------------------------------
     def run_framework(self, function, arguments, keywords, concrete=None):
         """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
+        answer = self.subclasses.answer(function, arguments, keywords)
+        if answer is not None:
+            return answer
         if isinstance(function, Op) and declared_scalars(function):
             arguments, keywords = self.with_numbers(function, arguments, keywords)
         frame = self.machine.frames[-1]
@@ -141,13 +162,23 @@ class Framework(Part, part="framework"):
         if len(options) > 3 or not self.numbers_in(options["data"]) or where is not None and not is_host(where):
             return self.run_framework(function, arguments, keywords)
         numbers, shape = self.nested_numbers(options["data"])
+        if any(isinstance(v, TensorValue) for v in numbers) and not self.values.known(options["dtype"]):
+            return self.run_framework(function, arguments, keywords)
         chosen = self.values.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number)
                                                                             else v.value) for v in numbers))
-        filled = [self.run_framework(OPS["_filled"],
-                                     [self.arithmetic.run_time_number(v) if isinstance(v, Number) else v,
-                                      Constant(()), self.values.from_python(chosen)], {}) for v in numbers]
+        if not all(fits(v, chosen) for v in numbers):
+            raise Break("RB004", f"torch.tensor() of numbers that {chosen} may not hold")
+        filled = [self.filled(v, chosen) for v in numbers]
         return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}),
                                                 Constant(shape)], {})
+
+    def filled(self, number, dtype):
+        """A number, or a tensor of one element, as a tensor without dimensions."""
+        if isinstance(number, TensorValue):
+            return self.run_framework(Tensor.to, [self.run_framework(OPS["detach"], [number], {}),
+                                                  self.values.from_python(dtype)], {})
+        given = self.arithmetic.run_time_number(number) if isinstance(number, Number) else number
+        return self.run_framework(OPS["_filled"], [given, Constant(()), self.values.from_python(dtype)], {})
 
     def nested_numbers(self, data):
         """(the numbers in nested lists, row by row; their shape); a Break where they have none."""
@@ -157,6 +188,8 @@ class Framework(Part, part="framework"):
             if len({shape for _, shape in rows}) != 1:
                 raise Break("RB007", "torch.tensor() of rows that differ in length")
             return [v for numbers, _ in rows for v in numbers], (len(rows), *rows[0][1])
+        if isinstance(data, TensorValue) and not data.fake.dim():
+            return [data], ()
         if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)):
             raise Break("RB004", "torch.tensor() of numbers that vary and something else")
         return [data], ()
@@ -179,7 +212,8 @@ class Framework(Part, part="framework"):
         """Whether a value is a number that is not known now, or a list that holds one."""
         value = self.values.force(value)
         if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
-            return any(map(self.numbers_in, value.items))
+            return any(map(self.numbers_in, value.items)) or any(
+                isinstance(v, TensorValue) and not v.fake.dim() for v in map(self.values.force, value.items))
         return isinstance(value, Number)
 
     def passed_on(self, value):
@@ -230,7 +264,16 @@ class Framework(Part, part="framework"):
         modules = self.attributes.attribute_now(owner, "_modules")
         for name in modules.items:
             self.mappings.lookup(modules, name)  # what is there now is assumed
-        return self.values.from_python(owner.value[index.value])
+        part = owner.value[index.value]
+        self.guarding.constant_name([part])  # modules are named weakly: this keeps it while the segment lives
+        return self.values.from_python(part)
+
+    @CALLED.by(global_hooks)
+    def hooks_of_all_modules(self, kind):
+        """The hooks of all modules of a kind, which are guarded as others are."""
+        kind = self.values.known(kind)
+        place = self.guarding.constant_source(vars(sys.modules[HOME]))
+        return self.outside.wrap(global_hooks(kind), place.item(repr(NAMES.get(kind) or OPTIONS[kind])))
 
     @CALLED.by(Parameter)
     def new_parameter(self, data=None, requires_grad=Constant(True)):

@@ -49,7 +49,8 @@ class GraphCalls(Part):
             arguments.append(text)
         graph.held = frozenset(held)
         results = "".join(f"{name}, " for name in self.outputs.values())
-        statement = f"{results + '= ' if results else ''}graph({', '.join(arguments)})"
+        called = "PLAINLY(graph, " if machine.subclasses.met else "graph("
+        statement = f"{results + '= ' if results else ''}{called}{', '.join(arguments)})"
         if (self.recorded or machine.recorder.graded) and not machine.modes["grad"]:
             return [*lines, *recorded([statement]), *after, *recorded(views)], graph, fetched
         return [*lines, statement, *after, *views], graph, fetched

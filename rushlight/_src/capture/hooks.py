@@ -2,6 +2,7 @@
 others are called by backward passes."""
 from __future__ import annotations
 
+import functools
 import inspect
 
 from ..._ops import Callable
@@ -11,14 +12,16 @@ from ..core.native import Op
 from ..core.op import make
 from ..graph.graph import Graph, Node, nodes_in
 from ...utils.hooks import RemovableHandle
-from .classes import is_framework
+from ...autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from ..autograd.function import Context
+from .classes import is_framework, static
 from .bytecode import listing
 from .errors import Again, Break
-from .parts import Part
+from .parts import ATTRIBUTES, CALLED, METHODS, Part
 from .unbacked import in_stages
 from .record import expressions_in
 from .transforms import Transformed
-from .values import Constant, ContainerMethod, Function, Object, TensorValue
+from .values import Constant, ContainerMethod, Function, HookHandle, Object, Partial, TensorValue
 
 COMPUTING = ("LOAD_", "BINARY", "UNARY_", "COMPARE", "CALL", "PUSH_NULL", "POP_TOP", "NOP", "COPY", "SWAP",
              "STORE_FAST", "RETURN_", "BUILD_TUPLE", "BUILD_SLICE", "KW_NAMES", "JUMP")
@@ -40,23 +43,25 @@ class Hooks(Part, part="hooks"):
     """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which
     may call only what has no effects."""
 
-    needs = "calls", "random", "training", "values", "writes"
+    needs = "calls", "outside", "random", "training", "values", "writes"
 
     def __init__(self, machine):
         super().__init__(machine)
         self.observers: list = []  # hooks with effects on gradients
         self.computing = None  # the hook that is followed
+        self.hung: list = []  # handles of hooks of tensors from outside
 
     def register_hook(self, tensor, hook):
         """``tensor.register_hook(hook)`` of a value of the graph."""
         recorder, node, hook = self.machine.recorder, tensor.fake.node, self.values.force(hook)
-        if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__",
-                                                                 "")) and inspect.isfunction(hook.value):
-            hook = self.calls.as_function(hook)
+        if tensor.source is not None and tensor.fake._needs_grad:
+            return self.hang("register_hook", tensor, hook)
+        hook = self.opened(hook)
+        core = innermost(hook)
         if (node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers
-            or not isinstance(hook, Function)):
+            or not isinstance(core, Function)):
             raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
-        body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(hook.code).instructions)
+        body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(core.code).instructions)
         if not observed:
             depth, start = len(self.machine.frames), len(recorder.nodes)
             try:
@@ -73,6 +78,73 @@ class Hooks(Part, part="hooks"):
         frame = self.machine.frames[-1]
         return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset),
                            "the handle of a hook, which is kept")
+
+    def opened(self, hook):
+        """A hook with the function behind it, which is a Function if it is the program's."""
+        if isinstance(hook, Object) and type(hook.value) is functools.partial:
+            hook = self.calls.partial_of(hook)
+        if isinstance(hook, Partial):
+            return Partial(self.opened(self.values.force(hook.function)), hook.arguments, hook.keywords)
+        if isinstance(hook, Object) and not is_framework(getattr(hook.value, "__module__",
+                                                                 "")) and inspect.isfunction(hook.value):
+            return self.calls.as_function(hook)
+        return hook
+
+    def hang(self, method, tensor, hook):
+        """A hook of a tensor from outside, which is hung up at the end of the segment: backward passes come later."""
+        if tensor.source is None or not tensor.fake._needs_grad or tensor.fake.node in self.written():
+            raise Break("RB011", f"{method}() of a tensor that is made or written here")
+        made = HookHandle(tensor, method, hook, self.machine.recorder.place())
+        self.hung.append(made)
+        return made
+
+    def written(self) -> set:
+        """The inputs of the graph that it writes to."""
+        recorder = self.machine.recorder
+        return {recorder.root(t) for targets in recorder.targets.values() for t in targets}
+
+    def left(self) -> list:
+        """The hooks that a segment hangs up; a break at one whose tensor is written after it."""
+        found, written = [one for one in self.hung if not one.removed], self.written()
+        for one in found:
+            if one.tensor.fake.node in written:
+                raise Again(one.place, Break("RB011", f"{one.method}() of a tensor that is written later"))
+        return found
+
+    def needed(self):
+        """A break at a hook of a tensor from outside, which a backward pass in the graph may have to call."""
+        for one in self.hung:
+            if not one.removed:
+                raise Again(one.place, Break(
+                    "RB011", f"{one.method}() before a backward pass of the compiled function"))
+
+    @METHODS.by((HookHandle, "remove"))
+    def remove(self, handle):
+        handle.removed = True
+        return Constant(None)
+
+    @ATTRIBUTES.by(HookHandle)
+    def of_handle(self, owner, name):
+        if name != "remove":
+            raise Break("RB004", f"attribute {name!r} of the handle of a hook")
+        return ContainerMethod(owner, name)
+
+    @CALLED.by(static(saved_tensors_hooks, "__init__"), static(save_on_cpu, "__init__"))
+    def hooks_on_saved(self, *arguments, **keywords):
+        raise Break("RB011", "hooks on saved tensors")
+
+    @CALLED.by(*(static(disable_saved_tensors_hooks, name) for name in ("__init__", "__enter__")), told=True)
+    def without_hooks(self, method, *arguments, **keywords):
+        """A block that refuses hooks: what it does to the thread is followed."""
+        return self.calls.inline(self.calls.as_function(self.values.from_python(method)), list(arguments), keywords)
+
+    @CALLED.by(static(Context, "saved_tensors").fget)
+    def saved_tensors(self, context):
+        """``ctx.saved_tensors`` in a ``backward`` that is compiled by itself."""
+        context = self.values.force(context)
+        if not isinstance(context, Object) or context.source is None:
+            raise Break("RB011", "saved_tensors of a context that is made here")
+        return self.outside.wrap(context.value.saved_tensors, context.source.attribute("saved_tensors"))
 
     def observe(self, tensor, hook):
         """Has a hook with effects called, or (None) the gradient kept, by the backward passes of the segment."""
@@ -132,7 +204,7 @@ class Hooks(Part, part="hooks"):
         recorder = self.machine.recorder
         gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
         start, drawn = len(recorder.nodes), self.random.drawn
-        self.computing = hook
+        self.computing = innermost(hook)
         try:
             with recording(False):
                 result = self.values.force(self.machine.now(hook, [self.values.from_python(gradient)]))
@@ -168,13 +240,18 @@ class Hooks(Part, part="hooks"):
 
     def check_computing(self, function):
         """A Break for a call that may have effects, while a hook is followed."""
-        if function is self.computing:
+        if function is self.computing or isinstance(function, Partial):
             return
         plain = isinstance(function, ContainerMethod) and isinstance(function.owner, TensorValue)
         known = isinstance(function, Object) and (isinstance(function.value, (Op, Callable))
                                                   or is_framework(getattr(function.value, "__module__", None)))
         if not (plain or known):
             raise Effect("RB011", f"a hook that calls a {self.values.describe(function)}")
+
+
+def innermost(hook):
+    """The function within partial ones."""
+    return innermost(hook.function) if isinstance(hook, Partial) else hook
 
 
 def hooked(body: Graph):

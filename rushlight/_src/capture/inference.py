@@ -18,10 +18,12 @@ _inferred: dict = {}
 class Inference:
     """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result
     that is an argument as it is (None for others), ``base`` of the one whose memory the result shares, ``writes`` of
-    those that are written to."""
+    those that are written to; ``start``: how many elements (of its own) behind its base the result begins, None where
+    that is not known."""
 
-    def __init__(self, metas, several, same, base, writes):
+    def __init__(self, metas, several, same, base, writes, start=None):
         self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
+        self.start = start
 
 
 def key_of(value):
@@ -84,12 +86,12 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     same = [position(result, entered, nodes) for result in results]
     if into is not None:
         same = [into]
-    base, metas = None, [r._meta for r in results]
+    base, start, metas = None, None, [r._meta for r in results]
     if op.traits.get("view") and not several and same == [None]:
-        root, meta, _ = alias_of(results[0].node, nodes) or (None, metas[0], 0)
+        root, meta, start = alias_of(results[0].node, nodes) or (None, metas[0], None)
         base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None
         metas = [metas[0].turning(meta.turned)]
-    return Inference(metas, several, same, base, writes)
+    return Inference(metas, several, same, base, writes, start)
 
 
 def run_time_number(value, conditions):

@@ -33,19 +33,24 @@ from .outside import Outside
 from .parts import INSTRUCTIONS, Bound
 from .protocols import Protocols
 from .random_stream import RandomStream
+from .ragged import Nesting
 from .record import Recorder
 from .sets import Sets
 from .stack import Frame
+from .subclasses import Subclasses
 from .training import Training
 from .transforms import Transforms
 from .unbacked import Assumptions
 from .unknown import Unknown
 from .values import (NULL, ExceptionValue, Handled, Lazy, Mapping, Object, Offset, Sequence, SetValue, Source,
                      TensorValue)
+from .wrappers import Wrappers
 from .writes import Writes
 
 # cannot fail
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))
+# what belongs to the thread, and is as the program has it while it is captured
+FOLLOWED = ("grad", "inference", "autocast", "plain", "hooks", "packing")
 DEPTH = 120  # frames that one segment may stack up
 
 
@@ -58,12 +63,15 @@ class Where(tuple):
         made.modules, made.frames = modules, frames
         return made
 
+    def __reduce__(self):
+        return Where, (tuple(self), self.modules, self.frames)
+
 
 # the collaborators of a machine
 PARTS = (Instructions, Building, Jumps, Breaks, Calls, Framework, Construction, Builtins, Attributes, Classes,
          Writes, Containers, Lists, Mappings, Sets, Generators, Iterators, Protocols, Arithmetic,
          Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays, Guarding, Outside,
-         Conversions, RandomStream)
+         Conversions, RandomStream, Subclasses, Wrappers, Nesting)
 
 
 class Machine:
@@ -154,7 +162,7 @@ class Machine:
     def capture(self, emit):
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
-        before = mine.grad, mine.inference, mine.autocast
+        before = [getattr(mine, name) for name in FOLLOWED]
         try:
             with self.recorder, self.shape_env:
                 self.load_entry()
@@ -164,7 +172,8 @@ class Machine:
                     if done is not None:
                         return done
         finally:
-            mine.grad, mine.inference, mine.autocast = before
+            for name, value in zip(FOLLOWED, before):
+                setattr(mine, name, value)
 
     def release(self):
         """Lets go of all values: they and what refers to this in circles hold nothing of the caller's any more."""

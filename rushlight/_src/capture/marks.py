@@ -18,7 +18,7 @@ class Compiled:
 
 def put(function, mark):
     """Marks a function: "disabled", "allowed", "disallowed", "forbidden", "constant", "compiling", "exporting",
-    "break", "skipped", "following" (it compiles), or Compiled.  It lasts as long as the function."""
+    "collecting", "break", "skipped", "following" (it compiles), or Compiled.  It lasts as long as the function."""
     key = id(function)
     if key not in MARKS and type(function).__weakrefoffset__:  # operators have none, and stay
         weakref.finalize(function, MARKS.pop, key, None)

@@ -9,8 +9,11 @@ MODES = {"default": {}, "reduce-overhead": RECORDED, "max-autotune": TUNED | REC
 DEFAULTS: dict = {}  # what ``torch._inductor.config`` chose
 OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
            "launch_graphs": (bool, "on a GPU, launches of a program are recorded once and given again as one"),
-           "max_autotune": (bool, "choices within templates are measured and remembered")}
-NAMES = {"triton.cudagraphs": "launch_graphs"}
+           "max_autotune": (bool, "choices within templates are measured and remembered"),
+           **{f"bucket_{name}": (str, f"\"all\": {name} that do not wait for each other are one exchange; \"none\"")
+              for name in ("all_reduces", "all_gathers", "reduce_scatters")}}
+NAMES = {"triton.cudagraphs": "launch_graphs",
+         **{f"{name}_fx": name for name in OPTIONS if name.startswith("bucket_")}}
 WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
     "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random",
     "trace.enabled", "trace.graph_diagram",
@@ -37,5 +40,7 @@ def chosen(backend, mode, options):
         kind, _ = OPTIONS[name]
         if not isinstance(value, kind):
             raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be {kind.__name__}")
+        if kind is str and value not in ("none", "all"):
+            raise RuntimeError(f"Unexpected value of {name}: it must be none or all")
         found[name] = value
     return found

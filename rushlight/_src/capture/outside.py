@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 
+from ...nested.tensor import Nested
 from ...nn.modules.module import Module
 from ..core import overriding
 from ..core.nodes import INFINITY
@@ -25,7 +26,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Lazy, 
 class Outside(Part, part="outside"):
     """Wraps what a program gets from outside as Values."""
 
-    needs = "arrays", "builtins", "calls", "guarding", "values"
+    needs = "arrays", "builtins", "calls", "guarding", "nesting", "subclasses", "values", "wrappers"
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -147,8 +148,11 @@ class Outside(Part, part="outside"):
             return Cell(None, source)
 
     def wrap_tensor(self, value, source):
-        if overriding.kind_of(type(value)) != overriding.PLAIN:
-            raise Break("RB014", f"{type(value).__name__}")
+        if isinstance(value, Nested):
+            return self.nesting.wrap(value, source)
+        if overriding.kind_of(type(value)) & overriding.DISPATCH:
+            return self.wrappers.wrap(value, source)
+        self.subclasses.met |= overriding.kind_of(type(value)) != overriding.PLAIN
         self.guarding.guard(
             f"type({{0}}) is {self.guarding.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}",
             source)
@@ -169,6 +173,7 @@ class Outside(Part, part="outside"):
         """A tensor that framework code met: an input that is the same at every call."""
         known = self.wrapped.get(id(tensor))
         if known is None:
+            self.subclasses.met |= overriding.kind_of(type(tensor)) != overriding.PLAIN
             source = self.guarding.constant_source(tensor)
             fake = self.machine.recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
             self.graph_inputs[fake.node] = str(source), source

@@ -1,6 +1,7 @@
 """Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
 from __future__ import annotations
 
+from ..autograd.dispatching import tensors_of
 from ..autograd.program import leaf
 from ..core.dtypes import bool_
 from ..core.expr import Expr
@@ -9,6 +10,7 @@ from ..core.interpret import Interpreter, Suspended, precision
 from ..core.meta import Size
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, body_of
+from ..core.overriding import DISPATCH, Dispatch, overriding
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
@@ -21,9 +23,6 @@ from .reals import Real
 from .unbacked import (ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between,
                        in_stages, measured)
 
-# views that begin where their base does
-WHOLE = frozenset(("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "detach", "expand",
-                   "flatten", "unflatten", "alias"))
 FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requires_grad_"))
 
 
@@ -39,6 +38,8 @@ class Recorder(Interpreter):
         self.inputs: list[Node] = []
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
+        self.viewed: dict = {}  # node of a view -> the Fake that it is a view of
+        self.starts: dict = {}  # node of a view -> how many of its elements behind its base it begins, where known
         self.writers: set = set()  # nodes that write into their arguments
         self.targets: dict = {}  # such a node -> the nodes it writes to
         self.regions: dict = {}  # node -> the checkpointed call it belongs to
@@ -114,6 +115,9 @@ class Recorder(Interpreter):
         return result
 
     def call(self, op, args, kwargs):
+        kinds = overriding((*args, *kwargs.values()), DISPATCH)
+        if kinds:
+            return self.wrapped(op, args, kwargs, kinds)
         if "out" in kwargs and "library" not in op.traits:
             out = kwargs["out"]
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
@@ -132,6 +136,12 @@ class Recorder(Interpreter):
         if otherwise is not None and (other := otherwise(*args[1:])) is not None:
             return other(args[0])
         return self.record(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
+
+    def wrapped(self, op, args, kwargs, kinds):
+        """A call with instances of classes that answer operators by what they wrap."""
+        if mine.grad and any(t._needs_grad for t in tensors_of((*args, *kwargs.values()))):
+            raise Break("RB014", f"a {kinds[0].__name__} that requires grad, in {op.name}")
+        return Dispatch.call(op, args, kwargs, kinds)
 
     def into(self, out, op, args, kwargs):
         """A call with ``out=``: the result is copied there, if it has that shape."""
@@ -165,20 +175,34 @@ class Recorder(Interpreter):
         detach = OPS["detach"]
         node = Node(self.name("t"), detach, (value.node,), {}, value._meta, where=self.where())
         self.nodes.append(node)
-        self.bases[node] = value.node
+        self.bases[node], self.starts[node] = value.node, 0
         made = self.fake(node, value._meta, False, value.inputs)
         made.original = value
         return made
 
     def start_of(self, node: Node) -> int:
         """Where a tensor begins in its memory; a Break where that is not known."""
-        while node in self.bases and node.op.name.rpartition(".")[2] in WHOLE:
-            node = self.bases[node]
-        if node.op is None and self.start is not None:
-            return self.start(node)
-        if node.op is None or node in self.bases:
+        base, behind = self.bases.get(node), self.starts.get(node, 0 if node.op is None else None)
+        if base is None and node.op is not None:
+            return 0
+        if type(behind) is not int or base is None and self.start is None:
             raise Break("RB015", "storage_offset()")
-        return 0
+        if base is None:
+            return self.start(node)
+        return self.start_of(base) * base.meta.dtype.itemsize // node.meta.dtype.itemsize + behind
+
+    def holder(self, fake: Fake) -> Fake:
+        """What a view is a view of, whose elements lie row by row or as those of an input; a Break for others."""
+        found = fake
+        while (base := self.viewed.get(found.node)) is not None and base.dtype is fake.dtype:
+            found = base
+        if found.node.op is not None and not found._meta.contiguous:
+            raise Break("RB015", "as_strided()")
+        if not found._needs_grad or found is fake:
+            return found
+        if not fake._needs_grad:
+            return OPS["detach"](found)
+        return OPS["_within"](found, fake.shape, fake.stride(), fake.storage_offset() - found.storage_offset())
 
     def require_grad(self, fake: Fake, wanted):
         """``requires_grad`` is set: a tensor made here becomes a leaf."""
@@ -224,7 +248,8 @@ class Recorder(Interpreter):
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
         if found.base is not None:
-            self.bases[node] = fakes[found.base].node
+            self.viewed[node] = fakes[found.base]
+            self.bases[node], self.starts[node] = fakes[found.base].node, found.start
         results = tuple(self.result(node, k, one, same, fakes, grad, inputs, found.several)
                         for k, (one, same) in enumerate(zip(found.metas, found.same)))
         if not found.several and not found.writes and type(meta.numel) is int and meta.numel == 1 and all(
@@ -362,8 +387,12 @@ class Recorder(Interpreter):
         return self.reading(OPERATORS[symbol], (self.lowered(a), self.lowered(b)), kind)
 
     def require(self, condition, error: Exception):
-        """The program raises the error unless a condition holds."""
-        node = Node(self.name("t"), REQUIRE, (self.lowered(condition), error), {}, None, where=self.where())
+        """The program raises the error unless a condition on numbers holds."""
+        self.check(REQUIRE, condition, error)
+
+    def check(self, operator: Effect, condition, error: Exception):
+        """A call that raises the error unless a condition holds."""
+        node = Node(self.name("t"), operator, (self.lowered(condition), error), {}, None, where=self.where())
         self.nodes.append(node)
         self.writers.add(node)
 

@@ -3,11 +3,22 @@ from __future__ import annotations
 
 import inspect
 
+from ..aot.joint import collects
 from ..autograd.program import computed_again
 from ..core.native import Op
 from ..graph.graph import Graph, Node, map_nodes, nodes_in
 from ..graph.running import run
 from .unbacked import in_stages
+
+
+def computed_twice(nodes, recorder) -> list:
+    """The nodes of a checkpointed call that are computed again: not those that collect gradients of what is there
+    before the call, since what is beside the call adds to these gradients, too."""
+    own, before = set(nodes), set()
+    for node in nodes:
+        if collects(node) and own.isdisjoint(node.args) or node.op is recorder.pick and node.args[0] in before:
+            before.add(node)
+    return [node for node in nodes if node not in before]
 
 
 def fold(nodes, outputs, recorder) -> list:
@@ -50,7 +61,12 @@ def folded(nodes, inside, outputs, recorder) -> list:
     again = computed_again(lambda values: run(body, values), signature,
                            sum(1 << k for k, n in enumerate(given) if n.weak))
     whole = Node(recorder.name("t"), again, tuple(given), {}, tuple(n.meta for n in results), where=inside[0].where)
-    first = nodes.index(inside[0])
+    first, earlier = nodes.index(inside[0]), set(given)
+    rest = [n for n in nodes[first:] if n not in within]
+    for n in reversed(rest):
+        if n in earlier:
+            earlier.update(read_by(n))
     for k, n in enumerate(results):
         n.become(recorder.pick, (whole, k))
-    return [*nodes[:first], whole, *results, *(n for n in nodes[first:] if n not in within)]
+    return [*nodes[:first], *(n for n in rest if n in earlier), whole, *results,
+            *(n for n in rest if n not in earlier)]

@@ -17,6 +17,7 @@ from ...optim.optimizer import Optimizer
 from ...utils.checkpoint import checkpoint
 from .errors import Break
 from .parts import CALLED, Part
+from .regions import computed_twice
 from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue
 
 # the steps of schedules
@@ -56,7 +57,7 @@ class Training(Part, part="training"):
 
     def inputs(self) -> dict:
         """Graph input node -> its TensorValue."""
-        values = (v for v in self.outside.wrapped.values() if isinstance(v, TensorValue))
+        values = (v for v in self.outside.wrapped.values() if type(v) is TensorValue)
         return {v.fake.node: v for v in values if v.fake.node.op is None}
 
     # --- backward -----------------------------------------------------------------------------------------------------
@@ -146,6 +147,7 @@ class Training(Part, part="training"):
     def backward(self, tensors, grad_tensors=Constant(None), retain_graph=Constant(None), create_graph=Constant(False),
                  inputs=Constant(None)):
         """``autograd.backward``: the gradients of all leaves, and their accumulation into ``.grad``."""
+        self.hooks.needed()
         outputs, recorded = self.tensors(tensors), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_tensors)
         leaves = self.leaves_of([o.fake.node for o in outputs])
@@ -165,14 +167,18 @@ class Training(Part, part="training"):
 
     def deliver(self, leaf, gradient, before, recorded):
         """Accumulates a gradient into a leaf, as the engine does; hooks of the leaf run."""
-        hooks, afterwards = self.check_hooks(leaf)
-        for hook in hooks:
-            changed = self.machine.now(self.values.from_python(hook), [gradient])
-            gradient = gradient if isinstance(changed, Constant) else changed
-        gradient = self.accumulated(before, gradient, recorded)
+        _, afterwards = self.check_hooks(leaf)
+        gradient = self.accumulated(before, self.hooked(leaf, gradient), recorded)
         self.writes.put(leaf, "grad", gradient, False)
         for hook in afterwards:
             self.machine.now(self.values.from_python(hook), [leaf])
+
+    def hooked(self, leaf, gradient):
+        """A gradient as the hooks of a tensor from outside leave it."""
+        for hook in self.check_hooks(leaf)[0]:
+            changed = self.machine.now(self.values.from_python(hook), [gradient])
+            gradient = gradient if isinstance(changed, Constant) else changed
+        return gradient
 
     def accumulated(self, before, gradient, recorded):
         """A gradient added to what was there before, if anything was."""
@@ -190,6 +196,7 @@ class Training(Part, part="training"):
         """``autograd.grad``: gradients with respect to any tensors of the graph."""
         if self.flag(is_grads_batched):
             raise Break("RB011", "autograd.grad(is_grads_batched=True)")
+        self.hooks.needed()
         outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_outputs)
         if self.hooks.observed_by([o.fake.node for o in outputs]):
@@ -198,7 +205,7 @@ class Training(Part, part="training"):
         if not all(used) and not self.flag(materialize_grads):
             raise Break("RB011", "autograd.grad() of an input that is not used")
         found = self.derive(outputs, weights, inputs, self.flag(retain_graph, recorded), recorded)
-        return Sequence(tuple, found)
+        return Sequence(tuple, [self.hooked(leaf, gradient) for leaf, gradient in zip(inputs, found)])
 
     def dependent(self, outputs, inputs) -> list:
         """Whether each of these inputs is used for the outputs, by way of gradients."""
@@ -248,7 +255,7 @@ class Training(Part, part="training"):
         start = len(recorder.nodes)
         result = self.machine.now(self.values.force(function), list(arguments), keywords)
         region = object()
-        for node in recorder.nodes[start:]:
+        for node in computed_twice(recorder.nodes[start:], recorder):
             recorder.regions[node] = region  # of nested ones the outermost
         return result
 

@@ -31,7 +31,8 @@ class Effect(Reading):
 
     def __init__(self, name, function, method=False):
         super().__init__(name, function, method)
-        function.effect = True  # for graphs of users, which drop what nothing reads
+        if not getattr(function, "effect", False):
+            function.effect = True  # for graphs of users, which drop what nothing reads
 
 
 def as_is(value):
@@ -45,6 +46,12 @@ def require(condition, error):
         raise error.with_traceback(None)
 
 
+def hold(tensor, error):
+    """Raises the error unless the one element of a tensor is true."""
+    if not tensor.item():
+        raise error.with_traceback(None)
+
+
 PICK = Reading("getitem", operator.getitem)  # one result of a node with several
 SHIFT = Reading("shift", operator.add)  # a position in the random stream, counted on
 SHIFT.traits = {"counts": True}
@@ -52,6 +59,7 @@ ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
 SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
 NUMBER = Reading("number", as_is)
 REQUIRE = Effect("require", require)
+HOLD = Effect("hold", hold)
 OPERATORS = {symbol: Reading(f"number {symbol}", function) for symbol, function in {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le,
     "==": operator.eq, "!=": operator.ne,
@@ -79,8 +87,13 @@ def source_of(node) -> str:
     if node.op is SIZE:
         tensor, dim = node.args
         made = tensor.args[0] if tensor.op is PICK else tensor
-        return f"size {dim} of {made.op.name}() in line {node.where[1]}"
-    return f"{node.op}() in line {node.where[1]}"
+        return f"size {dim} of {getattr(made.op, 'name', made.op)}(){line_of(node)}"
+    return f"{node.op}(){line_of(node)}"
+
+
+def line_of(node) -> str:
+    """In which line a node was written; nothing is known of that for programs that were read from files."""
+    return "" if node.where is None else f" in line {node.where[1]}"
 
 
 class Assumptions(ShapeEnv):

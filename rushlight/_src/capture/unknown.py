@@ -11,6 +11,7 @@ from .values import Constant, Number, Object, TensorValue
 
 # of integers, as Exprs
 CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
+UNTOLD = "a condition that was to hold does not: data decide it"
 
 
 class Unknown(Part, part="numbers"):
@@ -89,7 +90,7 @@ class Unknown(Part, part="numbers"):
         else:
             return False
         if isinstance(value, TensorValue):
-            value.fake.logical_not().refuse(error)
+            value.fake.hold(error)
         else:
             self.require_now(value, error)
         return True
@@ -129,4 +130,4 @@ class Unknown(Part, part="numbers"):
             del self.machine.frames[depth:]
             found = Constant(None)
         return (found.value if isinstance(found, Constant) and isinstance(found.value, str)
-                else "a condition that was to hold does not: data decide it")
+                else UNTOLD)

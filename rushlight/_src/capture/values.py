@@ -113,6 +113,18 @@ class TensorValue(Value):
         self.fake, self.source = fake, source
 
 
+class WrapperValue(TensorValue):
+    """A tensor of a class with ``__torch_dispatch__``: ``fake`` is an instance, over tensors without data."""
+
+
+class NestedValue(WrapperValue):
+    """A nested tensor: ``fake`` is one over rows without data."""
+
+
+class RaggedValue(Object):
+    """The ragged dimension of nested tensors; ``starts`` are its offsets, a TensorValue."""
+
+
 class ArrayValue(Value):
     """An array of NumPy, or a number of it: ``array`` is what NumPy's functions get."""
 
@@ -272,6 +284,16 @@ class ExceptionValue(Value):
         self.cls, self.arguments = cls, list(arguments)
         self.cause = self.context = None
         self.raised = self.suppress = False
+
+
+class HookHandle(Value):
+    """What ``register_hook`` of a tensor from outside gives, by the ``method`` of that name; ``removed`` again, or hung
+    up at the end of the segment."""
+
+    removed = False
+
+    def __init__(self, tensor, method, hook, place):
+        self.tensor, self.method, self.hook, self.place = tensor, method, hook, place
 
 
 class Super(Value):

@@ -6,7 +6,7 @@ import types
 
 from ...nn.modules.module import Module
 from ..core.native import Tensor, mine, state
-from .classes import ABSENT, HEAP, is_framework, static
+from .classes import ABSENT, HEAP, is_data_descriptor, is_framework, static
 from .errors import Break, Raised
 from .parts import Part
 from .values import Constant, ExceptionValue, Function, Instance, Namespace, Object, Partial, Sequence, TensorValue
@@ -52,6 +52,8 @@ class Writes(Part, part="writes"):
             if isinstance(owner, TensorValue) and name == "requires_grad":
                 self.framework.run_framework(Tensor.requires_grad_, [owner, value], {})
                 return
+            if isinstance(owner, TensorValue) and self.own_store(owner, name):
+                return self.put(owner, name, value, False)
             if isinstance(owner, TensorValue):
                 raise Break("RB011" if name == "data" else "RB004", f"setting .{name} of a tensor")
             raise Break("RB004", f"setting {name!r} of a {self.values.describe(owner)}")
@@ -66,6 +68,13 @@ class Writes(Part, part="writes"):
             self.check_module_store(owner.value, name, value)
         self.store(owner, name, value, override is object.__setattr__)
 
+    def own_store(self, owner, name) -> bool:
+        """Whether an attribute of a tensor is the user's own, of a tensor that no module holds."""
+        cls = self.classes.class_of(owner)
+        return (not (owner.source and owner.source.covered) and static(Tensor, name) is ABSENT
+                and not is_data_descriptor(static(cls, name))
+                and cls.__setattr__ is Tensor.__setattr__)
+
     def stores_on(self, cls) -> bool:
         """Whether attributes of a class are stored the ordinary way, and found again that way."""
         plain = type(cls).__setattr__ is type.__setattr__ and cls.__flags__ & HEAP and not isinstance(
@@ -74,7 +83,7 @@ class Writes(Part, part="writes"):
 
     def check_module_store(self, module, name, value):
         value = self.values.force(value)
-        if isinstance(value, TensorValue) and issubclass(value.fake.like,
+        if isinstance(value, TensorValue) and issubclass(self.classes.class_of(value),
                                                          _parameter()) or isinstance(value, Object) and isinstance(
                                                              value.value, Module):
             raise Break("RB004", f"assigning a parameter or module as {name!r}")

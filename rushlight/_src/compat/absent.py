@@ -10,6 +10,11 @@ import typing
 
 from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, QuantizedError
 
+COMING = {  # type of device -> what such devices come with
+    "cuda": "GPUs of NVIDIA and AMD come with rushlight[cuda], or rushlight[rocm], and the vendor's driver",
+    "xpu": "GPUs of Intel come with rushlight[webgpu]", "mps": "Apple's GPUs come with rushlight[webgpu]",
+    "mtia": "there is no extra for such devices"}
+EXTRAS = "devices come with the extras rushlight[cuda], rushlight[rocm] and rushlight[webgpu]"
 REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
     **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized",
@@ -25,9 +30,11 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                     (OneProcessError,
                      "this part of torch.distributed has not been built: groups, collectives, DistributedDataParallel, "
                      "sharding, pipelining, checkpoints and rpc are there")),
-    **dict.fromkeys(("cuda", "xpu", "mps", "mtia", "backends.cuda", "backends.cudnn", "backends.mps",
-                     "nn.parallel.comm", "accelerator", "testing._internal.common_cuda"),
-                    (NoDeviceError, "this build runs on the CPU, and there is no other device")),
+    **{kind: (NoDeviceError, f"it has not been built; {text}") for kind, text in COMING.items()},
+    **dict.fromkeys(("backends.cuda", "backends.cudnn", "testing._internal.common_cuda"),
+                    (NoDeviceError, f"it has not been built; {COMING['cuda']}")),
+    "backends.mps": (NoDeviceError, f"it has not been built; {COMING['mps']}"),
+    "accelerator": (NoDeviceError, f"it has not been built; {EXTRAS}"),
     "onnx": (NotBuiltError,
              "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
     **dict.fromkeys((*(f"onnx.symbolic_opset{n}" for n in range(7, 24)), "onnx.symbolic_helper", "onnx.utils",

@@ -5,7 +5,6 @@ Where none has, questions are answered so, and what would need a device refuses.
 from __future__ import annotations
 
 import collections
-import contextlib
 import secrets
 
 from .. import streams
@@ -195,10 +194,9 @@ class Accelerator:
 
     def stream(self, stream):
         """A block on another stream; None: on the same."""
-        if stream is None:
-            return contextlib.nullcontext()
-        self._provider()
-        return stream
+        if stream is not None:
+            self._provider()
+        return streams.StreamContext(stream)
 
     def _of_device(self, base, number: int):
         """A class of streams or of events whose devices are of this type; ``number``: of its first arguments one is the
@@ -219,10 +217,49 @@ class Accelerator:
         Own.__module__ = f"torch.{self._kind}"
         return Own
 
+    def _block(self):
+        """The class ``torch.<kind>.device``."""
+        module = self
+
+        class device:
+            """A block in which another device is meant where none is named; None or -1 change nothing."""
+
+            def __init__(self, device):
+                self.idx = device if device is None or device == -1 else module._index(device)
+
+            def __enter__(self):
+                if self.idx not in (None, -1):
+                    self.prev_idx = module.current_device()
+                    module.set_device(self.idx)
+                return self
+
+            def __exit__(self, *error):
+                if self.idx not in (None, -1):
+                    module.set_device(self.prev_idx)
+                return False
+
+        device.__qualname__, device.__module__ = "device", f"torch.{self._kind}"
+        return device
+
+    def _block_of(self, device):
+        """The class ``torch.<kind>.device_of``."""
+        kind = self._kind
+
+        class device_of(device):
+            """A block in which the device of a tensor is meant where none is named; of others, it changes nothing."""
+
+            def __init__(self, obj):
+                super().__init__(obj.get_device() if obj.device.type == kind else -1)
+
+        device_of.__qualname__, device_of.__module__ = "device_of", f"torch.{kind}"
+        return device_of
+
     def names(self) -> dict:
         """What the module has: of these functions, those that PyTorch's module has, and refusals of all else."""
         own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
-        own |= {"Stream": self._streams, "Event": self._of_device(streams.Event, 0)}
+        block = self._block()
+        own |= {"Stream": self._streams, "Event": self._of_device(streams.Event, 0),
+                "StreamContext": streams.StreamContext, "device": block, "device_of": self._block_of(block)}
         return {**self._refusing, **own}
 
 

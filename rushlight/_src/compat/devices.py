@@ -5,7 +5,7 @@ import collections
 import contextlib
 
 from ..core.errors import NoDeviceError
-from .absent import absent
+from .absent import COMING, EXTRAS, absent
 
 NEEDING = ("Stream Event StreamContext stream set_stream current_stream default_stream get_stream_from_external "
            "current_device set_device get_device_name get_device_properties "
@@ -54,7 +54,7 @@ def device_module(kind: str) -> dict:
     def reset_peak_memory_stats(device=None):
         """Nothing is counted: there are no devices."""
 
-    why = f"this build runs on the CPU, and no device of type {kind!r} is there"
+    why = f"no device of type {kind!r} is there; {COMING.get(kind, EXTRAS)}"
     return {
         **absent(f"torch.{kind}", why, NEEDING, NoDeviceError), "WHY": why, "default_generators": (),
         "get_arch_list": states,

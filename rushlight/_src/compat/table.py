@@ -10,6 +10,7 @@ until it is used.
      value name = 'text'                        as it is
      type Name                                  a type for annotations
      object name                                refuses to be asked
+     all name, other                            what import * takes, where the module itself does not say so
 
 One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.
 ``tests/compat/table.py`` writes the files.
@@ -65,6 +66,8 @@ def entries(path: str) -> dict[str, tuple[str, str]]:
             for name in names.split(", "):
                 theirs, _, mine = name.partition(" as ")
                 found[mine or theirs] = kind, f"{home}:{theirs}"
+        elif kind == "all":
+            found["__all__"] = kind, rest
         elif kind == "value":
             name, _, text = rest.partition(" = ")
             found[name] = kind, text
@@ -83,6 +86,17 @@ def below(package: str) -> bool:
     """Whether the table has modules below one of ours."""
     path = theirs(package)
     return any(p.startswith(f"{path}.") for p in room(path.split(".")[1]))
+
+
+def names(package: str) -> list:
+    """The public names of a module of ours that stand in the table."""
+    return [name for name in entries(theirs(package)) if not name.startswith("_")]
+
+
+def listed(package: str) -> list | None:
+    """What ``import *`` takes from a module of ours, None where PyTorch's has no list."""
+    entry = entries(theirs(package)).get("__all__")
+    return None if entry is None else entry[1].split(", ") if entry[1] else []
 
 
 def find(package: str, name: str):
@@ -120,7 +134,11 @@ class Loader:
 
     @staticmethod
     def create_module(spec):
-        return types.ModuleType(spec.name, "Names of PyTorch that live in other rooms, or refuse to be used.")
+        about = "Names of PyTorch that live in other rooms, or refuse to be used."
+        if spec.name.endswith((".config", "._config")):
+            from ..core.configuration import Configuration
+            return Configuration(spec.name, about)
+        return types.ModuleType(spec.name, about)
 
     @staticmethod
     def exec_module(module):
@@ -134,7 +152,6 @@ class Loader:
             module.__getattr__ = found
         else:
             module.__getattr__ = lambda name: getattr(standing, name) if hasattr(standing, name) else found(name)
-        module.__all__ = [name for name in entries(theirs(module.__name__)) if not name.startswith("_")]
 
 
 def stand():
@@ -146,4 +163,5 @@ def stand():
 def activate():
     """Names and modules that the package does not have are looked for in the table from now on."""
     Beyond.ask, Beyond.below = staticmethod(find), staticmethod(below)
+    Beyond.names, Beyond.listed = staticmethod(names), staticmethod(listed)
     sys.meta_path.append(Finder)

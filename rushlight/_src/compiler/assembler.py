@@ -13,6 +13,7 @@ from ..graph.graph import Graph, Node, Store
 from ..graph.regions import counted, number_in
 from ..graph.views import in_memory, is_part, through_views
 from ..ops import flash, prims  # noqa: F401 - declare the primitives named below
+from .counts import multiplications
 from .epilogue import Epilogues, FusedEpilogue
 from .items import ByNumpy, Generated, Templated
 from .lower import NotLowerable, obstacle
@@ -258,7 +259,7 @@ class Assembler:
             more += tuple(prologues[k].emitted(self.target) if k in prologues else None for k in range(claim.computed))
         after = "".join(f" and {computed}" for computed in along)
         self.add(node, root.shape, plan, problem, more, {**operands, **beside}, after)
-        self.work.append(product(root.shape) * node.args[1].shape[-1])
+        self.work.append(multiplications(node))
         self.places.update(homes)
 
     def call(self, node: Node, claim: Claim, fused: FusedEpilogue):

@@ -416,7 +416,10 @@ def hyperbolic_tangent(x):
     u, t, wide = P.tanh(a), P.tan(b), P.cosh(a)
     square = P.mul(t, t)
     below = P.add(P.mul(P.mul(u, u), square), 1.0)
-    return P.div(P.mul(u, P.add(square, 1.0)), below), P.div(P.div(P.div(t, wide), wide), below)
+    re, im = P.div(P.mul(u, P.add(square, 1.0)), below), P.div(P.div(P.div(t, wide), wide), below)
+    far = P.eq(P.abs(a), math.inf)  # the limit, whatever b is
+    re = P.where(far, u, P.where(P.eq(a, 0.0), a, re))
+    return re, P.where(P.eq(b, 0.0), b, P.where(P.logical_and(far, P.ne(im, im)), 0.0, im))
 
 
 @rule(P.tan)

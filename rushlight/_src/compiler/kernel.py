@@ -75,7 +75,8 @@ class KernelStage:
 class Kernel:
     """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last
     loop is vectorised.  ``serial``: neither (the order of updates matters).  ``across``: an axis along which some loads
-    lie while the stores lie along ``lane``: both are cut into square tiles that are transposed in registers."""
+    lie while the stores lie along ``lane``: both are cut into square tiles that are transposed in registers.
+    ``atomic``: units may update the same memory at the same time."""
 
     outer: tuple
     lane: Expr | None
@@ -83,6 +84,7 @@ class Kernel:
     serial: bool = False
     flag: bool = False
     across: Expr | None = None
+    atomic: bool = False
 
     @property
     def running(self) -> bool:
@@ -104,7 +106,7 @@ class Kernel:
         loops = " ".join(f"{i}<{extent_of(i)}" for i in self.outer)
         lines = [f"parallel {loops or 'once'}" + (f" lanes {self.lane}<{extent_of(self.lane)}" if self.lane is not None
                                                   else "")
-                 + (" in order" if self.serial else "")
+                 + (" in order" if self.serial else " atomic" if self.atomic else "")
                  + (f" tiles {self.across}<{extent_of(self.across)}" if self.across is not None else "") + ":"]
         for stage in self.stages:
             over = " ".join(f"{i}<{extent_of(i)}" for i in stage.loops)
@@ -286,7 +288,7 @@ def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
               for s in kernel.stages]
     lane = axes[kernel.lane] if kernel.lane is not None else None
     across = axes[kernel.across] if kernel.across is not None else None
-    made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag, across)
+    made = Kernel(tuple(axes[i] for i in kernel.outer), lane, stages, kernel.serial, kernel.flag, across, kernel.atomic)
     return made, slots.values, buffers, [s.arg for s in scalars + numbers]
 
 

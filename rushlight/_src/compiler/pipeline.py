@@ -21,8 +21,10 @@ from ..graph import verify as check
 from ..graph.graph import Graph, Node, Store, splice
 from . import memory
 from .assembler import Assembler
+from .buckets import bucketed
 from .byte_lowering import in_codes, translatable
 from .complex_lowering import in_pairs
+from .exchanges import overlapped
 from .launch import decode
 from .outline import Binding, Outline
 from .partition import Partition, partition
@@ -225,6 +227,17 @@ def lower_bytes(c: Compilation):
     c.held = {made.get(node, node): address for node, address in (c.held or {}).items()}
 
 
+def bucket(c: Compilation):
+    """Collectives alike that do not wait for each other -> one, where that was asked for."""
+    c.graph = bucketed(c.graph)
+
+
+def overlap(c: Compilation):
+    """Collectives where they stand -> each started as soon as its input is there, and waited for where it is first
+    read."""
+    c.graph = overlapped(c.graph)
+
+
 def place(c: Compilation):
     """A program -> with what is known of where its values lie: inputs, results, and views of these."""
     c.assembler = Assembler(c.graph, c.name, c.stored, c.device, c.stream, c.buffer.offsets, c.donated, c.held)
@@ -334,6 +347,8 @@ PLANNING = (
     whole("resolve", resolve),
     whole("lower complex", lower_complex),
     Stage("lower bytes", lower_bytes, without_bytes),
+    whole("bucket", bucket),
+    whole("overlap", overlap),
     whole("place", place),
     whole("claim", claim),
     whole("schedule", schedule),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 
 from ..core.shape_env import ShapeEnv
+from ..core.undefined import Level
 from ..core.meta import Meta, product
 from ..core.progress import progress
 from ..graph.graph import Graph, Node, Store, splice
@@ -43,7 +44,7 @@ def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
                  inputs: list[Meta]) -> tuple[Program, Bound | None]:
     """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are
     compiled once."""
-    key, known = (target, *fingerprint(graph, outputs, inputs)), ShapeEnv.known_programs(made)
+    key, known = (target, Level.now > 0, *fingerprint(graph, outputs, inputs)), ShapeEnv.known_programs(made)
     found = known.get(key)
     if found is None:
         program = compile_graph(graph, name, outputs, inputs, target)

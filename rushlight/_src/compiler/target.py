@@ -74,6 +74,10 @@ class Target:
         """Why no template computes attention of these queries and values as a whole, so that it goes by its formula;
         None where one does."""
 
+    def declines_vendor_attention(self, query, value) -> str | None:
+        """Why no library of the device's vendor computes it; None where one does."""
+        return "it is a kernel for other devices"
+
     # --- kernels of ours ---
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         """A fused kernel as one or several with their axes in the order, merged and split as suits the device;

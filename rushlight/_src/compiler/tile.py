@@ -30,8 +30,8 @@ def arrange(kernel: Kernel) -> Kernel:
 
 
 def with_tiles(kernel: Kernel) -> Kernel:
-    """A kernel without loops whose loads lie along another axis than its stores, cut into tiles."""
-    if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.flag:
+    """A kernel without loops or reductions whose loads lie along another axis than its stores, cut into tiles."""
+    if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.stages[0].reductions or kernel.flag:
         return kernel
     loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
     for axis in kernel.outer:

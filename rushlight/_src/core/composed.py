@@ -9,6 +9,7 @@ class Composed(Tensor):
     """A tensor that shows another one, ``inner``, and has its history.  ``around(inner)`` shows another one in the same
     way."""
 
+    by_operators = True  # a function that is none is answered by those that it is made of
     is_leaf = property(lambda self: self.inner.is_leaf)
     grad_fn = property(lambda self: self.inner.grad_fn)
 

@@ -151,19 +151,20 @@ class Group:
 
 
 class Patched(contextlib.ContextDecorator):
-    """Settings changed for a block."""
+    """Settings changed for a block, which raises AttributeError where one does not exist."""
 
     def __init__(self, config, changes):
-        self.places, self.before = [(*owner_of(config, name), value) for name, value in changes.items()], []
+        self.config, self.changes, self.before = config, dict(changes), []
 
     def __enter__(self):
-        self.before.append([getattr(owner, name) for owner, name, _ in self.places])
-        for owner, name, value in self.places:
+        places = [(*owner_of(self.config, name), value) for name, value in self.changes.items()]
+        self.before.append([(owner, name, getattr(owner, name)) for owner, name, _ in places])
+        for owner, name, value in places:
             setattr(owner, name, value)
         return self
 
     def __exit__(self, *exception):
-        for (owner, name, _), value in zip(self.places, self.before.pop()):
+        for owner, name, value in self.before.pop():
             setattr(owner, name, value)
 
 

@@ -1,17 +1,14 @@
 """Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
 from __future__ import annotations
 
-import copy
-import copyreg
-import ctypes
+import functools
 
 import numpy as np
 
 from . import devices, dtypes
 from .advice import warn
 from .epoch import Epoch
-from .meta import Meta, Size, span
-from .interpret import recording
+from .meta import Meta, Size
 from .later import entered
 from .native import UNCOUNTED, Tensor, weights, wrap
 from .op import OPS
@@ -20,9 +17,6 @@ from .tensor import address, alias, attach, blank, borrowed, count_apart, empty,
 
 
 moved, written, copied_bytes = (entered("_src.autograd.moving", name) for name in ("moved", "written", "copied_bytes"))
-
-
-type_of = type  # below, a method has that name
 
 
 class Named:
@@ -57,6 +51,9 @@ sparse_csc, sparse_bsr, sparse_bsc = map(layout, ("sparse_csc", "sparse_bsr", "s
 Tensor.layout = strided
 
 
+NO_DATA = "Cannot copy out of meta tensor; no data!"
+
+
 @attach
 def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """This tensor as another dtype, device or memory format; itself where nothing changes and ``copy`` is false."""
@@ -79,14 +76,14 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
     where = self._meta.device if device is None else devices.placed(device)
     if where is not self._meta.device:
         if not self._meta.device.provider.has_data:
-            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+            raise NotImplementedError(NO_DATA)
         if not where.provider.has_data:
             return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
     out = self if where is self._meta.device else moved(self, where, non_blocking)
     if dtype is not None and dtype is not self._meta.dtype:
         if self._meta.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
             warn("Casting complex values to real discards the imaginary part: write .real if that is meant.")
-        out = OPS["_to_dtype"](self, dtype)
+        out = OPS["_to_dtype"](out, dtype)
     if memory_format in (channels_last, channels_last_3d):
         out = out if out.is_contiguous(memory_format=memory_format) and out.stride(1) == 1 else OPS["clone"](
             out, memory_format=memory_format)
@@ -115,14 +112,23 @@ def cpu(self, memory_format=None):
     return self.to(devices.cpu)
 
 
+def device_of_type(kind: str, device):
+    """A device of a type by its index, its name or itself; None: the current one.  RuntimeError for one of another
+    type."""
+    where = devices.device(kind, device) if device is None or type(device) is int else devices.device(device)
+    if where.type != kind:
+        raise RuntimeError(f"Invalid device, must be {kind} device")
+    return where
+
+
+cuda_device = functools.partial(device_of_type, "cuda")
+
+
 def to_type(kind: str):
     """A method that copies to a device of a type.  RuntimeError for a device of another type, NoDeviceError where there
     is none."""
     def move(self, device=None, non_blocking=False, memory_format=None):
-        where = devices.device(kind, device) if device is None or type_of(device) is int else devices.device(device)
-        if where.type != kind:
-            raise RuntimeError(f"Invalid device, must be {kind} device")
-        return self.to(where, non_blocking=non_blocking, memory_format=memory_format)
+        return self.to(device_of_type(kind, device), non_blocking=non_blocking, memory_format=memory_format)
 
     move.__name__ = move.__qualname__ = kind
     move.__doc__ = f"A copy on a device of type {kind!r}; the tensor itself where it lies there."
@@ -137,7 +143,7 @@ def pin_memory(self, device=None):
     """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies
     there, or where there is no such memory."""
     from .devices import Registry
-    provider = Registry.of(Registry.accelerator) if device is None else devices.placed(device).provider
+    provider = Registry.of(Registry.present()) if device is None else devices.placed(device).provider
     if provider is None or self.is_pinned() or not self._meta.device.provider.has_data:
         return self
     if not self._meta.device.provider.on_host:
@@ -180,28 +186,6 @@ def is_shared(self):
 
 
 @attach
-def type(self, dtype=None, non_blocking=False):
-    """The legacy type's name, or a conversion to a dtype, a type of tensors or its name.  ``Tensor`` is the type of the
-    default dtype.  ValueError for another name."""
-    if dtype is None:
-        return f"torch.{dtypes.type_name(self.dtype)}Tensor"
-    if isinstance(dtype, str):
-        found = next((d for d in dtypes.ALL if f"{dtypes.type_name(d)}Tensor" == dtype.split(".")[-1]), None)
-        if found is None:
-            raise ValueError(f"invalid type: '{dtype}'")
-        dtype = found
-    elif dtype is Tensor:
-        dtype = dtypes.Defaults.floating
-    return self.to(dtype if isinstance(dtype, dtypes.dtype) else getattr(dtype, "dtype", dtype))
-
-
-@attach
-def type_as(self, other):
-    """The tensor in the dtype of another one."""
-    return self.to(other.dtype)
-
-
-@attach
 def apply_(self, function):
     """Applies a Python function to every element, in place."""
     from .exchange import to_numpy
@@ -229,25 +213,27 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 
 @attach
-def new(self, *args, size=None):
+def new(self, *args, size=None, device=None):
     """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or
-    storage of this dtype.  TypeError for a tensor of another one."""
-    from .exchange import tensor
+    storage of this dtype.  TypeError for a tensor of another one, RuntimeError for a device of another type."""
+    from .exchange import refuse_device, tensor
+    refuse_device(self.device.type, device, args, "new of the form tensor.new(tensor, device=device)")
+    where = device or self.device
     args = args if size is None else (Size(size),)
     if len(args) == 1 and isinstance(args[0], Tensor):
         if args[0].dtype is not self.dtype:
             raise TypeError(f"expected a tensor of {self.dtype}, but got one of {args[0].dtype}: convert it with to()")
         return alias(args[0].detach())
     if len(args) == 1 and isinstance(args[0], UntypedStorage):
-        return tensor([], dtype=self.dtype).set_(args[0])
+        return tensor([], dtype=self.dtype, device=where).set_(args[0])
     if len(args) == 1 and hasattr(args[0], "untyped"):  # a typed storage
         if args[0].dtype is not self.dtype:
             raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
-        return tensor([], dtype=self.dtype).set_(args[0])
+        return tensor([], dtype=self.dtype, device=where).set_(args[0])
     if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and isinstance(
             args[0], tuple) and not isinstance(args[0], Size) and args[0]:
-        return tensor(args[0], dtype=self.dtype)
-    return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype)
+        return tensor(args[0], dtype=self.dtype, device=where)
+    return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype, device=where)
 
 
 def _data(self):
@@ -260,19 +246,30 @@ def _data(self):
     return out
 
 
+def may_stand_for(value: Tensor, other: Tensor) -> bool:
+    """Whether a tensor's memory can become another's: both have data, or neither has, in one layout."""
+    return (value.layout is other.layout
+            and value._meta.device.provider.has_data is other._meta.device.provider.has_data)
+
+
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self._needs_grad and not value._meta.dtype.is_inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    if self.layout is not value.layout:
-        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
-                           f"incompatible tensor type: {self.layout} and {value.layout}")
+    if not may_stand_for(value, self):
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: "
+            f"{self.layout} on {self.device} and {value.layout} on {value.device}")
     take_memory(self, value)
     Epoch.value += 1
 
 
-Tensor.data = property(_data, _set_data)
+def _keep_data(self):
+    raise RuntimeError("Deleting data of a tensor is not allowed. Delete the tensor instead!")
+
+
+Tensor.data = property(_data, _set_data, _keep_data)
 
 
 @attach
@@ -302,55 +299,13 @@ def __reversed__(self):
     return OPS["flip"](self, 0) if self.dim() else self
 
 
-def copied_memory(tensor: Tensor, memo: dict):
-    """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
-    storage = tensor._storage
-    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(
-            tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
-        with recording(False):
-            copied = OPS["clone"](tensor)
-        return copied._storage, copied._offset, copied._meta
-    found = memo.get(id(storage))
-    if found is None:
-        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._storage
-        ctypes.memmove(found.address, storage.address, storage.nbytes)
-        memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
-    return found, tensor._offset, tensor._meta
-
-
-def slots_of(tensor) -> dict:
-    """What the slots hold that a user's subclass declares."""
-    kind = tensor.__class__
-    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name)
-                                                               for name in copyreg._slotnames(kind)
-                                                               if hasattr(tensor, name)}
-
-
-# attributes that copies do not have: they belong to one place in the graph
-OWN = ("_post_accumulate_hooks", "gradient_hook")
-
-
-@attach
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if self._grad_node is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
-            "If you were "
-            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
-    storage, offset, meta = copied_memory(self, memo)
-    out = wrap(storage, offset, meta, meta.itemsize)
-    if self.__class__ is not Tensor:
-        out = blank(self.__class__)
-        out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
-    out._needs_grad = self._needs_grad
-    out.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
-    for name, value in slots_of(self).items():
-        setattr(out, name, copy.deepcopy(value, memo))
-    if self._gradient is not None:
-        out._gradient = __deepcopy__(self._gradient, memo)
-    memo[id(self)] = out
+def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
+    """A tensor as an instance of its class, with what its users keep on it."""
+    out = made if kind is Tensor else blank(kind)
+    if out is not made:
+        show(out, made)
+    out._needs_grad = requires_grad
+    out.__dict__.update(attributes)
     return out
 
 
@@ -363,12 +318,13 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
         seen_memory(made, dtype.numpy)[...] = array
     made = made.to(where)
     made = alias(made, made._meta.turning(turned))
-    out = made if kind is Tensor else blank(kind)
-    if out is not made:
-        show(out, made)
-    out._needs_grad = requires_grad
-    out.__dict__.update(attributes)
-    return out
+    return kept_as(kind, made, requires_grad, attributes)
+
+
+def rebuild_without_data(kind, dtype, size, strides, where, requires_grad, attributes):
+    """A tensor of which only the metadata is known, from what pickling kept of it."""
+    made = empty_of(Meta(size, strides, dtype, devices.placed(where)))
+    return kept_as(kind, made, requires_grad, attributes)
 
 
 def rebuild_wrapper(kind, dtype, size, strides, offset, layout, where, requires_grad, attributes):
@@ -376,19 +332,6 @@ def rebuild_wrapper(kind, dtype, size, strides, offset, layout, where, requires_
     out = Tensor._make_wrapper_subclass(kind, size, strides=strides, storage_offset=offset, dtype=dtype, layout=layout,
                                         device=where, requires_grad=requires_grad)
     out.__dict__.update(attributes)
-    return out
-
-
-@attach
-def __copy__(self):
-    """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
-    out = alias(self) if self.__class__ is Tensor else blank(self.__class__)
-    if self.__class__ is not Tensor:
-        show(out, self)
-    out._needs_grad = self._needs_grad
-    for name, value in slots_of(self).items():
-        setattr(out, name, value)
-    out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})
     return out
 
 
@@ -405,6 +348,9 @@ def __reduce_ex__(self, protocol):
         return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._offset,
                                  self.layout, str(meta.device), self._needs_grad, dict(self.__dict__))
     where = self._meta.device
+    if not where.provider.has_data:
+        return rebuild_without_data, (self.__class__, self.dtype, tuple(self.shape), self.stride(), str(where),
+                                      self._needs_grad, dict(self.__dict__))
     place = () if where.provider.on_host else (str(where),)
     held = alias(self, self._meta.plain).cpu() if place else self
     return rebuild, (self.__class__, seen_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad,
@@ -417,7 +363,7 @@ class InProcess:
     _cdata = property(lambda self: id(self.tensor()._storage))  # the same for storages that are one
     is_meta = property(lambda self: not self.device.provider.has_data)
 
-    def with_data(self, error=NotImplementedError, text="Cannot copy out of meta tensor; no data!"):
+    def with_data(self, error=NotImplementedError, text=NO_DATA):
         """Itself; an error where it lies on the device meta."""
         if self.is_meta:
             raise error(text)
@@ -433,12 +379,28 @@ class InProcess:
         return self if where is self.untyped().device else self.__class__(self.untyped()
                                                                           .bytes.to(where, non_blocking=non_blocking))
 
+    is_cuda = property(lambda self: self.tensor().is_cuda)
+
+    def cuda(self, device=None, non_blocking=False):
+        """The bytes on a GPU, the current one unless it is named: itself where they are."""
+        return self.to(cuda_device(device), non_blocking=non_blocking)
+
+    def get_device(self) -> int:
+        """The index of the device; -1: the processor."""
+        return self.tensor().get_device()
+
     def is_shared(self) -> bool:
         """Whether other processes see this memory."""
         return self.tensor().is_shared()
 
     def is_pinned(self, device=None) -> bool:
-        return False
+        """Whether a device copies from this memory without the processor's help."""
+        return self.tensor().is_pinned(device)
+
+    def pin_memory(self, device=None):
+        """The bytes in memory from which a device copies without waiting: itself where they are."""
+        made = (bytes_of := self.untyped().bytes).pin_memory(device)
+        return self if made is bytes_of else self.__class__(made)
 
     def share_memory_(self):
         """Moves the memory to where child processes see it, too."""
@@ -463,7 +425,7 @@ NOT_AVAILABLE = "Not available for 'meta' device type"
 class UntypedStorage(InProcess):
     """The bytes under a tensor; a slice is a part of them, sharing memory."""
 
-    is_cuda = is_sparse = is_hpu = False
+    is_sparse = is_hpu = False
 
     def __init__(self, tensor=0, *, device=None):
         if isinstance(tensor, (list, tuple)):

@@ -23,6 +23,7 @@ class Registry:
     aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases") | {"cuda": f"{ROOM}.triton.provider"}
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the processor nor without data
+    searched = ("cuda",)  # what may be the accelerator before anybody has named it: whether it is there is seen at once
 
     @classmethod
     def enter(cls, kind: str, provider):
@@ -63,6 +64,14 @@ class Registry:
             if cls.accelerator is None and found.has_data and not found.on_host and found.count():
                 cls.accelerator = kind
         return found
+
+    @classmethod
+    def present(cls):
+        """The type of the accelerator, looked for where none is known yet; None where there is none."""
+        for kind in cls.searched:
+            if cls.accelerator is None:
+                cls.of(kind)
+        return cls.accelerator
 
     @classmethod
     def types(cls) -> tuple:

@@ -17,6 +17,7 @@ WHOLE, UNSIGNED, FLOAT, BFLOAT, COMPLEX, TRUTH = 0, 1, 2, 4, 5, 6  # codes of ty
 NAMES = {2: "cuda", 8: "mps", 10: "cuda", 14: "xpu"}  # types of devices
 NAME, USED = b"dltensor", b"used_dltensor"
 FIRST_STREAM, NO_STREAM = 1, -1  # of a consumer that names none; of one that keeps order itself
+LARGEST, SOMEWHERE = 16, 4096  # bytes of an element; where memory without elements lies, for NumPy
 PAIR_OF_BYTES = "<V2"  # how arrays name bfloat16, as ml_dtypes does
 
 
@@ -40,25 +41,20 @@ class Managed(ctypes.Structure):
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(Managed))
 Managed._fields_ = [("array", Array), ("context", ctypes.c_void_p), ("deleter", DELETER)]
-DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, DESTRUCTOR)(("PyCapsule_New", _api))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _api))
-_held: dict = {}  # by address: what others have of ours
 
 
-@DELETER
-def _let_go(managed):
-    _held.pop(ctypes.addressof(managed.contents), None)
+class Keeper:
+    """Memory as NumPy sees it, whose tensor lives as long as an array of it."""
 
-
-@DESTRUCTOR
-def _dropped(capsule):
-    """A capsule that nobody took goes with its tensor."""
-    if _valid(capsule, NAME):
-        _held.pop(_pointer(capsule, NAME), None)
+    def __init__(self, tensor: Tensor, address: int):
+        size = tensor.itemsize
+        self.tensor, self.__array_interface__ = tensor, {
+            "version": 3, "shape": tuple(tensor.shape), "strides": tuple(size * s for s in tensor.stride()),
+            "typestr": f"<c{size}" if size == LARGEST else f"<u{size}", "data": (address, False)}
 
 
 def kind_of(dtype) -> Kind:
@@ -81,17 +77,16 @@ def dtype_of(kind: Kind):
 
 
 def exported(tensor: Tensor, stream):
-    """A capsule with a device's tensor, whose memory the consumer's stream may read once what is under way is done."""
+    """A capsule with a tensor, whose memory the consumer's stream may read once what is under way is done.  NumPy makes
+    it: capsules go at any moment, also while an exception is on its way, when no Python of ours may run."""
     where = tensor.device
-    if stream != NO_STREAM:
+    if stream != NO_STREAM and not where.provider.on_host:
         where.provider.hand_over(where.index, 0 if stream in (None, FIRST_STREAM) else stream)
-    count = tensor.ndim
-    shape, strides = (ctypes.c_int64 * count)(*tensor.shape), (ctypes.c_int64 * count)(*tensor.stride())
-    held = Managed(Array(tensor.data_ptr(), Device(where.provider.dlpack, where.index), count, kind_of(tensor.dtype),
-                         shape, strides, 0), None, _let_go)
-    address = ctypes.addressof(held)
-    _held[address] = held, shape, strides, tensor
-    return _new(address, NAME, _dropped)
+    kind, address = kind_of(tensor.dtype), tensor.data_ptr()
+    capsule = np.asarray(Keeper(tensor, address or SOMEWHERE)).__dlpack__()
+    array = ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array
+    array.data, array.kind, array.device = address, kind, Device(where.provider.dlpack, where.index or 0)
+    return capsule
 
 
 class Taken:
@@ -107,7 +102,7 @@ class Taken:
 
 def provider_of(number: int):
     """The provider of DLPack's type of device.  BufferError where there is none."""
-    kind = NAMES.get(number, Registry.accelerator)
+    kind = NAMES.get(number, Registry.present())
     found = provided(kind) if kind else None
     if found is not None and found.dlpack == number:
         return found
@@ -119,6 +114,26 @@ def imported(source, number: int, index: int) -> Tensor:
     provider = provider_of(number)
     current = provider.streams(index).current()
     capsule = source.__dlpack__(stream=current or FIRST_STREAM) if hasattr(source, "__dlpack__") else source
+    return taken(capsule, device(provider.type, index), number, index)
+
+
+def place_of(capsule) -> tuple:
+    """DLPack's device (number, index) of what a capsule holds; the host's where it is none."""
+    if not _valid(id(capsule), NAME):
+        return 1, 0
+    where = ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.device
+    return where.type, where.index
+
+
+def holds_pairs_of_bytes(capsule) -> bool:
+    """Whether a capsule holds bfloat16, for which NumPy has no name."""
+    if not _valid(id(capsule), NAME):
+        return False
+    return ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.kind.code == BFLOAT
+
+
+def taken(capsule, where, number: int, index: int) -> Tensor:
+    """A tensor on a device over what a capsule holds.  RuntimeError where it was taken before."""
     if not _valid(id(capsule), NAME):
         raise RuntimeError("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
                            "once, so you might have already constructed a tensor from it once.")
@@ -129,12 +144,11 @@ def imported(source, number: int, index: int) -> Tensor:
     dtype, shape = dtype_of(array.kind), tuple(array.shape[:array.ndim])
     strides = tuple(array.strides[:array.ndim]) if array.strides else None
     _rename(id(capsule), USED)
-    return over(provider, index, (array.data or 0) + array.offset, shape, strides, dtype, Taken(managed))
+    return over(where, (array.data or 0) + array.offset, shape, strides, dtype, Taken(managed))
 
 
-def over(provider, index: int, address: int, shape, strides, dtype, owner) -> Tensor:
+def over(where, address: int, shape, strides, dtype, owner) -> Tensor:
     """A tensor over memory of a device that another library keeps."""
-    where = device(provider.type, index)
     meta = Meta.of(shape, dtype, where) if strides is None else Meta(shape, strides, dtype, where)
     nbytes = (sum((n - 1) * s for n, s in zip(meta.shape, meta.strides)) + 1) * dtype.itemsize if meta.numel else 0
     return wrap(borrowed(address, nbytes, owner), 0, meta, dtype.itemsize)
@@ -177,4 +191,4 @@ def of_interface(source, found: dict) -> Tensor:
     index = provider.device_of(found["data"][0])
     if stream is not None:
         provider.take_over(index, 0 if stream == FIRST_STREAM else stream)
-    return over(provider, index, found["data"][0], tuple(found["shape"]), strides, dtype, source)
+    return over(device(provider.type, index), found["data"][0], tuple(found["shape"]), strides, dtype, source)

@@ -1,8 +1,9 @@
 """Conversion from and to Python numbers and lists, NumPy arrays, and DLPack."""
 from __future__ import annotations
 
+import array
 import ctypes
-import functools
+import mmap
 from types import FunctionType
 
 import numpy as np
@@ -11,10 +12,12 @@ from . import devices, dtypes
 from .dtypes import bool_, float32, float64, int32, int64
 from .advice import warn
 from .interpret import is_recording, top
+from .lists import array_of, first_of, number, plain
 from .meta import Meta, Size
 from .narrow import narrow, widen
-from .native import Tensor, weights, wrap
-from .overriding import observed
+from .native import Tensor, mine, weights, wrap
+from .op import pinned
+from .overriding import NOBODY, Dispatch, observed, of_mode, read_by_mode
 from .tensor import attach, blank, borrowed, empty, place, resolved
 
 
@@ -32,6 +35,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtype = dtypes.FROM_NUMPY.get(array.dtype)
     if dtype is None:
+        if dtypes.FROM_NUMPY.get(array.dtype.newbyteorder("=")) is not None:
+            raise ValueError("given numpy array has byte order different from the native byte order. Conversion "
+                             "between byte orders is currently not supported: give array.astype(array.dtype"
+                             ".newbyteorder('='))")
         raise TypeError(
             f"can't convert np.ndarray of type {array.dtype}. The supported types are: "
             f"{', '.join(map(str, dtypes.FROM_NUMPY))}.")
@@ -110,6 +117,8 @@ def computed(array: np.ndarray, dtype=None) -> Tensor:
 @attach
 def numpy(self, *, force=False) -> np.ndarray:
     """The elements as an array that shares memory."""
+    if mine.modes:
+        return of_mode("numpy", self, force=force)
     if not force and self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     return to_numpy(resolved(self).cpu() if force else self)
@@ -144,8 +153,12 @@ CELLS = {bool_: ctypes.c_bool, float32: ctypes.c_float, float64: ctypes.c_double
 @attach
 def item(self):
     """The only element as a Python number."""
+    if mine.modes:
+        return of_mode("item", self)
     if self._meta.numel != 1:
         raise RuntimeError(f"a Tensor with {self._meta.numel} elements cannot be converted to Scalar")
+    if mine.stack and (found := read_by_mode(self)) is not NOBODY:
+        return found
     where = self._meta.device
     if not where.provider.has_data:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
@@ -153,38 +166,29 @@ def item(self):
     if cell is not None and self._storage is not None and not self._meta.turned:
         return (cell.from_address(place(self)).value if where.provider.on_host
                 else where.provider.read(where.index, place(self), self._meta.dtype))
+    if type(self) is not Tensor and "_wraps" in vars(self):
+        return Dispatch.read(item, (self,), {})
     return values_of(self, seen_memory).reshape(-1)[0].item()
 
 
 @attach
 def tolist(self):
     """The elements as nested lists of Python numbers."""
+    if mine.modes:
+        return of_mode("tolist", self)
     return values_of(self, seen_memory).tolist()
 
 
 @attach
 def __bool__(self):
     """Whether the one element is not 0.  RuntimeError for tensors with more elements, or none."""
+    if mine.modes:
+        return of_mode("__bool__", self)
     if self._meta.numel > 1:
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
     if self._meta.numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
     return bool(self.item())
-
-
-def number(tensor, kind):
-    """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several,
-    RuntimeError where it has an imaginary part."""
-    if tensor._meta.numel != 1:
-        raise ValueError(
-            f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor._meta.shape)}")
-    value = tensor.item()
-    if isinstance(value, complex) and kind is not None:
-        if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {kind.__name__} without overflow: {value} has an imaginary part")
-        value = value.real
-    return value if kind is None else kind(value)
 
 
 def conversion(self, kind):
@@ -197,21 +201,29 @@ def conversion(self, kind):
 
 @attach
 def __int__(self):
+    if mine.modes:
+        return of_mode("__int__", self)
     return conversion(self, int)
 
 
 @attach
 def __float__(self):
+    if mine.modes:
+        return of_mode("__float__", self)
     return conversion(self, float)
 
 
 @attach
 def __complex__(self):
+    if mine.modes:
+        return of_mode("__complex__", self)
     return complex(self.item())
 
 
 @attach
 def __index__(self):
+    if mine.modes:
+        return of_mode("__index__", self)
     value = self.item() if self._meta.numel == 1 else None
     if not isinstance(value, int):
         raise TypeError("only integer tensors of a single element can be converted to an index")
@@ -220,72 +232,11 @@ def __index__(self):
 
 @attach
 def __contains__(self, element):
+    if mine.modes:
+        return of_mode("__contains__", self, element)
     if isinstance(element, (Tensor, int, float, bool, complex)):
         return bool((self == element).any())
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
-
-
-def flat_values(data):
-    if isinstance(data, (list, tuple)):
-        for entry in data:
-            yield from flat_values(entry)
-    else:
-        yield data
-
-
-def own_dtype(value):
-    """The dtype of one entry of a nested list; that of a number of Python's is the default one of its category."""
-    if isinstance(value, Tensor):
-        return value.dtype
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype in dtypes.FROM_NUMPY:
-        return dtypes.FROM_NUMPY[value.dtype]
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
-    if isinstance(value, (np.ndarray, np.generic)):
-        raise ValueError(f"too many dimensions '{getattr(value, 'dtype', type(value).__name__)}'")
-    if value is None:
-        raise RuntimeError("Could not infer dtype of NoneType")
-    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__float__"):
-        raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
-    return dtypes.default_of(dtypes.category_of(value))
-
-
-def array_of(data, dtype):
-    """Nested lists of numbers (arrays and tensors of one element among them) as an array, and the dtype they infer."""
-    kinds = set(map(type, flat_values(data)))
-    if kinds <= {bool, int, float, complex}:
-        found = [dtypes.default_of(dtypes.category_of(kind())) for kind in kinds]
-    else:
-        found, data = list(map(own_dtype, flat_values(data))), plain(data)
-    inferred = functools.reduce(dtypes.promote, found) if found else dtypes.Defaults.floating
-    kind, inferred = inferred.category, dtype or inferred
-    wide = {dtypes.BOOL: np.bool_, dtypes.INTEGER: np.int64, dtypes.FLOATING: np.float64,
-            dtypes.COMPLEX: np.complex128}[kind]
-    wide = np.uint64 if dtype is dtypes.uint64 and kind == dtypes.INTEGER else wide
-    try:
-        array = np.array(data, dtype=wide)
-    except OverflowError as error:
-        if inferred.is_inexact or inferred is dtypes.bool_:  # these take integers of any length
-            return np.array(data, dtype=object).astype(np.bool_ if inferred is dtypes.bool_ else np.float64), inferred
-        raise ValueError(f"Overflow when unpacking long long: {data} holds a number beyond 64 bits") from error
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"expected sequence of equal lengths at every dimension: {error}") from None
-    return array, inferred
-
-
-def plain(data):
-    if isinstance(data, np.ndarray):
-        return data.tolist()
-    if isinstance(data, Tensor):
-        return number(data, None)
-    return [plain(v) for v in data] if isinstance(data, (list, tuple)) else data
-
-
-def first_of(data):
-    """What nested lists begin with."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return data
 
 
 def held_by(storage, dtype) -> Tensor:
@@ -309,6 +260,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
              "is to have a gradient, instead of torch.tensor(data).")
         out = converted_copy(data.detach(), dtype)
     elif isinstance(data, (np.ndarray, np.generic)):
+        if isinstance(data, np.generic) and dtype is not None:
+            plain(data, dtype)  # which refuses what a dtype does not take
         out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
@@ -338,27 +291,38 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if out._meta.device is not where:
         out = out.to(where)
     if pin_memory:
-        out = out.pin_memory()
+        out = pinned(out)
     if requires_grad:
         out.requires_grad = True
     return out
 
 
+def refuse_device(wanted, device, args, form):
+    """RuntimeError where an older form of making tensors is given a device of another type, or one beside a tensor."""
+    if device is not None and len(args) == 1 and isinstance(args[0], Tensor):
+        raise RuntimeError(f"Legacy tensor {form} is not supported: write torch.tensor() or torch.as_tensor().")
+    if device is not None and devices.device(device).type != wanted:
+        raise RuntimeError(f"legacy constructor expects device type: {wanted} but device type: "
+                           f"{devices.device(device).type} was passed")
+
+
 def made_of(cls, *args, device=None):
     """What calling the class ``Tensor`` makes, in older programs: a tensor of the default dtype with undefined contents
-    from sizes, or of the numbers in a sequence; a tensor shares its memory.  TypeError for anything else.
+    from sizes, or of the numbers in a sequence; a tensor shares its memory.  TypeError for anything else, RuntimeError
+    for a device that is not the CPU.
 
     >>> import rushlight as torch
     >>> torch.Tensor([1, 2]), torch.Tensor(2, 3).shape
     (tensor([1., 2.]), torch.Size([2, 3]))
     """
-    first = args[0]
+    refuse_device(devices.cpu.type, device, args, "constructor of the form torch.Tensor(tensor, device=device)")
+    first = args[0] if args else 0
     if len(args) == 1 and isinstance(first, Tensor):
         made = first.detach()
     elif type(first) is int or isinstance(first, Size):
         from .undefined import settled
-        made = settled(empty(first if len(args) == 1 and isinstance(first, Size) else args, dtypes.Defaults.floating,
-                             device=device))
+        made = settled(empty(first if len(args) == 1 and isinstance(first, Size) else args or (0,),
+                             dtypes.Defaults.floating, device=device))
     elif len(args) == 1 and hasattr(first, "__len__") and not isinstance(first, (str, bytes, dict)):
         made = tensor(first, dtype=dtypes.Defaults.floating, device=device)
     else:
@@ -431,6 +395,19 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     return tensor(data, dtype=dtype, device=device)
 
 
+def shown(obj, dtype):
+    """A tensor of the memory that an object shows: of a tensor, an array, a DLPack capsule or a buffer; else None."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview, array.array, mmap.mmap)):
+        return frombuffer(obj, dtype=dtype or dtypes.Defaults.floating)
+    return None
+
+
 @observed
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> Tensor:
     """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None
@@ -441,16 +418,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> T
     >>> torch.asarray(numbers, copy=True).add_(1).sum(), numbers
     (tensor(2., dtype=torch.float64), array([0., 0.]))
     """
-    made = as_tensor(obj, dtype=dtype, device=device)
-    shared = isinstance(obj, (Tensor, np.ndarray)) and made.numel() and made.data_ptr() == (obj.data_ptr()
-                                                                                            if isinstance(obj, Tensor)
-                                                                                            else obj.ctypes.data)
+    given = shown(obj, dtype)
+    made = as_tensor(obj if given is None else given, dtype=dtype, device=device)
+    shared = given is not None and made._storage is given._storage
     if copy and shared:
         made = made.clone()
     if copy is False and not shared:
-        raise ValueError(
-            f"can't alias a {type(obj).__name__} as a tensor of {made.dtype}: copy=False wants memory that can be "
-            "shared")
+        if given is None:
+            raise ValueError(f"can't alias arbitrary sequence into a tensor: a {type(obj).__name__} has no memory that "
+                             "can be shared")
+        kind = "dtype" if made.device == given.device else "device"
+        before, after = (dtypes.type_name(t.dtype) if kind == "dtype" else str(t.device) for t in (given, made))
+        raise ValueError(f"can't alias tensor with dtype '{before}' into dtype '{after}'" if kind == "dtype" else
+                         f"can't alias tensor from device '{before}' to '{after}'")
     return made if requires_grad in (None, made.requires_grad) else made.detach().requires_grad_(requires_grad)
 
 
@@ -464,7 +444,10 @@ def scalar_tensor(value, *, dtype=None, device=None, requires_grad=False, layout
 @observed
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Tensor:
     """A 1-dim tensor that shares memory with a buffer."""
-    size = memoryview(buffer).nbytes
+    try:
+        size = memoryview(buffer).nbytes
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
@@ -496,7 +479,8 @@ def __dlpack__(self, stream=None, **kwargs):
         raise BufferError(
             f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
     provider = self._meta.device.provider
-    if not provider.on_host and provider.dlpack != EXTENSION:  # of which nobody else knows what an address means
+    if (self.dtype is dtypes.bfloat16 if provider.on_host
+            else provider.dlpack != EXTENSION):  # of which nobody else knows what an address means
         from .dlpack import exported
         return exported(self, stream)
     return to_numpy(self).__dlpack__()
@@ -534,13 +518,31 @@ class Capsule:
         return (1, 0)
 
 
-def from_dlpack(source) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds."""
-    number, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
+def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds: on ``device``, and
+    as a copy if ``copy`` says so.  BufferError where it is on another device and ``copy`` is False."""
+    found = taken_over(ext_tensor)
+    elsewhere = device is not None and devices.device(device) != found.device
+    if elsewhere and (copy is False or not devices.device(device).provider.has_data):
+        raise BufferError(f"cannot take a tensor of DLPack from {found.device} to {device}"
+                          + " without a copy" * (copy is False))
+    return found.to(device, copy=bool(copy)) if elsewhere or copy else found
+
+
+def taken_over(source) -> Tensor:
+    """A tensor over what speaks DLPack, where it lies."""
+    from .dlpack import place_of
+    number, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else place_of(source)
     if number not in HOST:
         from .dlpack import imported
         return imported(source, int(number), int(index))
-    array = np.from_dlpack(source if hasattr(source, "__dlpack__") else Capsule(source))
+    if not isinstance(source, np.ndarray):
+        from .dlpack import holds_pairs_of_bytes, taken
+        capsule = source.__dlpack__() if hasattr(source, "__dlpack__") else source
+        if holds_pairs_of_bytes(capsule):
+            return taken(capsule, devices.cpu, int(number), int(index))
+        source = Capsule(capsule)
+    array = np.from_dlpack(source)
     array = array if array.flags.writeable else np.asarray(Memory(array, {**array.__array_interface__,
                                                                           "data": (array.ctypes.data, False)}))
     return from_numpy(array)

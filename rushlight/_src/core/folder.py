@@ -48,12 +48,12 @@ def make(path):
     while not os.path.isdir(path) and path != os.path.dirname(path):
         missing.append(path)
         path = os.path.dirname(path)
-    for path in reversed(missing):
+    for folder in reversed(missing):
         try:
-            os.mkdir(path, 0o700)
+            os.mkdir(folder, 0o700)
         except FileExistsError:
             continue
-        os.chmod(path, 0o700)
+        os.chmod(folder, 0o700)
 
 
 def read(path, forbidden=0o022) -> bytes:

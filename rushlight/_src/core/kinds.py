@@ -357,7 +357,7 @@ class Reduce(Kind):
 def refuse_positions(x: Meta, index: Meta, dim: int):
     """IndexRangeError for positions in a dimension without elements: no kernel may run that would see them."""
     if x.shape and type(x.shape[dim]) is int and x.shape[dim] == 0 and type(index.numel) is int and index.numel:
-        raise IndexRangeError("an index is out of bounds for a dimension with size 0",
+        raise IndexRangeError("index is out of bounds for dimension with size 0",
                               "no positions, or a dimension that has elements")
 
 
@@ -478,6 +478,16 @@ class Foreign(Kind):
         if self.gradient is None:
             raise NotImplementedError(f"the derivative of {op.name} is not implemented")
         return self.gradient(g, y, *args, **params)
+
+
+class Exchanged(Foreign):
+    """What processes exchange.  Traits as of Foreign, and ``there(where, source, target, **params)``: does it in the
+    memory of a device, for (address, Meta) of the input and the result; whether it did.  ``begin(x, **params)`` starts
+    it on an array, which stays as it is until the exchange is over, and gives its number."""
+
+    def __init__(self, numpy, describe, gradient, there, begin):
+        super().__init__(numpy, describe, gradient)
+        self.there, self.begin = there, begin
 
 
 class Scan(Foreign):

@@ -20,6 +20,15 @@ class Beyond:
         return False
 
     @staticmethod
+    def names(package: str) -> list:
+        """The names for which there is an answer."""
+        return []
+
+    @staticmethod
+    def listed(package: str) -> list | None:
+        """What ``import *`` takes from a module that says nothing of it, None where that is what it has."""
+
+    @staticmethod
     def ask(package: str, name: str):
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
@@ -65,6 +74,8 @@ def later(package: str, homes: dict | None = None):
             return value
         if name == "__path__" and Beyond.below(package):
             return []
+        if name == "__all__":
+            return everything(module, home_of)
         if ("__path__" in vars(module) and name.isidentifier() and name != "__main__"
                 and f"{package}.{name}" not in Beyond.standing and find_spec(f"{package}.{name}")):
             return import_module(f".{name}", package)
@@ -73,6 +84,16 @@ def later(package: str, homes: dict | None = None):
         return Beyond.ask(package, name)
 
     return found
+
+
+def everything(module, lazy) -> list:
+    """What ``import *`` takes: PyTorch's list, else all public names, also those that are defined elsewhere."""
+    listed = Beyond.listed(module.__name__)
+    if listed is None:
+        names = dict.fromkeys([*vars(module), *lazy, *Beyond.names(module.__name__)])
+        return [name for name in names if not name.startswith("_")]
+    module.__all__ = listed
+    return listed
 
 
 def facade():

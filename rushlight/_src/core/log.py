@@ -26,6 +26,8 @@ LOGS = {
     "recompiles": "which assumption failed",
     "dynamic": "which numbers and sizes became symbols, and what was decided about them",
     "output": "the host program as Python that runs",
+    "buckets": "which gradients DistributedDataParallel averages together, and where; which parameters fully_shard "
+               "brings together, and when",
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from .advice import warn
+from . import legacy_types  # noqa: F401 - attaches its methods
 from .convert import contiguous_format, to_type
 from .native import Tensor
 from .op import OPS
+from .overriding import NOBODY, answered
 from .tensor import attach
 
 COO, COMPRESSED = ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"), ("crow_indices", "col_indices",
@@ -124,9 +126,9 @@ def resize(self, *sizes):
 
 
 @attach
-def resize_as(self, other):
+def resize_as(self, tensor):
     """``reshape_as`` by an older name."""
-    return self.resize(tuple(other.shape))
+    return self.resize(tuple(tensor.shape))
 
 
 @attach
@@ -156,7 +158,10 @@ def polygamma_(self, n):
 @attach
 def module_load(self, other, assign=False):
     """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with
-    other's elements."""
+    other's elements.  Classes of either that override functions answer."""
+    found = answered(Tensor.module_load, (self, other), {"assign": assign})
+    if found is not NOBODY:
+        return found
     if assign:
         return other.detach()
     return self.detach().copy_(other)

@@ -11,6 +11,7 @@ import inspect
 import pathlib
 import weakref
 
+from .devices import Registry
 from .native import Op, Tensor
 from .precisions import classes_of
 from .traits import check
@@ -151,7 +152,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, entered=False, *
     made.traits = traits if scalars <= MACHINE_BITS else {**traits, "all_scalars": scalars}
     if signature is not None and "seed" in signature.parameters:
         made.traits["random"] = True
-    if in_parts(made):
+    if in_parts(made) and not traits.get("lean"):
         made.traits = {**made.traits, "declared": made.scalars}
         made.scalars = MACHINE_BITS  # its plan is one for all numbers
     made.plans, made.polymorphic, made.masks = Recent(), Recent(), {}
@@ -178,6 +179,8 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **traits
     if body is None:
         return lambda function: op(function, samples=samples, namespace=namespace, method=method, view=view, **traits)
     signature, mask = parameters(body)
+    if "pin_memory" in signature.parameters:
+        body = pinning(body)
     first = next(iter(signature.parameters), None)
     if method is None:
         method = namespace == "" and first == "input"
@@ -187,10 +190,33 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **traits
                    view=view, **traits)
 
 
-def in_parts(operator: Op) -> bool:
+def pinning(body):
+    """The body of an operator that makes tensors, whose ``pin_memory`` puts them into memory from which the accelerator
+    copies without waiting.  RuntimeError where there is no such memory, or the tensor does not lie in the host's."""
+    @functools.wraps(body)
+    def run(*args, pin_memory=False, **kwargs):
+        made = body(*args, **kwargs)
+        return pinned(made).requires_grad_(made.requires_grad) if pin_memory else made
+    return run
+
+
+def pinned(made):
+    """A new tensor in pinned memory, as ``pin_memory=True`` asks for it; of the device meta as it is."""
+    provider = Registry.of(Registry.present())
+    if not made._meta.device.provider.has_data:
+        return made
+    if provider is None or not provider.count() or "pinned" not in provider.capabilities(provider.current()):
+        raise RuntimeError("pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is "
+                           "available on this system.")
+    return made.detach().pin_memory()
+
+
+def in_parts(operator: Op, mask=1) -> bool:
     """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one
-    program where nothing interprets them."""
-    return bool(operator.traits.get("composite")) and not operator.traits.get("planned")
+    program where nothing interprets them, and those that say ``lean`` where no argument wants a gradient, too
+    (``mask`` is 0)."""
+    traits = operator.traits
+    return bool(traits.get("composite")) and not traits.get("planned") and bool(mask or not traits.get("lean"))
 
 
 def declared_scalars(operator: Op) -> int:
@@ -234,7 +260,7 @@ def applied(function, values, names):
 
 def keywords(operator: Op, names: tuple) -> tuple:
     """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``,
-    are known too.
+    are known too.  TypeError where two mean one parameter.
 
     >>> keywords(named("sum"), ("axis", "keepdims"))
     ('dim', 'keepdim')
@@ -243,8 +269,11 @@ def keywords(operator: Op, names: tuple) -> tuple:
     if all(name in parameters for name in names) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return names
     aliases = {**NUMPY, **operator.traits.get("aliases", {})}
-    return tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name
-                 for name in names)
+    found = tuple(aliases[name] if name not in parameters and aliases.get(name) in parameters else name
+                  for name in names)
+    if len(set(found)) < len(found):
+        raise TypeError(f"{operator.name}() got one argument twice, by {' and '.join(names)}")
+    return found
 
 
 SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords for what may also be given one by one

@@ -9,6 +9,7 @@ import inspect
 import threading
 
 from . import interpret
+from .meta import extent_of
 from .native import Scope, Tensor, held, mine, scopes
 from .tensor import attach, blank, show
 
@@ -89,31 +90,61 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         mine.modes = ()
 
 
+class _EnableTorchFunction:
+    """While an instance lives, classes with ``__torch_function__`` answer again in its thread."""
+
+    def __init__(self):
+        self.outer, mine.plain = mine.plain, 0
+
+    def __del__(self):
+        mine.plain = self.outer
+
+
+def enabled() -> bool:
+    """Whether classes with ``__torch_function__`` answer operators here."""
+    return not mine.plain
+
+
 NOBODY = object()
 
 
-def answered(function, args, kwargs):
-    """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither."""
+def answered(function, args, kwargs, of_operators=False):
+    """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither.
+    ``of_operators``: the function is made of operators, which classes with ``by_operators`` answer instead."""
     values = (*args, *kwargs.values()) if kwargs else args
+    kinds, mode = () if mine.plain else overriding(values, FUNCTION), None
+    if of_operators:
+        kinds = [kind for kind in kinds if not getattr(kind, "by_operators", False)]
     if mine.modes:
-        kinds = overriding(values, FUNCTION)
         with Aside() as mode:
+            if inspect.ismethod(mode.__torch_function__) and mode.__torch_function__.__self__ is type(mode):
+                raise RuntimeError("defining your mode's `__torch_function__` as a classmethod is not supported, please "
+                                   "make it a plain method")
             result = mode.__torch_function__(function, kinds, args, kwargs)
-        if result is NotImplemented:
-            raise TypeError(f"{name_of(function)}: the mode {type(mode).__name__} returned NotImplemented")
-        return result
-    kinds = () if mine.plain else overriding(values, FUNCTION)
+        if result is not NotImplemented:
+            return result
     for kind in kinds:
         result = kind.__torch_function__(function, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
-    if kinds:
+    if kinds or mode is not None:
+        asked = [f"the mode {type(mode).__name__}"] * (mode is not None) + [k.__name__ for k in kinds]
         raise TypeError(
             f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ handlers returned "
-            "NotImplemented: "
-            f"{', '.join(k.__name__ for k in kinds)}. Implement the function in one of them, or convert the arguments "
+            f"NotImplemented: {', '.join(asked)}. Implement the function in one of them, or convert the arguments "
             "to tensors.")
     return NOBODY
+
+
+def of_mode(name: str, *args, **kwargs):
+    """What an active mode makes of a member of Tensor that is no operator."""
+    return answered(getattr(Tensor, name), args, kwargs)
+
+
+def read_by_mode(tensor):
+    """The only element of a tensor as a mode that sees operators tells it; NOBODY where none is innermost."""
+    reading = getattr(interpret.top(), "read_element", None)
+    return NOBODY if reading is None else reading(tensor)
 
 
 def name_of(function) -> str:
@@ -132,6 +163,20 @@ def observed(function):
                 return result
         return function(*args, **kwargs)
 
+    return run
+
+
+def overridable(function):
+    """A function that is not an operator, but that modes answer, and classes among its arguments that override
+    functions; ``plain`` is the function itself, which capture follows."""
+    import functools
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        result = answered(run, args, kwargs, of_operators=True)
+        return function(*args, **kwargs) if result is NOBODY else result
+
+    run.plain = function
     return run
 
 
@@ -217,7 +262,7 @@ MEMBERS = ("shape", "dtype", "device", "ndim", "dim", "size", "stride", "numel",
            "mH", "real", "imag", "layout", "backward",
            "to", "cpu", "cuda", "float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool",
            "type", "type_as", "requires_grad_",
-           "detach_", "register_hook", "new_tensor", "split", "unflatten", "__len__", "__iter__", "__reversed__",
+           "detach_", "register_hook", "new_tensor", "split", "unflatten", "__len__", "__reversed__",
            "__getitem__", "__setitem__", "__contains__",
            "__repr__", "__format__", "__deepcopy__", "item", "tolist", "numpy", "__bool__", "__int__", "__float__",
            "__index__", "__array__")
@@ -228,6 +273,8 @@ def member(own, name):
     if isinstance(own, property):
         def read(self):
             return offered(own.__get__, (self,), {}, lambda: own.fget(self))
+
+        read.stands_for = own
 
         def write(self, value):
             offered(own.__set__, (self, value), {}, lambda: own.fset(self, value))
@@ -240,7 +287,7 @@ def member(own, name):
     def call(self, *args, **kwargs):
         return offered(own, (self, *args), kwargs, lambda: own(self, *args, **kwargs))
 
-    call.__name__, call.__doc__ = name, getattr(own, "__doc__", None)
+    call.__name__, call.__doc__, call.stands_for = name, getattr(own, "__doc__", None), own
     return call
 
 
@@ -271,24 +318,36 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
     made = blank(cls)
     show(made, data)
-    made.requires_grad = require_grad
+    with DisableTorchFunction():  # the instance is not finished: its class is asked nothing yet
+        made.requires_grad = require_grad
+    return made
+
+
+def unplaced(cls, meta, offset):
+    """An instance of a subclass over memory that nobody writes, so large that all its elements lie in it: the system
+    gives pages only to those who touch them.  Where sizes vary there are no kernels, and one element stands for all."""
+    made, reach = blank(cls), extent_of(meta.shape, meta.strides)
+    count = 1 if reach is None else offset + reach[1]
+    made._storage = meta.device.provider.storage(meta.device.index, count * meta.dtype.itemsize)
+    made._meta, made._offset, made.itemsize, made._wraps = meta, offset, meta.dtype.itemsize, True
     return made
 
 
 def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
                           device=None, pin_memory=False,
                           requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
-                          dispatch_layout=False, **_):
+                          dispatch_layout=False, _extra_dispatch_keys=None, storage_size=None):
     """An instance of a subclass that looks like a tensor of these sizes, and whose class answers every operator."""
     from .dtypes import Defaults
-    from .tensor import empty
+    from .tensor import check_size, described
     if declared(cls, "__torch_dispatch__") is None:
         raise RuntimeError(
             f"_make_wrapper_subclass() needs a class with __torch_dispatch__, which {cls.__name__} lacks: operators "
             "could only read memory that "
             "it does not have")
-    made = make_subclass(cls, empty(size, dtype or Defaults.floating, strides, device))
-    made._offset, made._wraps = storage_offset or 0, True
+    meta = described(size, dtype or Defaults.floating, strides, device)
+    check_size(meta)
+    made = unplaced(cls, meta, storage_offset or 0)
     made.requires_grad = requires_grad
     return made
 

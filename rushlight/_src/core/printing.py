@@ -6,7 +6,8 @@ import math
 import numpy as np
 
 from . import dtypes
-from .native import Tensor
+from .native import Tensor, mine
+from .overriding import of_mode
 from .tensor import attach
 
 
@@ -106,7 +107,8 @@ def render(values, formatter, indent, short) -> str:
 
 @attach
 def __repr__(self, *, tensor_contents=None):
-    from .exchange import seen_memory, values_of
+    """What a tensor is: its elements, or what its class says instead (``tensor_contents``), and what the elements leave
+    open."""
     kind = self.__class__
     # users' classes say their names
     prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("
@@ -124,16 +126,12 @@ def __repr__(self, *, tensor_contents=None):
         if self.dtype is not dtypes.Defaults.floating:
             suffixes.append(f"dtype={self.dtype}")
     else:
-        values = values_of(self, seen_memory)
-        short = self.numel() > Options.threshold
-        sample = shown(values) if short else values
-        formatter = ComplexFormatter(sample) if self.dtype.is_complex else Formatter(sample.astype(np.float64)
-                                                                                     if sample.dtype.kind == "f"
-                                                                                     else sample)
-        body = render(values, formatter, len(prefix), short)
+        body = elements(self, len(prefix)) if tensor_contents is None else ""
         usual = (dtypes.Defaults.floating, dtypes.int64, dtypes.bool_, dtypes.Defaults.floating.to_complex())
         if self.dtype not in usual:
             suffixes.append(f"dtype={self.dtype}")
+    if tensor_contents is not None:
+        body = tensor_contents
     if self._meta.dtype.scheme is not None:
         if f"size={tuple(self.shape)}" not in suffixes:
             suffixes.insert(0, f"size={tuple(self.shape)}")
@@ -144,7 +142,20 @@ def __repr__(self, *, tensor_contents=None):
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
     elif self._needs_grad:
         suffixes.append("requires_grad=True")
-    return add_suffixes(prefix + body, suffixes, len(prefix))
+    text = add_suffixes(prefix + body, suffixes, len(prefix))
+    marked = type(self) is not Tensor and vars(self).get("_is_param", False)  # a parameter that keeps its own class
+    return f"Parameter({text})" if marked else text
+
+
+def elements(tensor, indent: int) -> str:
+    """The elements of a tensor that has some, in brackets."""
+    from .exchange import seen_memory, values_of
+    values = values_of(tensor, seen_memory)
+    short = tensor.numel() > Options.threshold
+    sample = shown(values) if short else values
+    formatter = ComplexFormatter(sample) if tensor.dtype.is_complex else Formatter(
+        sample.astype(np.float64) if sample.dtype.kind == "f" else sample)
+    return render(values, formatter, indent, short)
 
 
 def quantizer(tensor) -> list[str]:
@@ -169,6 +180,8 @@ def add_suffixes(text, suffixes, indent):
 
 @attach
 def __format__(self, spec):
+    if mine.modes:
+        return of_mode("__format__", self, spec)
     if not self.dim():
         return self.item().__format__(spec)
     if spec:

@@ -133,11 +133,11 @@ def tree_structure(tree, is_leaf=None) -> TreeSpec:
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(function, tree, *rest, is_leaf=None):
-    """A tree with ``function`` applied to each leaf (and to the leaves of ``rest`` at the same places)."""
+def tree_map(func, tree, *rest, is_leaf=None):
+    """A tree with ``func`` applied to each leaf (and to the leaves of ``rest`` at the same places)."""
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [flatten_as(r, spec) for r in rest]
-    return tree_unflatten(map(function, leaves, *others), spec)
+    return tree_unflatten(map(func, leaves, *others), spec)
 
 
 def tree_map_only(kind, function, tree):

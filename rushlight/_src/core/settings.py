@@ -123,14 +123,29 @@ class Settings:
                     "first, or on all nodes by turns; read once, at import (Linux).")
     launch_graphs = Setting("RUSHLIGHT_GRAPHS", False, switch,
                             "Launches of a program are recorded by a GPU's driver once, and given again as one.")
-    allocator = Setting("PYTORCH_CUDA_ALLOC_CONF", "", str,
-                        "Choices of the allocator of GPUs, `name:value` with commas between; others than its own warn.")
+    allocator = Setting("PYTORCH_ALLOC_CONF", "", str,
+                        "Choices of the allocator of GPUs, `name:value` with commas between, that gpu.md describes; "
+                        "others warn.")
+    allocator_cuda = Setting("PYTORCH_CUDA_ALLOC_CONF", "", str, "The same, where PYTORCH_ALLOC_CONF is empty.")
+    allocator_hip = Setting("PYTORCH_HIP_ALLOC_CONF", "", str, "The same, where both others are empty.")
+    vendor = Setting("RUSHLIGHT_VENDOR", "auto", one_of("auto", "never", "always"),
+                     "Whether products and attention of GPUs are left to their vendor's libraries: where these are "
+                     "expected, or were measured, to be faster; never; or wherever they can do them.")
+    vendor_path = Setting("RUSHLIGHT_VENDOR_PATH", "", str,
+                          "Folders in which libraries of GPUs' vendors are looked for before all others.")
     launch_blocking = Setting("CUDA_LAUNCH_BLOCKING", False, switch,
                               "A GPU's programs are waited for, so that errors are raised where they come from.")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count,
                              "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch,
                            "Whether choices within templates are measured and remembered.")
+    bucket_all_reduces = Setting("RUSHLIGHT_BUCKET_ALL_REDUCES", "none", one_of("none", "all"),
+                                 "Whether all_reduces of compiled programs that do not wait for each other are one "
+                                 "exchange; all ranks must run the same programs then.")
+    bucket_all_gathers = Setting("RUSHLIGHT_BUCKET_ALL_GATHERS", "none", one_of("none", "all"),
+                                 "The same of all_gathers.")
+    bucket_reduce_scatters = Setting("RUSHLIGHT_BUCKET_REDUCE_SCATTERS", "none", one_of("none", "all"),
+                                     "The same of reduce_scatters.")
     tune = Setting("RUSHLIGHT_TUNE", False, switch,
                    "Whether choices within templates, of those that give the same results, are measured for 50 ms when "
                    "a class of problems is first planned, and remembered.")

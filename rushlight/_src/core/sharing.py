@@ -11,6 +11,8 @@ import weakref
 from multiprocessing import parent_process, reduction
 
 from .advice import warn
+from .dtypes import uint8
+from .meta import Meta
 from .native import Storage, Tensor, state, wrap
 from .platform import here
 from .tensor import blank, borrowed, show
@@ -51,6 +53,14 @@ def share(storage: Storage) -> None:
     shared = Shared(file, before)
     ctypes.memmove(shared.address, storage.address, storage.nbytes)
     storage.kind, storage.owner, storage.address, storage.packs = 0, shared, shared.address, None
+
+
+def shared_bytes(nbytes: int) -> Tensor:
+    """A uint8 vector in new memory that processes share."""
+    file = here.shared(max(nbytes, 1))
+    file.unlink()
+    shared = Shared(file)
+    return wrap(borrowed(shared.address, nbytes, shared), 0, Meta((nbytes,), (1,), uint8), 1)
 
 
 def handed(tensor: Tensor):

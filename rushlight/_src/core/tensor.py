@@ -21,14 +21,18 @@ def attach(function):
     return function
 
 
-def empty(shape, dtype, strides=None, device=None) -> Tensor:
-    """A tensor with undefined contents."""
+def described(shape, dtype, strides=None, device=None) -> Meta:
+    """What is said of a new tensor; NegativeSizeError for sizes below 0."""
     shape = tuple(shape)
     if any(size < 0 for size in shape):
         raise NegativeSizeError(f"a size is negative in {list(shape)}", "sizes of 0 or more")
     where = placed(device)
-    meta = Meta.of(shape, dtype, where) if strides is None else Meta(shape, tuple(strides), dtype, where)
-    return empty_of(meta)
+    return Meta.of(shape, dtype, where) if strides is None else Meta(shape, tuple(strides), dtype, where)
+
+
+def empty(shape, dtype, strides=None, device=None) -> Tensor:
+    """A tensor with undefined contents."""
+    return empty_of(described(shape, dtype, strides, device))
 
 
 def no_memory(nbytes: int):
@@ -194,18 +198,36 @@ def wrapped(dim: int, rank: int) -> int:
     return dim % low
 
 
+def without_levels(condition: Tensor) -> Tensor:
+    """The tensor below transforms, which has the elements of all examples; one that a program records as it is."""
+    while condition._storage is None and not hasattr(condition, "refuse") and isinstance(
+            getattr(condition, "value", None), Tensor):
+        condition = condition.value
+    return condition
+
+
 def refuse_where(condition: Tensor, error: Exception):
     """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors
     without data meet every condition."""
     if not condition._meta.device.provider.has_data:
         return
-    while condition._storage is None and not hasattr(condition, "refuse") and isinstance(
-            getattr(condition, "value", None), Tensor):
-        condition = condition.value
+    condition = without_levels(condition)
     refuse = getattr(condition, "refuse", None)
     if refuse is not None:
         refuse(error)
     elif bool(condition.any()):
+        raise error
+
+
+def refuse_unless(condition: Tensor, error: Exception):
+    """Raises the error unless a condition holds for all elements; all else as ``refuse_where``."""
+    if not condition._meta.device.provider.has_data:
+        return
+    condition = without_levels(condition)
+    hold = getattr(condition, "hold", None)
+    if hold is not None:
+        hold(error)
+    elif not bool(condition.all()):
         raise error
 
 
@@ -248,6 +270,18 @@ Tensor.itemsize_ = property(lambda self: self._meta.itemsize)
 @attach
 def _is_view(self) -> bool:
     return self._base is not None and (self._storage is None or self._storage.version >= 0)
+
+
+@attach
+def _holder(self):
+    """The tensor of whose memory ``as_strided`` shows a part: this, or what it is a view of within a program."""
+    return self
+
+
+@attach
+def _memory_bytes(self):
+    """Bytes of the storage; None for a value of a program, which has none."""
+    return None if self._storage is None else self._storage.nbytes
 
 
 @attach
@@ -396,7 +430,7 @@ def requires_grad(self) -> bool:
 def _set_requires_grad(self, value):
     if value and not (self._meta.dtype.is_floating_point or self._meta.dtype.is_complex):
         raise RuntimeError(
-            f"only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
+            f"Only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
     if self._grad_node is not None:
         if not value:
             raise RuntimeError(
@@ -412,7 +446,11 @@ def _set_requires_grad(self, value):
         Epoch.value += 1
 
 
-Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad)
+def _keep_requires_grad(self):
+    raise RuntimeError("requires_grad of a tensor cannot be deleted: set it to False")
+
+
+Tensor.requires_grad = Tensor.requires_grad.setter(_set_requires_grad).deleter(_keep_requires_grad)
 
 
 @attach
@@ -455,6 +493,10 @@ def _set_grad(self, value):
                 f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
                 f"'{list(self.shape)}'. Please ensure that the gradient and "
                 "the tensor are the same size")
+        if value._meta.device is not self._meta.device:
+            raise RuntimeError(
+                f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
+                f"'{self.device.type}'. Please ensure that the gradient and the tensor are on the same device")
         if value.dtype is not self.dtype:
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with grad_dtype "
@@ -472,6 +514,9 @@ Tensor._grad = property(lambda self: self._gradient, _set_grad, _delete_grad)
 
 @attach
 def __len__(self):
+    if mine.modes:
+        from .overriding import of_mode
+        return of_mode("__len__", self)
     if not self._meta.shape:
         raise TypeError("len() of a 0-d tensor")
     return self._meta.shape[0]

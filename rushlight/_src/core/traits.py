@@ -31,6 +31,7 @@ TRAITS: dict[str, tuple] = {
     "view": (bool, "its result shares memory with its first argument where strides allow"),
     "turns": (bool, "a view that shows each element as another number: its conjugate or negative"),
     "detaches": (bool, "no gradient flows through it"),
+    "collects": (str, "its gradient rule gets whole gradients of its arguments, those of other uses too; for whom"),
     "constant": (set, "the positions of results without a gradient, once it was traced"),
     "dynamic": (bool, "the size of its result depends on data"),
     "fresh": (str, "it makes a tensor like its argument: 'empty' or 'filled'"),
@@ -38,6 +39,7 @@ TRAITS: dict[str, tuple] = {
     # its plans
     "composite": (bool, "a call runs the operators of its body one by one"),
     "planned": (bool, "a composite that is one program where nothing interprets it"),
+    "lean": (bool, "a composite that is one program where nothing interprets it and no gradient is wanted"),
     "autocast": (str, "precision under autocast on the host: 'half', 'float32' or 'parts' (as its body's operators)"),
     "declared": (int, "the parameters that are run-time scalars by declaration, a bit each"),
     "all_scalars": (int, "the bits of run-time scalars where they are more than a word holds"),
@@ -52,6 +54,7 @@ TRAITS: dict[str, tuple] = {
     "spread": (bool, "operands may be given as one list, or one by one"),
     # writing
     "into": (int, "the position of the argument that it writes into"),
+    "writes": (tuple, "the names of the parameters that it writes into, where they are several (None is not written)"),
     "inplace_too": (bool, "there is a form with a trailing underscore that writes into the first argument"),
     "inplace_view": (bool, "its in-place form changes the shape of a tensor, not its elements"),
     "moves": (bool, "it reads elements at other places than those it writes"),
@@ -59,6 +62,8 @@ TRAITS: dict[str, tuple] = {
     "uniform": (bool, "it writes one value everywhere, so a place may be written several times"),
     "out_any": (bool, "``out=`` may have any dtype"),
     "out_exact": (bool, "``out=`` must have the dtype of the result"),
+    "out_in_order": (bool, "``out=`` of as many elements keeps its shape, and is filled in order"),
+    "out_of": (tuple, "the names of the dtypes that ``out=`` may have"),
     "out_of_range": (type, "the error for an index that is out of range"),
     "reports": (FUNCTION, "(what its program left in the flag) -> the error, or None for what kernels report"),
     "counts": (bool, "it computes with run-time numbers that count"),

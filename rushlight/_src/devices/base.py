@@ -10,6 +10,7 @@ on.  Indices count the devices of the type from 0.
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -104,6 +105,10 @@ class Provider:
                                 "ask torch.accelerator.device_count() first")
         return where if where.index is not None else device(self.type, index)
 
+    def recover(self, index: int):
+        """Makes a device anew that is lost; its tensors are gone.  NotImplementedError where that cannot be."""
+        raise NotImplementedError(f"a device of type {self.type!r} cannot be made anew in a running process")
+
     # --- memory ---
     def allocate(self, index: int, nbytes: int) -> int:
         """The address of ``nbytes`` bytes (0: of a block all the same), contents undefined, for work on the current
@@ -117,9 +122,18 @@ class Provider:
     def trim(self, index: int):
         """Gives memory that is kept for later back to the system."""
 
+    def trim_host(self):
+        """Gives pinned memory that is kept for later back to the system."""
+
     def statistics(self, index: int) -> dict:
         """Bytes by name: ``allocated``, ``most_allocated`` and ``reserved``, ``most_reserved``."""
         return {}
+
+    def figures(self, index: int) -> dict:
+        """What is known of a device's memory, by PyTorch's names."""
+        names = {"allocated": "allocated_bytes.all.current", "most_allocated": "allocated_bytes.all.peak",
+                 "reserved": "reserved_bytes.all.current", "most_reserved": "reserved_bytes.all.peak"}
+        return dict(sorted((names.get(name, name), value) for name, value in self.statistics(index).items()))
 
     def reset_statistics(self, index: int):
         """The most that was allocated and reserved is counted from here on."""
@@ -198,6 +212,27 @@ class Provider:
     def take_over(self, index: int, stream: int):
         """Work that the thread's stream is given from now on begins after what another library's stream was given."""
 
+    def at(self, index: int):
+        """A block in which libraries that the thread calls find a device current."""
+        return contextlib.nullcontext()
+
+    def vendor(self) -> str:
+        """Whose libraries work with the memory and streams of these devices: "cuda", "hip"; "" for nobody's."""
+        return ""
+
+    def recording(self, index: int) -> bool:
+        """Whether what the thread gives a device is recorded, to be done later."""
+        return False
+
+    def watching(self, index: int):
+        """A block in which a thread that gives a device no work may ask whether events have passed; ``with ... as``
+        False where nothing may be asked now."""
+        return contextlib.nullcontext(True)
+
+    def report(self, index: int, error: BaseException):
+        """What a device was given has gone wrong: raised to whoever next waits for it."""
+        raise error
+
     # --- programs ---
     def target(self):
         """The compiler's half: a ``compiler/target.py: Target``.  By default the processor's: a device that runs its
@@ -244,6 +279,14 @@ class Streams:
     def new(self, priority: int) -> int:
         """The number of another stream.  Lower numbers of ``priority`` go first."""
         return 0
+
+    def priority(self, stream: int) -> int:
+        """The priority of a stream, within ``priorities``."""
+        return 0
+
+    def priorities(self) -> tuple:
+        """(the number of the lowest priority, that of the highest)."""
+        return 0, 0
 
     def current(self) -> int:
         """The number of the stream to which the calling thread gives work."""

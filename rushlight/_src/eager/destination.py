@@ -3,41 +3,16 @@ from __future__ import annotations
 
 import warnings
 
+from ..core.dtypes import type_name
 from ..core.errors import CastError, OutGradientError, OverlapError
-from ..core.meta import Meta, dense_strides, is_one
+from ..core.meta import Meta
 from ..core.interpret import is_recording
 from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
+from ..core.overlaps import APART, PARTLY, SAME, UNKNOWN, overlap
 from ..core.targets import check_cast, check_distinct
-from ..core.tensor import alias, place
+from ..core.tensor import alias
 from ..graph.graph import Node, nodes_in
-
-APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
-
-
-def overlap(a: Tensor, b: Tensor) -> str:
-    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking
-    at each."""
-    if not a._meta.numel or not b._meta.numel:
-        return APART
-    first, second = span_of(a), span_of(b)
-    if first[0] >= second[1] or second[0] >= first[1]:
-        return APART
-    if dense_strides(a._meta.shape, a._meta.strides) is None or dense_strides(b._meta.shape, b._meta.strides) is None:
-        return UNKNOWN
-    return SAME if first == second and moving(a._meta) == moving(b._meta) else PARTLY
-
-
-def moving(meta: Meta):
-    """Sizes and strides of the dimensions that have more than one element."""
-    return [(size, stride) for size, stride in zip(meta.shape, meta.strides) if not is_one(size)]
-
-
-def span_of(tensor: Tensor):
-    """The addresses from the first byte of a tensor to behind its last."""
-    start = place(tensor)
-    return start, start + tensor._meta.nbytes
-
 
 def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
     """OverlapError for tensors that overlap in part, or at all where an operator moves elements."""
@@ -77,11 +52,13 @@ def shared(plan: Plan, args, names):
                for value in (given if isinstance(given, (list, tuple)) else (given,))
                if isinstance(value, Tensor)]
     target, copied = tensors[plan.source][1], {}
+    names = names or ()
+    called = [*list(plan.op.signature.parameters)[:len(args) - len(names)], *names]
     for count, (place, value) in enumerate(tensors):
         if count == plan.source:
             continue
         how = overlap(target, value)
-        single = plan.op.traits.get("uniform")  # one value, read before anything is written
+        single = called[place] == "value" and not value._meta.shape  # a number, read before anything is written
         if not single:
             refuse_overlap(plan.op, target, value, how)
         if how == UNKNOWN or how == SAME and plan.apart or single and how != APART:
@@ -98,20 +75,24 @@ def replaced(given, value: Tensor):
 
 
 # --- out= -------------------------------------------------------------------------------------------------------------
-def into_out(op: Op, args, names):
-    """``out=``: computes, then writes the results into the given tensors, which take their shapes."""
+def into_out(op: Op, args, names, run=None):
+    """``out=``: computes (by ``run`` where what is called is no operator but a function of ``op``), then writes the
+    results into the given tensors, which take their shapes."""
+    run = run or op
     positional = len(args) - len(names)
     named, args = dict(zip(names, args[positional:])), args[:positional]
     out = named.pop("out")
     if out is None:
-        return op(*args, **named)
+        return run(*args, **named)
     inputs = list(tensors_in((*args, *named.values())))
+    if isinstance(out, Tensor) and named.get("as_tuple"):
+        raise RuntimeError(f"{op.name} does not support the out kwarg when as_tuple is True")
     targets = [out] if isinstance(out, Tensor) else list(out)
     if is_recording() and any(t._needs_grad for t in (*targets, *inputs)):
         refuse_gradient(op)
     if not inputs and isinstance(out, Tensor) and "dtype" in op.signature.parameters:
         named.setdefault("dtype", out.dtype)
-    result = op(*args, **named)
+    result = run(*args, **named)
     results = [result] if isinstance(out, Tensor) else list(result)
     if len(results) != len(targets):
         raise TypeError(f"{op.name}(): out= wants {len(results)} tensors, got {len(targets)}")
@@ -138,18 +119,27 @@ def refuse_gradient(op: Op):
 
 
 def check_exact(op: Op, result: Meta, target: Meta):
-    """CastError for operators that convert nothing into ``out``."""
+    """CastError for operators that convert nothing into ``out``, or only to some dtypes."""
+    allowed = op.traits.get("out_of")
+    if allowed and target.dtype.name not in allowed:
+        raise CastError(f"{op.name} only supports {allowed[0]} tensor for result, got: {type_name(target.dtype)}",
+                        f"a tensor of {' or '.join(allowed)}", "")
     if op.traits.get("out_exact") and result.dtype is not target.dtype:
         raise CastError(
-            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead", "",
-            f"give a tensor of {result.dtype}")
+            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead (expected "
+            f"scalar type {type_name(result.dtype)})", "", f"give a tensor of {result.dtype}")
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
     check_exact(op, result._meta, out._meta)
+    if op.traits.get("out_in_order") and out.numel() == result.numel():
+        result = OPS["reshape"](result, tuple(out.shape))
     if not op.traits.get("out_any"):
         check_cast(result._meta, out._meta)
     check_distinct(op.name, out._meta)
+    if out._meta.device is not result._meta.device:
+        raise RuntimeError(f"{op.name}(): Attempting to copy from device {result.device} to device {out.device}, but "
+                           "cross-device copies are not allowed!")
     resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:
@@ -157,7 +147,12 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
                                                          or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
-        if out.numel():
+        if out.numel() and op.traits.get("out_in_order"):
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()}, which is not "
+                f"the computed number of elements {result.numel()}. The out tensor will be resized to a tensor of "
+                f"shape ({result.numel()},).", UserWarning, stacklevel=4)
+        elif out.numel():
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
                 "not match the required output "

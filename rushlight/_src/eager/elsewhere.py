@@ -5,16 +5,17 @@ thread's preferred one, so that what bodies make of nothing lies there too.
 """
 from __future__ import annotations
 
-from ..core.devices import cpu, device, preferred
-from ..core.native import Op, Plan, Tensor, mine, state
+from ..core.devices import cpu, device, placed, preferred
+from ..core.native import LeavingDevice, Op, Plan, Tensor, mine, state
 from ..core.native.hooks import connect
 from ..core.native.memory import load_i64, store_i64
 from ..core.native.objects import ELSEWHERE, INTO, RUN
-from ..core.op import applied, body_of, parted
+from ..core.op import OPS, applied, body_of, parted
 from ..core.tensor import empty_of, flat
 
 INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
 JOINING = frozenset(("cat", "stack"))  # numbers in tensors count as all others do
+SHAPED = {"view_as": "view", "expand_as": "expand", "reshape_as": "reshape"}  # of the second tensor they want the shape
 
 
 def device_of(args) -> device | None:
@@ -51,6 +52,9 @@ def meeting(op: Op, args, names):
         return None  # what that means, the plan of a call without data says
     if op.name == "copy_":
         return between
+    if op.name in SHAPED:
+        return lambda args, names: applied(
+            lambda input, other: OPS[SHAPED[op.name]](input, tuple(other.shape)), args, names)
     for value in flat(args):
         if isinstance(value, Tensor) and value._meta.device is not where and not goes_along(op, value):
             raise RuntimeError(
@@ -68,7 +72,12 @@ def meeting(op: Op, args, names):
 def goes_along(op: Op, value: Tensor) -> bool:
     """Whether a tensor of the host may be among those of a device: a number, or an index."""
     return value._meta.device.provider.on_host and (not value._meta.shape and op.name not in JOINING
-                                                    or op.name in INDEXING and not value._meta.dtype.is_inexact)
+                                                    or is_index(op, value._meta))
+
+
+def is_index(op: Op, meta) -> bool:
+    """Whether an argument of an operator is one of the indices that may lie in the host's memory."""
+    return op.name in INDEXING and not meta.dtype.is_inexact
 
 
 def between(args, names):
@@ -92,6 +101,22 @@ class placing:
     def __exit__(self, *error):
         if self.where is not None:
             self.where.__exit__(*error)
+
+
+class On:
+    """A block in which the thread's preferred device is one that is there, other than the host."""
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: device):
+        self.where = where
+
+    def __enter__(self):
+        where = self.where
+        mine.devices += (mine.device,)
+        mine.device = where  # no call in between: an interrupt comes with calls only
+
+    __exit__ = LeavingDevice()
 
 
 def settled_on(plan: Plan, where: device | None) -> Plan:
@@ -163,17 +188,26 @@ def on_host(op: Op, args, names):
         return back(applied(op, there(tuple(args)), names))
 
 
-def body_runner(op: Op):
-    """Runs a composite operator's body on tensors of a device; one whose results depend on data, on the host."""
+def body_runner(op: Op, known: device | None = None):
+    """Runs a composite operator's body on tensors of a device; one whose results depend on data, on the host.
+    ``known``: a device other than the host that all calls are for; None: it is looked for in each."""
     dynamic = op.traits.get("dynamic")
 
     def run(args, names):
-        where = device_of(args)
+        where = known or device_of(args)
         if dynamic and (where or preferred()).provider.has_data:
             return on_host(op, args, names)
         with placing(where):
             return applied(body_of(op, args), args, names)
-    return run
+
+    if dynamic or known is None or known.index is None:
+        return run
+    block = On(placed(known))
+
+    def run_there(args, names):
+        with block:
+            return applied(body_of(op, args), args, names)
+    return run_there
 
 
 def launch_failed(plan: Plan, status: int):

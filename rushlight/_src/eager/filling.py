@@ -3,7 +3,7 @@
 ``Draft.settle`` puts numbers into a Draft by walking through all of it.  The second time that a polymorphic plan serves
 a call, what that would do is written down as straight Python over the symbols' values: tests, Metas, the words of the
 program.  It is the same arithmetic, spelled once.  Temporaries lie side by side there, so programs with several steps
-and many bytes of these go the longer way, as do steps by NumPy.
+and many bytes of these go the longer way, as do steps by NumPy and programs of other devices.
 """
 from __future__ import annotations
 
@@ -147,6 +147,8 @@ class Writer:
 
     def program(self, outline) -> dict:
         """Fields of the plan of a program."""
+        if outline.target is not processor():
+            raise Unfillable("its words are those of a device's hot path")
         if outline.held:
             raise Unfillable("parts of it ran when it was made")
         writing = ProgramWriter(self, outline)

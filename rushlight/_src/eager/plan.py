@@ -45,6 +45,9 @@ planning = guarded("plans", threading.RLock())  # plans are made by one thread a
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """The plan of a call that was not seen lately."""
+    if cpu.provider.planning.others:  # the thread makes a package for another machine: a call runs on this one
+        with cpu.provider.planned_for():
+            return plan_for(op, args, names, key, mask)
     found = op.plans.again(key)
     if found is None and (found := polymorphic.served(op, key, args)) is not None:
         elsewhere.settled_on(found, elsewhere.device_of(args))
@@ -59,10 +62,11 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     if another(op, args, names) is None:
         check_operands(op, args, names)
     where = elsewhere.device_of(args)
-    if in_parts(op):
+    if in_parts(op, mask):
         out = bool(names) and "out" in names and "library" not in op.traits  # users' operators have an out of their own
         if where is not None and not where.provider.on_host:
-            return op.plans.enter(key, python_plan(op, writing(op) if out else elsewhere.body_runner(op)).settle(op))
+            run = writing(op) if out else elsewhere.body_runner(op, where)
+            return op.plans.enter(key, python_plan(op, run).settle(op))
         return op.plans.enter(key, plan_in_parts(op, out))
     meeting = elsewhere.meeting(op, args, names) if elsewhere.mixed(args) else None
     if meeting is not None:

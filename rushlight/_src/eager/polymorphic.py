@@ -87,7 +87,7 @@ def form(value, numbers: list):
 
 def call_of(op: Op, key, args):
     """What a call has in common with others, by its key; None for operators that run in Python."""
-    return None if in_parts(op) else PendingCall(op, key, args)
+    return None if in_parts(op, key[-1]) else PendingCall(op, key, args)
 
 
 class SeenCalls:

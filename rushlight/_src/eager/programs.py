@@ -12,6 +12,7 @@ from ..core.meta import Meta
 from ..core.native import Op, Tensor, sharing
 from ..core.native.objects import (FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE,
                                    VIEW)
+from ..core.convert import NO_DATA
 from ..core.op import OPS
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..core.tensor import alias, empty_of
@@ -24,7 +25,7 @@ from .backward import give_backward
 from .destination import reads_apart
 from .detours import call_body
 from .draft import Draft, python_plan
-from .elsewhere import flat
+from .elsewhere import flat, is_index
 
 log, graph_log = logger("plans"), logger("graph")
 
@@ -35,8 +36,16 @@ def is_only_known(arguments) -> bool:
 
 
 def refuse_mixture(op: Op, arguments):
-    """RuntimeError for tensors with data beside those without, but for copies and numbers."""
-    if op.name != "copy_" and any(m.meta.shape and m.meta.device.provider.has_data for m in arguments.tensors):
+    """RuntimeError for tensors with data beside those without, but for numbers, indices, and copies of data to where
+    none is.  NotImplementedError for copies of no data to where some is."""
+    into, tensors = op.traits.get("into"), arguments.tensors
+    target = None if into is None else tensors[into]
+    if op.name == "copy_":
+        if target.meta.device.provider.has_data:
+            raise NotImplementedError(NO_DATA)
+        return
+    stay = [m for m in tensors if m.meta.shape and (m is tensors[0] or not is_index(op, m.meta))] + [target]
+    if any(m is not None and m.meta.device.provider.has_data for m in stay):
         raise RuntimeError(
             f"{op.name}: Expected all tensors to be on the same device, but found some on meta, without data, and "
             "some on cpu. Give both data "

@@ -1,6 +1,8 @@
 """Calls that are not plain tensors and numbers."""
 from __future__ import annotations
 
+from types import NoneType
+
 from ..core import interpret
 from ..core.dtypes import bool_, dtype, meant, uint64
 from ..core.expr import Expr
@@ -24,9 +26,10 @@ def slow(op: Op, args, names):
         if found is not NOBODY:
             return found
     args = tuple(meant(in_python(a)) for a in args)
-    if op.traits.get("operator"):
+    symbol = OPS.get(op.name.removesuffix("_"), op).traits.get("operator")  # also of what writes in place
+    if symbol:
         args = tuple(operand(a) for a in args)
-        if len(args) == 2 and not names and (found := reflected(op.traits["operator"], *args)) is not NotImplemented:
+        if len(args) == 2 and not names and (found := reflected(op, symbol, *args)) is not NotImplemented:
             return found
     if names:
         args, names = respelled(op, args, names)
@@ -93,14 +96,20 @@ def operand(value):
     return value
 
 
-def reflected(symbol: str, left, right):
-    """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours."""
+def reflected(op: Op, symbol: str, left, right):
+    """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours.
+    TypeError for objects that have no such method."""
     kind = type(right)
-    method = getattr(kind, f"__r{symbol}__", None)
-    if method is None or not isinstance(left, Tensor) or isinstance(right, (int, float, complex)) or hasattr(
+    if not isinstance(left, Tensor) or isinstance(right, (int, float, complex, list, tuple, str, NoneType)) or hasattr(
             kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
         return NotImplemented
-    return method(right, left)
+    method = next((vars(base)[f"__r{symbol}__"] for base in kind.__mro__ if f"__r{symbol}__" in vars(base)), None)
+    if method is not None:
+        return getattr(right, f"__r{symbol}__")(left)
+    if hasattr(kind, "__index__") or hasattr(kind, "__float__") or hasattr(kind, "__complex__"):
+        return NotImplemented
+    raise TypeError(f"{op.name}(): argument 'other' (position 2) must be Tensor, not {kind.__name__}: unsupported "
+                    f"operand type(s) for {symbol}: '{type(left).__name__}' and '{kind.__name__}'")
 
 
 def overridden(op: Op, args, kwargs):

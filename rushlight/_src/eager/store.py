@@ -52,14 +52,15 @@ def sources() -> str:
 
 def surroundings() -> str:
     """What decides how a plan comes out, apart from the call."""
-    chosen = settings.kernels, settings.max_autotune, settings.regions
+    chosen = (settings.kernels, settings.max_autotune, settings.regions, settings.vendor, settings.bucket_all_reduces,
+              settings.bucket_all_gathers, settings.bucket_reduce_scatters)
     return (f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} "
             f"{attention.kernels.allowed} {switches.surroundings()}")
 
 
 def entry(op: Op, key):
     """The name of the entry for a call, or None where its plan means something in this process only."""
-    if not settings.store or in_parts(op) or cache.directory() is None:
+    if not settings.store or in_parts(op, key[-1]) or cache.directory() is None:
         return None
     identity = op.traits.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
     if "identities" in op.caches:

@@ -211,7 +211,7 @@ for _operator, _name in ((leaky_, "leaky_relu"), (elu_, "elu"), (celu_, "celu"),
     written(_operator, _name)
 
 
-@op(samples=ONE, namespace=F, second="zeros")
+@op(samples=ONE, namespace=F, second="zeros", out_exact=True)
 def hardshrink(input, lambd=0.5):
     """x where |x| > lambd, else 0."""
     needs(FLOATING, "hardshrink", input, FLOATING)
@@ -246,6 +246,8 @@ def softsign(input):
 @op(namespace=F, autocast="half", second="zeros")
 def prelu(input, weight):
     """x where positive, else weight * x, one weight for all or for each channel (dimension 1)."""
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
     if not input.shape and weight.shape and weight.shape[0] != 1:
         raise RuntimeError(
             f"prelu: Not allow zero-dim input tensor with {weight.shape[0]} weights: give one weight, or an input "
@@ -401,9 +403,9 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 # --- dropout ----------------------------------------------------------------------------------------------------------
 @op(method=False, name="_dropout")
 def dropout_at(input, seed: Scalar, offset: Scalar, p, shape):
-    """x / (1 - p) where a uniform number of ``shape`` is at least p, else 0."""
+    """x / (1 - p) where a uniform number of ``shape`` is at least p, else x * 0 (NaN stays), laid out as x is."""
     keep = P.ge(uniform_at.body(seed, offset, shape, float32), real(p))
-    return P.where(keep, P.mul(input, 1.0 / (1.0 - p)), 0.0)
+    return P.mul(P.mul(input, 1.0 / (1.0 - p)), P.convert(keep, dtype=input.dtype))
 
 
 def dropped(input, p, training, shape, inplace=False):
@@ -435,12 +437,14 @@ def dropout_top(input, p, train):
 def channels(name, expected, batched=None):
     def body(input, p=0.5, training=True, inplace=False):
         rank = input.dim()
+        if name == "dropout1d" and rank not in expected:
+            raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input")
         if expected and rank not in expected:
-            warn(f"{name}: expected an input of {' or '.join(map(str, expected))} dimensions, but got {rank}, which "
-                 "will become an error. Give it the dimensions of a batch and channels.")
+            warn(f"{name}: Received a {rank}-D input to {name}, which will become an error. Give it "
+                 f"{' or '.join(map(str, expected))} dimensions.")
         if name == "dropout2d" and rank == 3:
-            warn("dropout2d: an input of 3 dimensions is taken for (n, channels, length), of which whole channels are "
-                 "dropped. Write dropout1d if that is meant, unsqueeze(0) if it is one image.")
+            warn("dropout2d: Received a 3-D input to dropout2d, assuming that channel-wise 1D dropout behavior is "
+                 "desired: (n, channels, length). Write dropout1d if so, unsqueeze(0) if it is one image.")
         lead = 2 if batched is None or rank == batched else 1
         if rank < lead:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")

@@ -11,6 +11,7 @@ from ..core.kinds import P
 from ..core.later import entered
 from ..core.log import logger
 from ..core.meta import Meta, product
+from ..core.native import mine
 from ..core.op import OPS, op, rule
 from ..core.tensor import refuse_where
 from .activation import dropout
@@ -37,6 +38,8 @@ class Kernels(threading.local):
 
 
 kernels = Kernels()
+MOST_SETTLED = 1024
+settled: dict = {}  # calls that a kernel of ours computes, without a mask and dropout, by metas and what is allowed
 
 
 @op(composite=True, namespace=F, autocast="half", reads=(kernels, "allowed"))
@@ -44,6 +47,12 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  enable_gqa=False):
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al.
     2017)."""
+    asked = None
+    if attn_mask is None and not dropout_p and not mine.stack:  # by these it is known which kernel there is
+        asked = query._meta, key._meta, value._meta, enable_gqa, kernels.allowed, query.device.provider
+        if asked in settled:
+            return flash(query, key, value, None, None, None, bool(is_causal), None if scale is None else float(scale),
+                         0.0, settled[asked])
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         raise RuntimeError(
             f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, "
@@ -66,10 +75,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     kernel, refused = checked_kernel(query, key, value, attn_mask, dropout_p, enable_gqa)
     if kernel != "MATH":
+        if asked is not None:
+            if len(settled) == MOST_SETTLED:
+                settled.clear()
+            settled[asked] = who(kernel, query)
         seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]),
                                                                                      query.shape[-2], key.shape[-2]))
         return flash(query, key, value, attn_mask, seed, place, bool(is_causal),
-                     None if scale is None else float(scale), float(dropout_p))
+                     None if scale is None else float(scale), float(dropout_p), who(kernel, query))
     log.debug("attention by its formula: %s", refused or "the kernel is not allowed or not the first choice")
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
@@ -104,6 +117,14 @@ def roots_of(size):
     return math.sqrt(1.0 / math.sqrt(size)) if size else 1.0  # of no elements every score is 0
 
 
+def who(kernel: str, query) -> str:
+    """Whose kernel computes attention (``AttentionSpec.kernel``): libraries of vendors are for other devices than the
+    host."""
+    if query.device.provider.on_host:
+        return ""
+    return "vendor" if kernel == "CUDNN_ATTENTION" else "" if "CUDNN_ATTENTION" in kernels.allowed else "own"
+
+
 def checked_kernel(*arguments):
     """(the first kernel allowed that can do this, why those before it cannot); RuntimeError where none can."""
     refused = {}
@@ -125,12 +146,26 @@ def elsewhere(*arguments):
     return "it is a kernel for other devices"
 
 
+def refusal_of_vendor(query, key, value, mask, probability, shares):
+    """Why the library of the device's vendor does not compute attention; None where it does."""
+    declined = query.device.provider.target().declines_vendor_attention(query, value)
+    if declined is not None:
+        return declined
+    if probability:
+        return "dropout, which it draws otherwise"
+    if mask is not None and mask.dtype is not query.dtype:
+        return f"a mask of {mask.dtype}"
+    if len(query.shape) != 4:
+        return f"{len(query.shape)} dimensions"
+    return refusal(query, key, value, mask, probability, shares)
+
+
 refusals = {"FLASH_ATTENTION": refusal, "MATH": lambda *arguments: None, "EFFICIENT_ATTENTION": refusal,
-            "CUDNN_ATTENTION": elsewhere,
+            "CUDNN_ATTENTION": refusal_of_vendor,
             "OVERRIDEABLE": elsewhere, "ERROR": elsewhere}
 
 
-@op(method=False, name="_masked_softmax")
+@op(method=False, name="_softmax_of_allowed")
 def masked_softmax(scores, allowed, bias, causal):
     """softmax over the last dimension where ``allowed`` (and, if causal, up to the diagonal); rows with nothing allowed
     are 0."""

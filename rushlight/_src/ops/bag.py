@@ -8,7 +8,7 @@ import numpy as np
 from ..core.dtypes import int32, int64
 from ..core.exchange import computed, values_of
 from ..core.kinds import P
-from ..core.op import OPS, op
+from ..core.op import OPS, op, rule
 from ..core.tensor import refuse_where, wrapped
 from .attention import embedding
 from .promotion import as_dtype, upcast
@@ -37,16 +37,22 @@ def check_bags(input, weight, offsets, per_sample_weights, mode, include_last_of
             raise ValueError("offsets has to be a 1D Tensor")
         if include_last_offset and not offsets.size(0):
             raise ValueError("include_last_offset: number of offsets should be at least 1")
-        refuse_where(offsets[:1] != 0, ValueError(
-            "offsets[0] has to be 0: the first bag starts with the first position. Put a 0 in front"))
+        refuse_where(offsets[:1] != 0, RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0"))
         refuse_where(offsets[-1:] > input.numel(),
-                     ValueError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts "
+                     RuntimeError(f"offsets[-1] can not be greater than input's length ({input.numel()}): no bag starts "
                                 "behind the last position"))
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(
                 "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
                 f"(got mode='{mode}').")
+        if per_sample_weights.dtype is not weight.dtype:
+            raise RuntimeError(
+                "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #2 "
+                f"'per_sample_weights'; but type {weight.dtype} does not equal {per_sample_weights.dtype}")
         if tuple(per_sample_weights.shape) != tuple(input.shape):
             raise ValueError(
                 f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must "
@@ -74,7 +80,14 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return bags_of_rows(rows, input, offsets, per_sample_weights, mode, padding_idx, include_last_offset)
 
 
-@op(method=False, name="_bags_of_table")
+class OutOfTable(RuntimeError):
+    """A position is no row of the table of embeddings."""
+
+    def __init__(self, text):
+        super().__init__(f"Expected idx >= 0 && idx < num_embeddings: {text}")
+
+
+@op(method=False, name="_bags_of_table", out_of_range=OutOfTable)
 def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
     """Bags of the rows of weight [v, d] at these positions: the rows are read where they are summed."""
     rows = P.take(weight, as_dtype(input, int64), dim=0)
@@ -97,7 +110,8 @@ def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_of
     if offsets is None:
         total, count = in_rows(rows, mode), P.sum(counted, (1,))
     else:
-        total, count = in_runs(rows, counted, as_dtype(offsets, int64), nothing, include_last_offset)
+        last = (padding_idx is not None or mode == "max") if include_last_offset else None
+        total, count = in_runs(rows, counted, as_dtype(offsets, int64), nothing, last)
     if mode == "mean":
         total = P.div(total, P.maximum(count, 1.0))
     elif mode == "max":
@@ -113,16 +127,22 @@ def in_rows(rows, mode):
     return P.reshape((P.amax if mode == "max" else P.sum)(rows, (1,)), shape=(bags, width))
 
 
-def in_runs(rows, counted, offsets, nothing, include_last_offset):
-    """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1]."""
+def in_runs(rows, counted, offsets, nothing, reaching):
+    """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1].
+
+    ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; what lies
+    behind it is in no bag or, where True, in the last.
+    """
     (size, width), count = rows.shape, offsets.shape[0]
     starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets,
                    P.full(shape=(count,), value=1, dtype=int64), dim=0, combine="add")
     bag = P.sub(P.slice(P.cumsum(starts, dim=0), starts=(0,), steps=(1,), shape=(size,)), 1)
+    if reaching and (type(count) is not int or count > 1):
+        bag = P.minimum(bag, count - 2)
     total = P.put(P.full(shape=(count, width), value=nothing, dtype=rows.dtype), bag, rows, dim=0,
                   combine="max" if nothing else "add")
     found = P.put(P.full(shape=(count,), value=0, dtype=rows.dtype), bag, counted, dim=0, combine="add")
-    bags = count - 1 if include_last_offset else count  # what lies behind the last offset is in no bag then
+    bags = count if reaching is None else count - 1
     return P.slice(total, starts=(0, 0), steps=(1, 1),
                    shape=(bags, width)), P.reshape(P.slice(found, starts=(0,), steps=(1,), shape=(bags,)),
                                                    shape=(bags, 1))
@@ -137,6 +157,45 @@ def segments(lengths, size):
         named = np.repeat(np.arange(len(found)), found)
         row[:len(named)] = named
     return out.reshape(*lengths.shape[:-1], size)
+
+
+def into_segments(values, place, count, start, axis, combine):
+    """Elements combined, from ``start`` on, at the places of their segments; those of place ``count`` are in none."""
+    shape = tuple(count + 1 if k == axis else s for k, s in enumerate(values.shape))
+    total = P.scatter(P.full(shape=shape, value=start, dtype=values.dtype), place, values, dim=axis, combine=combine)
+    rank = len(shape)
+    return P.slice(total, starts=(0,) * rank, steps=(1,) * rank,
+                   shape=tuple(count if k == axis else s for k, s in enumerate(shape)))
+
+
+@op(method=False, name="_in_segments")
+def in_segments(data, place, count, start, axis, combine):
+    """[..., n, ...] -> [..., count, ...]: each segment's "add", "mul", "max" or "min", from ``start`` on."""
+    return into_segments(data, place, count, start, axis, combine)
+
+
+@rule(in_segments)
+def vjp(g, y, data, place, count, start, axis, combine):
+    """To the elements that are the extreme in equal parts, NaN as well; for products that of the others, also where the
+    element is zero or NaN."""
+    if not count:
+        return [P.full(shape=tuple(data.shape), value=0, dtype=data.dtype), None]
+    at = P.minimum(place, count - 1)
+    own = lambda x: P.gather(x, at, dim=axis)  # what an element's segment has
+    total = lambda chosen: own(into_segments(P.convert(chosen, dtype=data.dtype), place, count, 0.0, axis, "add"))
+    g, unknown = own(g), P.ne(data, data)
+    if combine in ("max", "min"):
+        found = own(y)
+        chosen = P.logical_or(P.eq(data, found), P.logical_and(unknown, P.ne(found, found)))
+        g = P.where(chosen, P.div(g, total(chosen)), 0)
+    elif combine == "mul":
+        zero = P.eq(data, 0)
+        special = P.logical_or(zero, unknown)
+        others = own(into_segments(P.where(special, 1, data), place, count, start, axis, "mul"))
+        others = P.where(P.gt(total(zero), P.convert(zero, dtype=data.dtype)), 0, others)
+        others = P.where(P.gt(total(unknown), P.convert(unknown, dtype=data.dtype)), math.nan, others)
+        g = P.mul(g, P.where(special, others, P.div(own(y), P.where(special, 1, data))))
+    return [P.where(P.lt(place, count), g, 0), None]
 
 
 @op(composite=True, method=False)
@@ -165,9 +224,8 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
                                                                                  *tail)).expand(data.shape)
     neutral = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf,
                "prod": 1.0}[reduce] if initial is None else initial
-    start = data.new_full((*data.shape[:axis], count + 1, *data.shape[axis + 1:]), neutral)
-    how = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
-    out = start.scatter_reduce(axis, place, data, how).narrow(axis, 0, count)
+    how = {"max": "max", "min": "min", "prod": "mul"}.get(reduce, "add")
+    out = in_segments(data, place, count, neutral, axis, how)
     if reduce != "mean":
         return out
     each = computed(sizes.astype(np.int64)).reshape((*sizes.shape, *tail)).to(data.dtype)

@@ -6,12 +6,49 @@ also within compiled programs.
 """
 from __future__ import annotations
 
-from ..core.kinds import Foreign, P
+import numpy as np
+
+from ..core.dtypes import int64
+from ..core.kinds import Exchanged, Foreign, P
 from ..core.later import entered
 from ..core.op import op
 from .prims.primitive import primitive
 
 carry = entered("distributed.carrier", "carry")  # (what, array, group, ...) -> array
+begin = entered("distributed.carrier", "begin")  # (what, array, group, ...) -> number
+finish = entered("distributed.carrier", "finish")  # number -> array
+carry_there = entered("distributed.carrier", "carry_there")  # (what, device, given, made, group, ...) -> bool
+
+tell = entered("nn.parallel.captured", "tell")  # (whom): a program averages gradients now
+
+check_name = entered("distributed.reduction", "check_name")  # (what, reduction, dtype): whether it reduces such numbers
+
+
+def exchanged(what: str, describe, gradient, *order):
+    """The kind of a collective: ``order`` names the parameters that it takes besides the group."""
+    def numpy(x, group, **params):
+        return carry(what, x, group, *(params[name] for name in order))
+
+    def there(where, source, target, /, group, **params):
+        return carry_there(what, where, source, target, group, *(params[name] for name in order))
+
+    def begun(x, group, **params):
+        return begin(what, x, group, *(params[name] for name in order))
+
+    return Exchanged(numpy, describe, gradient, there, begun)
+
+
+def told(kind: Exchanged) -> Exchanged:
+    """A collective that tells before it begins; ``whom`` it tells is a parameter of its own."""
+    def telling(function):
+        def run(*args, whom, **params):
+            tell(whom)
+            return function(*args, **params)
+        return run
+
+    return Exchanged(telling(kind.numpy), lambda *args, whom, **params: kind.describe(*args, **params),
+                     lambda *args, whom, **params: kind.gradient(*args, **params), telling(kind.there),
+                     telling(kind.begin))
 
 
 def same(x, **_):
@@ -35,31 +72,45 @@ def scattered_gradient(g, y, x, reduce, size, group):
     return [found if reduce == "sum" else P.mul(found, 1.0 / size)]
 
 
-primitive("all_reduce", Foreign(lambda x, reduce, group: carry("all_reduce", x, group, reduce), same, reduced_gradient),
+primitive("all_reduce", exchanged("all_reduce", lambda x, reduce, group: same(x), reduced_gradient, "reduce"),
           lambda x, reduce, group: 0, arity=1, leading=True,
           doc="The reduction over a group, in every process.")
-primitive("all_gather", Foreign(lambda x, size, group: carry("all_gather", x, group, size),
-                                lambda x, size, group: resized(x, x.shape[0] * size),
-                                lambda g, y, x, size, group: [P.reduce_scatter(g, reduce="sum", size=size,
-                                                                               group=group)]), lambda x, size, group: 0,
-          arity=1,
+primitive("average_gradients", told(P.all_reduce.kind), lambda x, reduce, whom, group: 0, arity=1,
+          doc="``all_reduce`` of gradients, of which it tells.")
+primitive("all_gather", exchanged("all_gather", lambda x, size, group: resized(x, x.shape[0] * size),
+                                  lambda g, y, x, size, group: [P.reduce_scatter(g, reduce="sum", size=size,
+                                                                                 group=group)], "size"),
+          lambda x, size, group: 0, arity=1,
           doc="The rows of all processes, those of rank 0 first.")
-primitive("reduce_scatter", Foreign(lambda x, reduce, size, group: carry("reduce_scatter", x, group, reduce, size),
-                                    lambda x, reduce, size, group: resized(x, x.shape[0] // size),
-                                    scattered_gradient), lambda x, reduce, size, group: 0, arity=1,
+primitive("reduce_scatter", exchanged("reduce_scatter",
+                                      lambda x, reduce, size, group: resized(x, x.shape[0] // size),
+                                      scattered_gradient, "reduce", "size"),
+          lambda x, reduce, size, group: 0, arity=1,
           doc="This process's rows of the reduction over a group.")
-primitive("all_to_all", Foreign(lambda x, taken, given, group: carry("all_to_all", x, group, taken, given),
-                                lambda x, taken, given, group: resized(x, sum(taken)),
-                                lambda g, y, x, taken, given, group: [P.all_to_all(g, taken=given, given=taken,
-                                                                                   group=group)]),
+primitive("all_to_all", exchanged("all_to_all", lambda x, taken, given, group: resized(x, sum(taken)),
+                                  lambda g, y, x, taken, given, group: [P.all_to_all(g, taken=given, given=taken,
+                                                                                     group=group)], "taken", "given"),
           lambda x, taken, given, group: 0, arity=1,
           doc="``given[k]`` rows go to rank k, ``taken[k]`` rows come from it.")
-primitive("broadcast_from", Foreign(lambda x, root, group: carry("broadcast", x, group, root), same,
-                                    lambda g, y, x, root, group: [P.reduce_to(g, root=root, group=group)]),
+primitive("broadcast_from", exchanged("broadcast", same,
+                                      lambda g, y, x, root, group: [P.reduce_to(g, root=root, group=group)], "root"),
           lambda x, root, group: 0, arity=1, leading=True, doc="The tensor of one rank, in every process.")
-primitive("reduce_to", Foreign(lambda x, root, group: carry("reduce", x, group, root), same,
-                               lambda g, y, x, root, group: [P.broadcast_from(g, root=root, group=group)]),
+primitive("reduce_to", exchanged("reduce", same,
+                                 lambda g, y, x, root, group: [P.broadcast_from(g, root=root, group=group)], "root"),
           lambda x, root, group: 0, arity=1, leading=True, doc="The sum over a group in one rank, zeros in the others.")
+
+
+def kind_of(name: str) -> Exchanged:
+    return getattr(P, name).kind
+
+
+primitive("start_exchange", Foreign(lambda x, name, params: np.array([kind_of(name).begin(x, **dict(params))]),
+                                    lambda x, name, params: x.like((1,), dtype=int64)),
+          lambda x, name, params: 0, arity=1, doc="Starts the collective of this name; its number.")
+primitive("finish_exchange", Foreign(lambda number, x, name, params: finish(int(number[0])),
+                                     lambda number, x, name, params: kind_of(name).describe(x, **dict(params))),
+          lambda number, x, name, params: 0, arity=2,
+          doc="The result of a collective that was started with ``x``, once it has arrived.")
 
 
 def rows(name: str, x, size: int):
@@ -72,7 +123,14 @@ def rows(name: str, x, size: int):
 def all_reduce(input, reduce_op: str, group_name: str):
     """The reduction ("sum", "avg", "product", "min", "max", "band", "bor", "bxor") of the tensors of a group, in every
     process: as ``input`` in shape and dtype."""
+    check_name("all_reduce", reduce_op.lower(), input.dtype)
     return P.all_reduce(input, reduce=reduce_op.lower(), group=group_name)
+
+
+@op(name="_average_gradients", method=False)
+def average_gradients(input, whom: str, group_name: str):
+    """The average over a group of gradients, in one vector; ``whom`` (``nn.parallel.captured.tell``) hears of it."""
+    return P.average_gradients(input, reduce="avg", whom=whom, group=group_name)
 
 
 @op(namespace="_c10d_functional")
@@ -85,6 +143,7 @@ def all_gather_into_tensor(input, group_size: int, group_name: str):
 def reduce_scatter_tensor(input, reduce_op: str, group_size: int, group_name: str):
     """This process's part, along the first dimension, of the reduction over a group: [group_size * n, ...] gives [n,
     ...]."""
+    check_name("reduce_scatter_tensor", reduce_op.lower(), input.dtype)
     rows("reduce_scatter_tensor", input, group_size)
     return P.reduce_scatter(input, reduce=reduce_op.lower(), size=group_size, group=group_name)
 

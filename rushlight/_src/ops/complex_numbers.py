@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import bool_
+from ..core.dtypes import bool_, type_name
 from ..core.kinds import P
 from ..core.op import declare, op
 from .promotion import floating, is_number
@@ -48,7 +48,7 @@ def negative_view(input):
     return P.negated(input)
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, out_exact=True)
 def conj_physical(input):
     """The complex conjugate, in memory of its own."""
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
@@ -132,12 +132,12 @@ def parts_of_complex(name, first, second):
             raise TypeError(f"{name}(): both arguments must be Tensor, not {type(given).__name__}")
         if given.dtype.name not in ("float16", "float32", "float64"):
             raise RuntimeError(
-                f"{name}(): Expected both inputs to be Half, Float or Double tensors but got {first.dtype} and "
-                f"{second.dtype}")
+                f"{name}(): Expected both inputs to be Half, Float or Double tensors but got "
+                f"{type_name(first.dtype)} and {type_name(second.dtype)}")
     if first.dtype is not second.dtype:
         raise RuntimeError(
-            f"{name}(): Expected object of scalar type {first.dtype} but got scalar type {second.dtype} for second "
-            "argument; convert one of them")
+            f"{name}(): Expected object of scalar type {type_name(first.dtype)} but got scalar type "
+            f"{type_name(second.dtype)} for second argument; convert one of them")
 
 
 @op(method=False, out_exact=True)

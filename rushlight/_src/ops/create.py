@@ -258,7 +258,7 @@ for _name, _function in {"new_zeros": zeros, "new_ones": ones, "new_full": full,
     globals()[_name] = new(_name, _function)
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, out_in_order=True)
 def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
            requires_grad=False):
     """start, start + step, ... below end.
@@ -292,9 +292,10 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
     return finished(spaced(start, step, whole(count), dtype, *on(device)), requires_grad)
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, out_in_order=True)
 @devices.placing
-def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False, layout=None):
+def range(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+          requires_grad=False):
     """start, start + step, ... up to and including end."""
     deprecated("torch.range", "torch.arange, which leaves the end out")
     if end is None:
@@ -304,6 +305,17 @@ def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fal
                            else "step must be nonzero")
     return finished(spaced(start, step, int((end - start) / step) + 1, dtype or dtypes.Defaults.floating),
                     requires_grad)
+
+
+def floating_for(name, dtype, *values):
+    """The dtype that was given, or else the default one, complex where a number is.  RuntimeError where a complex
+    number meets a real dtype."""
+    if not any(isinstance(v, complex) for v in values):
+        return dtype or dtypes.Defaults.floating
+    found = dtypes.Defaults.floating.to_complex()
+    if dtype is not None and not dtype.is_complex:
+        raise RuntimeError(f"torch.{name}(): inferred dtype {found} can't be safely cast to passed dtype {dtype}")
+    return dtype or found
 
 
 def point_count(name, steps):
@@ -336,7 +348,7 @@ def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
     return P.convert(out, dtype=dtype) if out.dtype is not dtype else out
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, out_in_order=True)
 def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
              requires_grad=False):
     """``steps`` evenly spaced points, both ends included.
@@ -345,9 +357,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    if dtype is None:
-        dtype = dtypes.Defaults.floating.to_complex() if any(isinstance(v, complex)
-                                                             for v in (start, end)) else dtypes.Defaults.floating
+    dtype = floating_for("linspace", dtype, start, end)
     count = point_count("linspace", steps)
     if not dtype.is_inexact:
         start, end = whole(start), whole(end)
@@ -359,14 +369,14 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     return finished(evenly(start, end, count, dtype, *on(device)), requires_grad)
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, out_in_order=True)
 @devices.placing
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
              requires_grad=False):
     """base ** linspace(start, end, steps)."""
     from .elementwise import rpow
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    dtype = dtype or dtypes.Defaults.floating
+    dtype = floating_for("logspace", dtype, start, end)
     wide = dtype if dtype.is_complex else float64
     if not dtype.is_inexact:
         start, end = int(start), int(end)

@@ -36,28 +36,43 @@ def blocks_drawn(heads, queries, keys):
     return heads * tall * wide * KEYS
 
 
-def factors_numpy(shape, keys, seed, place, p):
-    """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none."""
+def within(queries, keys, row, column):
+    """Where a part of a head lies that begins at a row and a column of ``queries`` by ``keys`` weights: ((the head's
+    tiles over the queries, over the keys, rows of the part's first tile above it, columns left of it), blocks of the
+    stream before that tile).
+
+    >>> within(64, 64, 8, 16), within(64, 64, 12, 20)
+    (((8, 4, 0, 0), 80), ((8, 4, 4, 4), 80))
+    """
+    tall, wide = tiles(queries, keys)
+    (down, above), (across, left) = divmod(row, QUERIES), divmod(column, KEYS)
+    return (tall, wide, above, left), (down * wide + across) * KEYS
+
+
+def factors_numpy(shape, keys, seed, place, p, part=()):
+    """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none.  ``part``: where
+    they lie in larger heads, as ``within`` says."""
     if not p:
         return np.float32(1)
     n, h, queries = shape
-    tall, wide = tiles(queries, keys)
-    words = philox(int(seed), int(place), 4 * blocks_drawn(n * h, queries, keys))
+    tall, wide, above, left = part or (*tiles(queries, keys), 0, 0)
+    words = philox(int(seed), int(place), 4 * n * h * tall * wide * KEYS)
     levels = np.stack([words & 0xFFFF, words >> 16], -1).reshape(n, h, tall, wide, KEYS, QUERIES)
-    levels = levels.transpose(0, 1, 2, 5, 3, 4).reshape(n, h, tall * QUERIES, wide * KEYS)[:, :, :queries, :keys]
+    levels = levels.transpose(0, 1, 2, 5, 3, 4).reshape(n, h, tall * QUERIES, wide * KEYS)
+    levels = levels[:, :, above:above + queries, left:left + keys]
     return np.where(levels < threshold(p), np.float32(0), np.float32(larger(p)))
 
 
-def dropper(shape, keys, seed, place, p):
+def dropper(shape, keys, seed, place, p, part=()):
     """A function that multiplies weights [n, h, l, s] by those factors, in primitives."""
     if not p:
         return lambda x: x
     n, h, queries = shape
-    tall, wide = tiles(queries, keys)
+    tall, wide, above, left = part or (*tiles(queries, keys), 0, 0)
     words = P.random_bits(seed, place, shape=(n, h, tall, wide, KEYS, QUERIES // 2, 1))
     levels = P.cat((P.bitwise_and(words, LEVELS - 1), P.right_shift(words, 16)), dim=6)
     levels = P.permute(P.reshape(levels, shape=(n, h, tall, wide, KEYS, QUERIES)), dims=(0, 1, 2, 5, 3, 4))
     levels = P.reshape(levels, shape=(n, h, tall * QUERIES, wide * KEYS))
-    levels = P.slice(levels, starts=(0, 0, 0, 0), steps=(1, 1, 1, 1), shape=(n, h, queries, keys))
+    levels = P.slice(levels, starts=(0, 0, above, left), steps=(1, 1, 1, 1), shape=(n, h, queries, keys))
     kept = P.ge(levels, threshold(p))
     return lambda x: P.where(kept, P.mul(x, larger(p)), 0.0)

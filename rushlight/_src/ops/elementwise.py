@@ -7,15 +7,16 @@ from builtins import abs as abs_
 
 import numpy as np
 
-from ..core.dtypes import FLOATING, INTEGER, bool_, float64, int32, int64
+from ..core.dtypes import BOOL, FLOATING, INTEGER, bool_, float64, int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .former import former
+from .prims.elementwise import NEXT_HALF
 from .prims.primitive import binary, primitive
 from .promotion import (as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted,
-                        real as real_number, result_dtype)
+                        promoted_as_stored, real as real_number, result_dtype)
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
 ONE = (sample((3, 4)), sample(()), sample((2, 0)))
@@ -104,20 +105,19 @@ def floor_quotient(x, y):
 @op(samples=PAIR, inplace_too=True, operator="floordiv", number_first=True, numbers=True)
 def floor_divide(input, other: Scalar):
     """The quotient rounded down."""
-    return floor_quotient(*promoted(input, other))
+    return floor_quotient(promoted_as_stored(input, other)[0], promoted(input, other)[1])  # the divisor is not rounded
 
 
 @op(samples=PAIR, inplace_too=True, operator="mod", number_first=True)
 def remainder(input, other: Scalar):
     """The remainder with the sign of the divisor, as Python's %."""
-    x, y = promoted(input, other)
-    return P.remainder(x, y)
+    return P.remainder(*promoted_as_stored(input, other))
 
 
 @op(samples=PAIR, inplace_too=True)
 def fmod(input, other: Scalar):
     """The remainder with the sign of the dividend, as C's fmod."""
-    return P.fmod(*promoted(input, other))
+    return P.fmod(*promoted_as_stored(input, other))
 
 
 ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.reciprocal(P.mul(x, x)))
@@ -208,7 +208,7 @@ def nextafter(input, other):
     x, y = promoted(input, other)
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: it wants floating point numbers")
-    return P.nextafter(x, y)
+    return NEXT_HALF.get(x.dtype, P.nextafter)(x, y)
 
 
 def of_integers(name, function, doc):
@@ -251,7 +251,11 @@ def logaddexp2(input, other):
 @op(samples=PAIR[:3], number_first=True, inplace_too=True)
 def xlogy(input, other: Scalar):
     """input * log(other), 0 where input is 0."""
-    return times_log(*promoted(input, other, floating=True), P.log, 0.0)
+    x, y = promoted(input, other, floating=True)
+    for operand in (x, y):
+        if isinstance(operand, Tensor):
+            needs(FLOATING, "xlogy", operand, FLOATING)
+    return times_log(x, y, P.log, 0.0)
 
 
 def times_log(x, y, log, lowest):
@@ -290,20 +294,20 @@ for _name, _doc in {
 
 def rounding(name, doc):
     def body(input):
-        needs(INTEGER, name, input)
+        needs(INTEGER, name, input, FLOATING)
         return getattr(P, name)(input) if input.dtype.is_inexact else P.mul(input, 1)
     body.__name__, body.__doc__ = name, doc
-    return op(body, samples=ONE, inplace_too=True)
+    return op(body, samples=ONE, inplace_too=True, out_exact=True)
 
 
 floor, ceil, trunc = rounding("floor", "Rounded down."), rounding("ceil", "Rounded up."), rounding(
     "trunc", "Rounded towards zero.")
 
 
-@op(samples=ONE, inplace_too=True)
+@op(samples=ONE, inplace_too=True, out_exact=True)
 def round(input, *, decimals=0):
     """Rounded to the nearest even integer, or to ``decimals`` digits after the point."""
-    needs(INTEGER, "round", input)
+    needs(INTEGER, "round", input, FLOATING)
     if not input.dtype.is_inexact:
         if decimals:
             raise NotImplementedError(
@@ -318,14 +322,14 @@ def round(input, *, decimals=0):
     return P.mul(P.round(P.div(input, scale)), scale)
 
 
-@op(samples=ONE, inplace_too=True)
+@op(samples=ONE, inplace_too=True, out_exact=True)
 def frac(input):
     """The part after the point: x - trunc(x)."""
-    needs(FLOATING, "frac", input)
+    needs(FLOATING, "frac", input, FLOATING)
     return P.sub(input, P.trunc(input))
 
 
-@op(samples=ONE, inplace_too=True, operator="neg")
+@op(samples=ONE, inplace_too=True, operator="neg", out_exact=True)
 def neg(input):
     """-x."""
     if input.dtype is bool_:
@@ -342,14 +346,14 @@ def positive(input):
     return input
 
 
-@op(samples=ONE, inplace_too=True, operator="abs")
+@op(samples=ONE, inplace_too=True, operator="abs", out_exact=True)
 def abs(input):
     """|x|; of a complex number its modulus."""
     needs(INTEGER, "abs", input)
     return P.abs(input)
 
 
-@op(samples=ONE, inplace_too=True)
+@op(samples=ONE, inplace_too=True, out_exact=True)
 def sign(input):
     """-1, 0 or 1."""
     if input.dtype.is_complex:
@@ -357,7 +361,7 @@ def sign(input):
     return input if input.dtype is bool_ else P.sign(input)
 
 
-@op(samples=ONE, inplace_too=True)
+@op(samples=ONE, inplace_too=True, out_exact=True)
 def sgn(input):
     """The sign; of a complex number x / |x|."""
     return P.sgn(input) if input.dtype.is_complex else input if input.dtype is bool_ else P.sign(input)
@@ -366,6 +370,7 @@ def sgn(input):
 @op(samples=ONE)
 def signbit(input):
     """Where the sign bit is set."""
+    needs(BOOL, "signbit", input, FLOATING)
     if input.dtype is bool_ or not input.dtype.is_signed:
         return P.lt(P.mul(input, 1), 0) if input.dtype is not bool_ else P.logical_and(input, False)
     return P.lt(P.copysign(1.0, input), 0) if input.dtype.is_floating_point else P.lt(input, 0)
@@ -393,6 +398,7 @@ def rad2deg(input):
 @op(samples=ONE, inplace_too=True)
 def logit(input, eps=None):
     """log(x / (1 - x)), x first clamped to [eps, 1 - eps]."""
+    needs(BOOL, "logit", input, FLOATING)
     x = floating(input)
     if eps is not None:
         x = P.minimum(P.maximum(x, eps), 1 - eps)
@@ -407,7 +413,7 @@ def sinc(input):
     return P.where(zero, 1.0, P.div(P.sin(x), P.where(zero, 1.0, x)))
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, out_exact=True)
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and infinities replaced (by default by 0 and the largest finite numbers)."""
     from ..core.dtypes import finfo
@@ -515,7 +521,7 @@ def frexp(input):
     return named("frexp", mantissa=mantissa, exponent=exponent)
 
 
-@op(samples=PAIR[:2], number_first=True, inplace_too=True)
+@op(samples=PAIR[:2], number_first=True, inplace_too=True, out_exact=True)
 def float_power(input, exponent):
     """input ** exponent in double precision."""
     from ..core.dtypes import complex128, float64

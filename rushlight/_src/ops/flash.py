@@ -17,6 +17,7 @@ from .dropping import dropper, factors_numpy
 from .prims.contractions import transposed
 from .prims.primitive import primitive
 from .promotion import upcast
+from .shape import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,9 @@ class AttentionSpec:
 
     ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
     to scores; None: nothing.  ``drop``: the probability of dropping a weight.  ``longest``: bounds of the numbers of
-    queries and of keys of a sequence, where sequences lie end to end; else ().
+    queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``: "vendor" where the library
+    of the device's vendor is to compute it, "own" where it is not to; "": as the device chooses.  ``part``: where these
+    weights lie among those that dropout decides about (``dropping.within``); (): they are all.
 
     The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
     """
@@ -35,6 +38,8 @@ class AttentionSpec:
     mods: object = None
     drop: float = 0.0
     longest: tuple = ()
+    kernel: str = ""
+    part: tuple = ()
 
 
 class AttentionOperands(NamedTuple):
@@ -127,7 +132,7 @@ def factors(x: AttentionOperands, spec: AttentionSpec):
     """What dropout multiplies weights by: [n, h, l, s], of sequences of many lengths up to the longest."""
     rows, columns = spec.longest if x.starts else (x.q.shape[2], x.k.shape[2])
     return factors_numpy((len(x.starts[0]) - 1 if x.starts else x.q.shape[0], x.q.shape[1], rows), columns, x.seed,
-                         x.place, spec.drop)
+                         x.place, spec.drop, spec.part)
 
 
 def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
@@ -174,7 +179,7 @@ def second_gradient(g, y, grad, out, lse, x, spec):
     keys, values, b, c = map(heads, (k, v, b, c))
     at = (3,)
     weights = probabilities(q, keys, lse, mask, causal, scale)
-    kept = dropper(lse.shape, k.shape[2], x.seed, x.place, spec.drop)
+    kept = dropper(lse.shape, k.shape[2], x.seed, x.place, spec.drop, spec.part)
     products = kept(P.matmul(grad, transposed(values)))
     centred = P.sub(products, P.sum(P.mul(weights, products), at))
     slopes = P.mul(weights, centred)
@@ -282,7 +287,8 @@ def gradient(g, y, x, spec):
 
 attention = primitive(
     "attention", Foreign(attention_numpy, describe, gradient),
-    lambda q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
+    lambda q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest, kernel="",
+    part=(): 0,
     arity=9,
     doc="softmax(q k^T * scale + mask) v, and the float32 logarithm of each row's total, which gets no gradient. q: "
         "[n, h, l, e], "
@@ -290,20 +296,21 @@ attention = primitive(
         "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, "
         "blocks of l, blocks of s] uint8, "
         "0 where nobody may look, 2 where everybody may. drop: the probability of dropping a weight, as the stream "
-        "from `seed` and block `place` on says. "
+        "from `seed` and block `place` on says, of which `part` says what these are. "
         "starts: (), or where sequences, which lie end to end in l and in s, begin, int64 [sequences + 1] each; "
         "longest: bounds of their lengths.")
 attention_gradient = primitive(
     "attention_gradient", Foreign(gradient_numpy, describe_gradient, second_gradient),
-    lambda grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest: 0,
+    lambda grad, out, lse, q, k, v, mask, blocks, captured, starts, seed, place, causal, scale, mods, drop, longest,
+    kernel="", part=(): 0,
     arity=12,
     doc="The gradients of q, k and v.")
 
 
 @op(method=False, name="_attention")
-def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop):
+def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, kernel=""):
     """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with
-    probability ``drop``.
+    probability ``drop``.  ``kernel``: of AttentionSpec.
 
     ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call
     multiplies the query, where that is not rounded to halves.
@@ -315,10 +322,10 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
     rows, columns = query.shape[-2], key.shape[-2]
     if mask is not None:
         if mask.shape[-1] != columns:  # the kernel reads masks along a row
-            mask = P.copy(P.expand(mask, shape=(*mask.shape[:-1], columns)))
-        mask = four(P.expand(mask, shape=(*lead, rows, columns)))
+            mask = P.copy(P.expand(mask, shape=expanded(mask.shape, (*mask.shape[:-1], columns))))
+        mask = four(P.expand(mask, shape=expanded(mask.shape, (*lead, rows, columns))))
     out, _ = attend(AttentionOperands(four(query), four(key), four(value), mask, seed=seed, place=place),
-                    AttentionSpec(causal, scale, drop=drop))
+                    AttentionSpec(causal, scale, drop=drop, kernel=kernel))
     return out if len(lead) == 2 else P.reshape(out, shape=(*lead, rows, value.shape[-1]))
 
 
@@ -330,16 +337,25 @@ def flex(query, key, value, blocks, captured, causal, scale, mods):
 
 
 @op(method=False, name="_attention_part")
-def part(query, key, value, causal, scale):
-    """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined."""
-    return attend(AttentionOperands(query, key, value), AttentionSpec(causal, scale))
+def part(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
+    """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined.
+    ``mask``: None, or what broadcasts to [n, h, l, keys].  Weights are dropped as those of the whole, in which these
+    are a ``part`` (of AttentionSpec)."""
+    return attend(AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place),
+                  AttentionSpec(causal, scale, drop=drop, part=part))
 
 
 @op(method=False, name="_attention_part_gradient")
-def part_gradient(grad, out, lse, query, key, value, causal, scale):
+def part_gradient(grad, out, lse, query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
     """The gradients of queries, keys and values that are a part: ``out`` and ``lse`` are those of all keys."""
-    return P.attention_gradient(grad, out, lse, *AttentionOperands(query, key, value),
-                                **vars(AttentionSpec(causal, scale)))
+    operands = AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place)
+    return P.attention_gradient(grad, out, lse, *operands, **vars(AttentionSpec(causal, scale, drop=drop, part=part)))
+
+
+def mask_over(mask, query, key):
+    """A mask of every row and key, read along rows; None where there is none."""
+    shape = (*query.shape[:-1], key.shape[-2])
+    return None if mask is None else P.expand(mask, shape=expanded(mask.shape, shape))
 
 
 @op(method=False, name="_ragged_attention", autocast="half")

@@ -8,6 +8,7 @@ import numpy as np
 from ..core.exchange import computed, values_of
 from ..core.op import OPS, op
 from .conv import spread
+from .pool import precise
 
 F = "nn.functional"
 
@@ -34,6 +35,18 @@ def sizes_wanted(name, x, rank, output_size, output_ratio):
     return tuple(int(n * r) for n, r in zip(x.shape[2:], ratio))
 
 
+def check_samples(samples, n, c, rank):
+    """RuntimeError for random numbers that are not [at least n, c, rank]."""
+    if samples.dim() != 3:
+        raise RuntimeError(f"Expect _random_samples to have 3 dimensions; got {samples.dim()}")
+    if samples.size(0) < n:
+        raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
+    if samples.size(1) != c:
+        raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
+    if samples.size(2) != rank:
+        raise RuntimeError(f"Expect _random_samples.size(2) equals to {rank}; got {samples.size(2)}.")
+
+
 def pooling(rank):
     name = f"fractional_max_pool{rank}d"
 
@@ -46,8 +59,13 @@ def pooling(rank):
             if o + k - 1 > n or o < 1:
                 raise RuntimeError(f"{name}(): pool size {k} with output size {o} too large relative to input size {n}")
         n, c = x.shape[:2]
+        if 0 in x.shape[1:]:
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
+                               f"{list(x.shape)}")
+        if _random_samples is not None:
+            check_samples(_random_samples, n, c, rank)
         given = _random_samples if _random_samples is not None else OPS["rand"](n, c, rank)
-        u = np.zeros((n, c, rank)) if x.is_meta else values_of(given.detach()).astype(np.float64)
+        u = np.zeros((n, c, rank)) if x.is_meta else values_of(given.detach())[:n].astype(np.float64)
         u = u[..., ::-1] if rank == 2 else u  # PyTorch draws the width first in two dimensions
         position = np.zeros((n, c) + (1,) * (2 * rank), np.int64)
         for d in range(rank):
@@ -66,7 +84,7 @@ def pooling(rank):
 
     body.__name__, body.__doc__ = (
         name, "The largest element of windows that start at pseudo-random places: [n, c, *space] -> [n, c, *out].")
-    made = op(body, composite=True, namespace=F)
+    made = op(body, composite=True, namespace=F, autocast=precise(rank))
 
     def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=True,
                      _random_samples=None):

@@ -4,9 +4,10 @@ from __future__ import annotations
 from ..core.dtypes import bound, int32, int64, uint8
 from ..core.errors import StorageBoundsError
 from ..core.kinds import P
-from ..core.meta import broadcast, product, span
+from ..core.meta import broadcast, product, row_major, span
 from ..core.op import Scalar, op
 from ..core.tensor import Tensor, wrapped
+from .prims.views import laid_down, overlapping
 from .promotion import as_dtype, held, is_number
 
 
@@ -33,6 +34,11 @@ def index_select(input, dim, index):
     return P.take(input, index, dim=at)
 
 
+def lifted(x):
+    """The same tensor, with one dimension where it has none."""
+    return x if x.shape else P.reshape(x, shape=(1,))
+
+
 @op(out_of_range=RuntimeError, moves=True, out_exact=True)
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension.
@@ -46,18 +52,19 @@ def gather(input, dim, index, *, sparse_grad=False):
     at = wrapped(dim, len(input.shape))
     if index.dtype not in (int64, int32) and product(index.shape) != 0:
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-    if len(input.shape) != len(index.shape) and product(index.shape) != 0 and input.shape and index.shape:
+    x, i = lifted(input), lifted(as_dtype(index, int64))
+    if product(index.shape) == 0:  # of any rank: nothing is read
+        i = P.reshape(i, shape=(0,) * len(x.shape))
+    if len(x.shape) != len(i.shape):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    if not input.shape or not index.shape:
-        x = P.reshape(input, shape=(1,)) if not input.shape else input
-        i = P.reshape(as_dtype(index, int64), shape=(1,)) if not index.shape else as_dtype(index, int64)
-        return P.reshape(P.gather(x, i, dim=0), shape=tuple(index.shape))
-    for k, (a, b) in enumerate(zip(input.shape, index.shape)):
+    if product(index.shape) != 0 and type(x.shape[at]) is int and x.shape[at] == 0:
+        raise RuntimeError(f"gather(): an index is out of bounds for dimension {at} with size 0")
+    for k, (a, b) in enumerate(zip(x.shape, i.shape)):
         if k != at and b > a:
             raise RuntimeError(
                 f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {at}")
-    return P.gather(input, as_dtype(index, int64), dim=at)
+    return P.reshape(P.gather(x, i, dim=at), shape=tuple(index.shape))
 
 
 @op
@@ -91,42 +98,49 @@ def take(input, index):
     return P.take(P.reshape(input, shape=(size,)), at, dim=0)
 
 
+def written_part(index, src):
+    """The part of ``src`` that is written: of the shape of ``index``, and after checks of ranks and sizes."""
+    if len(src.shape) != len(index.shape):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    if any(b > a for a, b in zip(src.shape, index.shape)):
+        raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+    if tuple(src.shape) == tuple(index.shape):
+        return src
+    return P.slice(src, starts=(0,) * len(index.shape), steps=(1,) * len(index.shape), shape=tuple(index.shape))
+
+
 def scatter_arguments(name, input, dim, index, src):
-    at = wrapped(dim, len(input.shape))
+    """The dimension, index and what is written, with as many dimensions as the input has, at least one."""
+    at, given = wrapped(dim, len(input.shape)), isinstance(src, Tensor) and not is_number(src)
     if index.dtype not in (int64, int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    index = as_dtype(index, int64)
-    if isinstance(src, Tensor) and not is_number(src):
-        if src.dtype is not input.dtype:
-            raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-        if index.shape and product(index.shape) != 0 and len(src.shape) != len(index.shape):
-            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-        for k, (a, b) in enumerate(zip(src.shape, index.shape)):
-            if b > a:
-                raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    if input.shape and index.shape and len(index.shape) != len(input.shape) and product(index.shape) != 0:
+    if given and src.dtype is not input.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    input, index, src = lifted(input), lifted(as_dtype(index, int64)), lifted(src) if given else src
+    rank = len(input.shape)
+    if product(index.shape) == 0:  # of any rank: nothing is written
+        if given:
+            several = len(src.shape)
+            src = P.slice(src, starts=(0,) * several, steps=(1,) * several, shape=(0,) * several)
+        index, src = (P.reshape(x, shape=(0,) * rank) if isinstance(x, Tensor) and not is_number(x) else x
+                      for x in (index, src))
+    if len(index.shape) != rank:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
-    if input.shape and type(input.shape[at]) is int and input.shape[at] == 0 and product(index.shape) != 0:
+    if product(index.shape) != 0 and type(input.shape[at]) is int and input.shape[at] == 0:
         raise RuntimeError(f"{name}(): an index is out of bounds for dimension {at} with size 0")
-    for k, (a, b) in enumerate(zip(input.shape, index.shape)):
-        if k != at and b > a:
-            raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from "
-                f"dimension {at}")
-    if not isinstance(src, Tensor) or is_number(src):
-        value = held(src, input.dtype)
-        src = P.expand(value, shape=tuple(index.shape)) if isinstance(value, Tensor) else P.full(
-            shape=tuple(index.shape), value=value, dtype=input.dtype)
-    elif tuple(src.shape) != tuple(index.shape):
-        src = P.slice(src, starts=(0,) * len(index.shape), steps=(1,) * len(index.shape), shape=tuple(index.shape))
-    return at, index, src
+    if any(k != at and b > a for k, (a, b) in enumerate(zip(input.shape, index.shape))):
+        raise RuntimeError(
+            f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from "
+            f"dimension {at}")
+    if given:
+        return at, index, written_part(index, src)
+    value, shape = held(src, input.dtype), tuple(index.shape)
+    return at, index, P.expand(value, shape=shape) if isinstance(value, Tensor) else P.full(
+        shape=shape, value=value, dtype=input.dtype)
 
 
 def scattered(input, at, index, src, combine):
-    if not input.shape or not index.shape:
-        vectors = [P.reshape(x, shape=(1,)) if not x.shape else x for x in (input, index, src)]
-        return P.reshape(P.scatter(*vectors, dim=0, combine=combine), shape=tuple(input.shape))
-    return P.scatter(input, index, src, dim=at, combine=combine)
+    return P.reshape(P.scatter(lifted(input), index, src, dim=at, combine=combine), shape=tuple(input.shape))
 
 
 @op(inplace_too=True, out_of_range=RuntimeError, moves=True)
@@ -276,22 +290,41 @@ def _register_regions():
 select_scatter, slice_scatter, diagonal_scatter = _register_regions()
 
 
-@op
+@op(composite=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of input (row-major) with src in place of the elements that ``as_strided`` sees."""
-    if tuple(src.shape) != tuple(size):
+    """A copy of input with src in place of the elements that ``as_strided`` sees.
+
+    RuntimeError for what reaches beyond input, and for a src of another size.
+    """
+    size, stride, shape, strides = tuple(size), tuple(stride), tuple(input.shape), tuple(input.stride())
+    if tuple(src.shape) != size:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
             f"{list(size)}")
-    count, last = product(input.shape), (storage_offset or 0) + span(tuple(size), tuple(stride))
-    if product(size) and type(last) is int and last > count:
+    own = input.storage_offset()
+    if overlapping(shape, strides):  # a copy of it lies row by row
+        own, strides = 0, row_major(shape)
+    start = own if storage_offset is None else storage_offset
+    last, end = start + span(size, stride), own + span(shape, strides)
+    if product(size) and type(last) is type(end) is int and (last > end or start < 0):
         raise StorageBoundsError(
-            f"as_strided_scatter: sizes {list(size)}, strides {list(stride)} and start {storage_offset or 0} need "
-            f"{last} elements, out of bounds for "
-            f"the {count} of input", "sizes, strides and start within input")
-    at = P.strided(P.iota(size=count, dtype=int64), shape=tuple(size), strides=tuple(stride),
-                   offset=storage_offset or 0)
-    written = product(size)
-    out = P.put(P.reshape(input, shape=(count,)), P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)),
-                dim=0, combine="set")
-    return P.reshape(out, shape=tuple(input.shape))
+            f"as_strided_scatter: sizes {list(size)}, strides {list(stride)} and start {start} need {last} elements, "
+            f"out of bounds for the {end} of input", "sizes, strides and start within input")
+    return strided_scatter(input, src, strides, stride, start - own)
+
+
+@op(method=False, name="_strided_scatter")
+def strided_scatter(input, src, strides, stride, start):
+    """A copy of input (row-major), which lies by ``strides``, with src in place of the elements that lie by ``stride``
+    from ``start`` behind the first one; what is not in input is left out."""
+    count, written = product(input.shape), product(src.shape)
+    order, flat = P.iota(size=count, dtype=int64), P.reshape(input, shape=(count,))
+    low = 0
+    if strides != row_major(input.shape) or type(start) is int and start < 0:
+        low, reach = min(start, 0), max(span(input.shape, strides), start + span(src.shape, stride))
+        known = laid_down(P.add(P.reshape(order, shape=tuple(input.shape)), 1), input.shape, strides, -low, reach - low)
+        order = P.where(P.eq(known, 0), count, P.sub(known, 1))
+        flat = P.pad(flat, low=(0,), high=(1,), inner=(0,), value=0)  # the last one is of what is left out
+    at = P.strided(order, shape=tuple(src.shape), strides=tuple(stride), offset=start - low)
+    out = P.put(flat, P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")
+    return P.reshape(P.slice(out, starts=(0,), steps=(1,), shape=(count,)), shape=tuple(input.shape))

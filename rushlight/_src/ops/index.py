@@ -14,6 +14,7 @@ from ..core.meta import Meta, broadcast, product
 from ..core.narrow import as_held
 from ..core.native import chosen, part, places
 from ..core.op import OPS, op, rule
+from ..core.overlaps import refuse_shared
 from ..core.targets import is_expanded
 from ..core.tensor import Tensor, attach, resolved
 from .expanded import write_changes
@@ -100,7 +101,7 @@ def picked(x, entries):
 
 def consumed(entry) -> int:
     """How many dimensions an entry of an index stands for."""
-    if isinstance(entry, Tensor) and entry.dtype in (bool_, uint8):
+    if is_mask(entry):
         return entry.dim()
     return int(entry is not None and not isinstance(entry, bool))
 
@@ -275,9 +276,15 @@ def laid(out, order):
 
 @op(composite=True, method=False)
 def index(input, indices):
-    """input[indices]."""
+    """input[indices], with a tensor or None for each dimension; a mask stands for the dimensions it has."""
+    if any(isinstance(i, Tensor) and i.dtype.name not in INTEGERS or is_mask(i) for i in indices):
+        input, indices = prepared(input, parse(input, tuple(slice(None) if i is None else i for i in indices)))
     indices = list(indices) + [None] * (input.dim() - len(indices))
     return index_rows(input, tuple(indices))
+
+
+def is_mask(entry) -> bool:
+    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
 
 
 def expands(shape, target) -> bool:
@@ -297,11 +304,14 @@ def put_rows(input, indices, values, accumulate):
     depth = len(at.shape)
     rest = shape[count:]
     target = (*rest[:place], *at.shape, *rest[place:])
-    values = as_dtype(values, input.dtype)
     if not expands(tuple(values.shape), target):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of "
             f"shape {list(target)}")
+    if values.dtype is not input.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {type_name(input.dtype)} for the "
+            f"destination and {type_name(values.dtype)} for the source.")
     values = P.expand(values, shape=target)
     if place:
         values = P.permute(values, dims=(*range(place, place + depth), *range(place),
@@ -319,17 +329,28 @@ def put_rows(input, indices, values, accumulate):
 @op(composite=True)
 def index_put(input, indices, values, accumulate=False):
     """input with input[indices] = values (or +=)."""
-    if values.dtype is not input.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
-            f"{values.dtype} for the source.")
+    values = values.to(input.dtype) if is_fill(indices, values) else values
     x, found = prepared(input, parse(input, tuple(i if i is not None else slice(None) for i in indices)))
     return put_rows(x, tuple(found), values, accumulate)
+
+
+def is_fill(entries, value) -> bool:
+    """Whether one number is written, where one mask says."""
+    given = [entry for entry in entries if isinstance(entry, Tensor)]
+    return len(given) == 1 and is_mask(given[0]) and not any(type(n) is not int or n != 1 for n in value._meta.shape)
+
+
+def refuse_read(target, entries, value, indices):
+    """OverlapError where what is written somewhere in a target, or says where, is read from it; one number for a mask
+    is read before."""
+    refuse_shared("index_put_", target, *(() if is_fill(entries, value) else (value,)),
+                  *(i for i in indices if not is_mask(i)))
 
 
 @op(composite=True, inplace=True)
 def index_put_(input, indices, values, accumulate=False):
     """In place: input[indices] = values (or +=)."""
+    refuse_read(input, indices, values, indices)
     changed = index_put(input, indices, values, accumulate)
     return write_changes("index_put_", input, changed) if is_expanded(input._meta) else input.copy_(changed)
 
@@ -360,16 +381,16 @@ def __setitem__(self, key, value):
     if not isinstance(value, Tensor):
         value = OPS["_filled"](value, (), self.dtype) if type(value) in (
             int, float) and self.dtype.is_floating_point else make(value, dtype=self.dtype)
-    value = value.to(self.dtype)
-    if len(entries) == 1 and entries[0].dtype.name == "bool" and not any(type(size) is not int or size != 1
-                                                                         for size in value._meta.shape):
-        mask = entries[0]
+    value = value.to(self.dtype) if is_fill(entries, value) else value
+    if len(entries) == 1 and is_fill(entries, value):
+        mask = entries[0].to(bool_)
         if mask.shape == self.shape[:mask.dim()]:  # no positions have to be found
             self.masked_fill_(mask.reshape((*mask.shape, *(1,) * (self.dim() - mask.dim()))), value.reshape(()))
             return
     x, indices = prepared(self, entries)
     while value.dim() > indexed_rank(x, indices) and value.size(0) == 1:
         value = value.squeeze(0)
+    refuse_read(x, entries, value, indices)
     changed = put_rows(x, tuple(indices), value, False)
     if is_expanded(x._meta):
         write_changes("index_put_", x, changed)
@@ -392,7 +413,7 @@ def as_scalar(value, target):
     return make(value, dtype=target.dtype)
 
 
-@op(composite=True, dynamic=True)
+@op(composite=True, dynamic=True, out_exact=True)
 def nonzero(input, *, as_tuple=False):
     """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
     flags = in_memory(input.detach() if input.dtype is bool_ else input.detach() != 0)

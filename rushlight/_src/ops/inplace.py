@@ -39,7 +39,7 @@ def derive():
 
 def derive_composite(operator):
     def body(input, *args, **kwargs):
-        return input.copy_(operator.body(input, *args, **kwargs))
+        return input.copy_(operator(input, *args, **kwargs))
     body.__name__ = operator.name + "_"
     op(body, composite=True, inplace=True, doc=f"In-place {operator.name}.")
 
@@ -178,6 +178,9 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
         source = empty_of(input._meta.like((0,)))
     if source.dtype is not input.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {input.dtype}")
+    if source.device != input.device:
+        raise RuntimeError(f'Attempted to set the storage of a tensor on device "{input.device}" to a storage on '
+                           f'different device "{source.device}".  This is no longer allowed; the devices must match.')
     if size is not None:
         size = (size,) if isinstance(size, int) else tuple(size)
         stride = row_major(size) if stride is None else tuple(stride)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.dtypes import category_of
 from ..core.expr import Expr
 from ..core.native import Tensor
 from ..core.op import OPS
@@ -75,9 +76,10 @@ def swapped(operator):
             raise TypeError(
                 f"{operator.name}: the reflected operator is a method of Tensor, not of {type(self).__name__}")
         if isinstance(other, (int, float, bool, complex)) and operator is not OPS["pow"]:
-            other = OPS["full"]((), other, device=self.device)
-            if self.dtype.category >= other.dtype.category:
-                other = other.to(self.dtype)
+            if operator.traits.get("number_first"):
+                return operator(other, self)
+            dtype = self.dtype if self.dtype.category >= category_of(other) else None
+            other = OPS["full"]((), other, dtype=dtype, device=self.device)
         return operator(other, self)
     return call
 

@@ -123,7 +123,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
     """x with A @ x = input (A transposed on request), and A."""
     deprecated("torch.triangular_solve", "torch.linalg.solve_triangular")
     a, b = together(A, input)
-    x = P.solve_triangular(a.mH if transpose else a, b, upper=upper != transpose, unit=unitriangular)
+    x = P.solve_triangular(a.mT if transpose else a, b, upper=upper != transpose, unit=unitriangular)
     return named("triangular_solve", solution=x, cloned_coefficient=a.clone())
 
 
@@ -215,6 +215,10 @@ def least_squares(a, b, cutoff, driver):
     """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say
     that every matrix has full rank."""
     least = min(a.shape[-2:])
+    cutoff = None if driver == "gels" else cutoff  # which takes the rank to be full
+    if driver == "gelss" and cutoff is not None and cutoff >= 1:  # no singular value is above the largest; others take
+        x, rank, values = P.lstsq(a, b, cutoff=cutoff)            # such a cutoff for that of the dtype
+        return P.mul(x, 0), P.mul(rank, 0), values
     if driver in ("gels", "gelsy") and top() is None and 0 not in (*a.shape, *b.shape):
         x, bound = full_rank_solution(a, b)
         limit = finfo(a.dtype).eps * max(a.shape[-2:]) if cutoff is None else cutoff

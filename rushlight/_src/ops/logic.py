@@ -4,18 +4,18 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import bool_, type_name, uint8
+from ..core.dtypes import BOOL, FLOATING, bool_, type_name, uint8
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, sample
 from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 from .elementwise import ONE, PAIR
-from .promotion import check_number, promoted, result_dtype
+from .promotion import check_number, needs, promoted, promoted_as_stored, result_dtype
 
 
 def comparison(name, text):
     def body(input, other: Scalar):
-        x, y = promoted(input, other)
+        x, y = promoted_as_stored(input, other)
         if name not in ("eq", "ne") and result_dtype(x, y).is_complex:
             raise NotImplementedError(
                 f"{name} is not implemented for {result_dtype(x, y)}: complex numbers have no order, compare abs() or "
@@ -117,12 +117,14 @@ def isfinite(input):
 @op(samples=ONE)
 def isposinf(input):
     """Where the element is +infinity."""
+    needs(BOOL, "isposinf", input, FLOATING)
     return P.eq(input, math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
 @op(samples=ONE)
 def isneginf(input):
     """Where the element is -infinity."""
+    needs(BOOL, "isneginf", input, FLOATING)
     return P.eq(input, -math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
@@ -163,6 +165,7 @@ def where_(condition, input=None, other=None):
 @op(samples=(sample((2, 3), (3,)),), inplace_too=True)
 def heaviside(input, values):
     """0 for negative x, 1 for positive, ``values`` at 0."""
+    needs(BOOL, "heaviside", input, FLOATING)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return P.where(P.eq(input, 0), values, P.convert(P.gt(input, 0), dtype=input.dtype))

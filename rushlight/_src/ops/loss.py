@@ -21,7 +21,7 @@ F = "nn.functional"
 def chosen(reduction, size_average=None, reduce=None):
     """The reduction meant, old flags included."""
     if size_average is not None or reduce is not None:
-        size_average, reduce = size_average is not False, reduce is not False
+        size_average, reduce = (flag is None or bool(flag) for flag in (size_average, reduce))
         meant = "none" if not reduce else "mean" if size_average else "sum"
         warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.")
         return meant

@@ -26,7 +26,9 @@ def kept(input, mask, neutral):
 
 
 def all_dims(input, dim):
-    return tuple(range(input.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    """The dimensions that ``dim`` names, which may be a number that varies; all where it names none."""
+    named = () if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    return named or tuple(range(input.dim()))
 
 
 def reduction(name, neutral, doc):
@@ -35,7 +37,7 @@ def reduction(name, neutral, doc):
         x = converted(input, dtype)
         filled = kept(x, mask, neutral(x.dtype))
         dims = all_dims(x, dim)
-        found = OPS[name](filled, dims, keepdim) if dims or name not in ("amax", "amin") else filled.clone()
+        found = OPS[name](filled, dims, keepdim)
         return found.to(x.dtype) if name == "logsumexp" else found
     body.__name__, body.__doc__ = name, doc
     return op(body, composite=True, namespace=NAMESPACE)

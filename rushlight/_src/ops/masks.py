@@ -4,6 +4,8 @@ from __future__ import annotations
 from ..core.dtypes import bool_, int64
 from ..core.meta import broadcast, product
 from ..core.op import op
+from ..core.overlaps import refuse_shared
+from ..core.targets import check_distinct
 from .gather import index_copy
 from .index import INTEGERS, index, index_put, nonzero
 
@@ -27,7 +29,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
 
 
 @op(composite=True, method=False)
-def unravel_index(indices, shape):
+def unravel_index(indices, shape: object):
     """The coordinates of positions in row-major order: a tuple with one int64 tensor a dimension."""
     if indices.dtype.name not in INTEGERS:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
@@ -79,7 +81,7 @@ def masked_scatter(input, mask, source):
     return out.reshape(shape)
 
 
-@op(composite=True, inplace_too=True)
+@op(composite=True)
 def put(input, index, source, accumulate=False):
     """A copy of input with source written at positions in row-major order."""
     if index.numel() != source.numel():
@@ -91,3 +93,11 @@ def put(input, index, source, accumulate=False):
             f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype} and "
             f"source.dtype = {source.dtype}")
     return index_put(input.reshape(-1), (index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+
+
+@op(composite=True, inplace=True)
+def put_(input, index, source, accumulate=False):
+    """In place: source written at positions in row-major order."""
+    check_distinct("put_", input._meta)
+    refuse_shared("put_", input, index, source)
+    return input.copy_(put(input, index, source, accumulate))

@@ -1,7 +1,7 @@
 """Matrix products."""
 from __future__ import annotations
 
-from ..core.dtypes import bfloat16, float32, int8
+from ..core.dtypes import bfloat16, float32, int8, uint8
 from ..core.errors import DtypeMismatchError, ProductError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
@@ -87,12 +87,12 @@ def of_rank(name, first, second, autocast=AUTOCAST):
 
 @op(autocast=None)
 def _int_mm(input, mat2):
-    """The product of two int8 matrices, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
+    """The product of a matrix of int8 or uint8 and one of int8, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
+    if input.dtype not in (int8, uint8) or mat2.dtype is not int8:
+        raise RuntimeError(
+            f"_int_mm: expected a matrix of int8 or uint8 and one of int8, but got {input.dtype} and {mat2.dtype}; mm "
+            "takes other dtypes")
     for x in (input, mat2):
-        if x.dtype is not int8:
-            raise RuntimeError(
-                f"_int_mm: expected both matrices to be int8, but got {input.dtype} and {mat2.dtype}; mm takes other "
-                "dtypes")
         if len(x.shape) != 2:
             raise RuntimeError(f"_int_mm: expected two matrices, but got {len(input.shape)}-D and {len(mat2.shape)}-D")
     if input.shape[1] != mat2.shape[0]:
@@ -244,7 +244,7 @@ def linear(input, weight, bias=None):
         return out if bias is None else P.add(out, bias)
     if len(weight.shape) != 2:
         raise RuntimeError(f"linear: weight must be [out, in], but is {list(weight.shape)}")
-    one_dtype("linear", input, weight)
+    one_dtype("linear", input, weight, *(() if bias is None else (bias,)))
     rows = product(input.shape[:-1])
     if input.shape[-1] != weight.shape[-1]:
         raise unequal_inner(rows, input.shape[-1], weight.shape[-1], weight.shape[0])

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 
-from ..core.dtypes import float32
+from ..core.dtypes import float32, float64
+from ..core.errors import DtypeMismatchError
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -19,7 +20,17 @@ def standardised(x, dims, eps):
     return P.mul(away, rstd), rstd
 
 
+def check_parameters(x, *parameters):
+    """DtypeMismatchError for parameters that are not of the dtype that is computed in, nor halves beside float32."""
+    for found in parameters:
+        if found is not None and (float32 if found.dtype.is_half else found.dtype) is not x.dtype:
+            raise DtypeMismatchError(
+                f"mixed dtype (CPU): all inputs must share same datatype, but got: {x.dtype} and {found.dtype}",
+                "parameters of the input's dtype", "convert the input or the layer with .to(dtype)")
+
+
 def affine(x, weight, bias, shape):
+    check_parameters(x, weight, bias)
     if weight is not None:
         x = P.mul(x, P.reshape(upcast(weight), shape=shape))
     return x if bias is None else P.add(x, P.reshape(upcast(bias), shape=shape))
@@ -58,7 +69,7 @@ def vjp(g, y, input, weight, bias, rank, eps):
     return out
 
 
-@op(composite=True, namespace=F, by_rows=True)
+@op(composite=True, lean=True, namespace=F, by_rows=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Normalised over the last dimensions, which must be ``normalized_shape``."""
     shape = tuple(normalized_shape)
@@ -66,19 +77,20 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []")
-    if tuple(input.shape[-len(shape):]) != shape or input.dim() < len(shape):
+    sizes = tuple(input.shape)
+    if sizes[-len(shape):] != shape or len(sizes) < len(shape):
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(['', *map(str, shape)])}], "
             f"but got input of size{list(input.shape)}")
     for name, v in (("weight", weight), ("bias", bias)):
-        if v is not None and tuple(v.shape) != shape:
+        if v is not None and v.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(v.shape)} "
                 f"and normalized_shape = {list(shape)}")
     return layer_norm_(input, weight, bias, len(shape), real(eps))
 
 
-@op(composite=True, method=False, name="layer_norm", by_rows=True)
+@op(composite=True, lean=True, method=False, name="layer_norm", by_rows=True)
 def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     """As nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
@@ -91,10 +103,14 @@ def rms_norm_(input, weight, rank, eps):
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     count = product(x.shape[d] for d in dims)
     out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), real(eps))))
-    return downcast(affine(out, weight, None, tuple(x.shape[d] for d in dims)), input)
+    if weight is not None:  # of any dtype: of a product with complex numbers the real part is what is left
+        wide = float64 if weight.dtype is float64 else x.dtype
+        out, weight = (v if v.dtype is wide else P.convert(v, dtype=wide) for v in (out, weight))
+        out = P.mul(out, P.reshape(weight, shape=tuple(x.shape[d] for d in dims)))
+    return downcast(out, input)
 
 
-@op(composite=True, namespace=F, by_rows=True)
+@op(composite=True, lean=True, namespace=F, by_rows=True)
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Scaled to a root mean square of 1 over the last dimensions."""
     from ..core.dtypes import finfo
@@ -128,7 +144,7 @@ def group_norm_(input, groups, weight, bias, eps):
     return downcast(affine(out, weight, bias, (1, c) + (1,) * len(space)), input)
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, lean=True, namespace=F)
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalised over groups of channels."""
     if input.dim() < 2:
@@ -197,6 +213,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
 def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
     x = upcast(input)
+    check_parameters(x, mean, var, weight, bias)
     shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
     rstd = P.rsqrt(P.add(upcast(var), real(eps)))
     scale = rstd if weight is None else P.mul(rstd, upcast(weight))
@@ -204,7 +221,7 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
     return downcast(out if bias is None else P.add(out, P.reshape(upcast(bias), shape=shape)), input)
 
 
-@op(composite=True, namespace=F)
+@op(composite=True, lean=True, namespace=F)
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalised for each channel: over the batch in training (updating the running statistics), else with the running
     ones."""
@@ -212,9 +229,10 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         return input.clone()
     if input.dim() < 2:
         raise RuntimeError(f"batch_norm expected at least 2 dimensions, got {input.dim()}")
+    channels = input.shape[1]
     for name, v in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if v is not None and v.numel() != input.size(1):
-            raise RuntimeError(f"{name} should contain {input.size(1)} elements not {v.numel()}")
+        if v is not None and v.shape != (channels,) and v.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {v.numel()}")
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")

@@ -316,4 +316,4 @@ def dstack(tensors):
 @op(composite=True, method=False)
 def column_stack(tensors):
     """Vectors as columns side by side."""
-    return hstack([x if x.dim() > 1 else x.reshape(-1, 1) for x in tensors])
+    return hstack([x if x.dim() > 1 else x.reshape(-1, 1) for x in some("column_stack", tensors)])

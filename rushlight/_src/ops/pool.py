@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import math
 
-from ..core.dtypes import int64, uint8
+from ..core.convert import channels_last
+from ..core.dtypes import int64, type_name, uint8
 from ..core.kinds import P
-from ..core.meta import product
+from ..core.meta import is_one, product, suggests_channels_last
 from ..core.op import OPS, op, rule, sample
 from .conv import all_windows, lying_as, rebatched, spread, unbatched
 from .promotion import downcast, upcast
@@ -68,6 +69,11 @@ def last_of_none(seen, best):
     return P.where(P.gt(last, 0), P.sub(last, 1), best)
 
 
+def precise(rank: int) -> str | None:
+    """What pooling is computed in under autocast: volumes in float32."""
+    return "float32" if rank == 3 else None
+
+
 def max_pool_of(rank):
     name = f"max_pool{rank}d"
 
@@ -96,7 +102,7 @@ def max_pool_of(rank):
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
         # a result, so that the backward reads it instead of finding it again
-        at = rebatched(P.reshape(at, shape=shape), single)
+        at = rebatched(lying_as(x, P.reshape(at, shape=shape)), single)
         return rebatched(lying_as(x, P.reshape(P.amax(seen, (rank + 2,)), shape=shape)), single), at
 
     core_body.__name__ = f"_max_pool{rank}d"
@@ -118,7 +124,7 @@ def max_pool_of(rank):
         return (values, indices) if return_indices else values
 
     body.__name__, body.__doc__ = name, f"The maximum of every window of {rank} dimension(s)."
-    made = op(body, composite=True, namespace=F)
+    made = op(body, composite=True, namespace=F, autocast=precise(rank))
 
     def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True):
         return core(input, kernel_size, stride, padding, dilation, bool(ceil_mode), True)
@@ -157,10 +163,11 @@ def avg_pool_of(rank):
                 length = P.reshape(P.sub(stop, start), shape=tuple(out[k] if j == k else 1 for j in range(rank)))
                 count = length if count is None else P.mul(count, length)
             count = P.convert(count, dtype=w.dtype)
-        return rebatched(downcast(P.div(total, count), x), single)
+        found = downcast(P.div(total, count), x)
+        return rebatched(lying_as(x, found) if rank == 2 else found, single)
 
     body.__name__, body.__doc__ = name, f"The mean of every window of {rank} dimension(s)."
-    return op(body, namespace=F, second="zeros")
+    return op(body, namespace=F, second="zeros", autocast=precise(rank))
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = map(avg_pool_of, (1, 2, 3))
@@ -180,7 +187,10 @@ def adaptive_sizes(name, output_size, space):
     return sizes
 
 
-def check_adaptive(name, rank, shape):
+def check_adaptive(name, rank, input):
+    shape = input.shape
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f'"{name}" not implemented for \'{type_name(input.dtype)}\'')
     if rank > 1 and len(shape) < rank + 1:
         raise ValueError(
             f"{name}: Input dimension should be at least {rank + 1}, but got {list(shape)}: add a channel dimension")
@@ -208,18 +218,20 @@ def adaptive_average_of(rank):
     name = f"adaptive_avg_pool{rank}d"
 
     def body(input, output_size):
-        check_adaptive(name, rank, input.shape)
+        check_adaptive(name, rank, input)
         x, single = unbatched(input, rank, name)
         sizes = adaptive_sizes(name, output_size, x.shape[2:])
         out = upcast(x)
         if all(count and n % count == 0 for n, count in zip(x.shape[2:], sizes)):
-            return rebatched(downcast(equal_parts(out, sizes), x), single)
-        for k, count in enumerate(sizes):
-            out = adaptive_along(out, 2 + k, count)
-        return rebatched(downcast(out, x), single)
+            out = equal_parts(out, sizes)
+        else:
+            for k, count in enumerate(sizes):
+                out = adaptive_along(out, 2 + k, count)
+        found = downcast(out, x)
+        return rebatched(lying_as(x, found) if rank == 2 or all(is_one(s) for s in sizes) else found, single)
 
     body.__name__, body.__doc__ = name, "The mean of nearly equal parts, as many as asked for."
-    return op(body, namespace=F, second="zeros")
+    return op(body, namespace=F, second="zeros", autocast=precise(rank))
 
 
 def adaptive_along(x, at, count):
@@ -269,7 +281,7 @@ def adaptive_max_of(rank):
     name = f"adaptive_max_pool{rank}d"
 
     def body(input, output_size, return_indices=False):
-        check_adaptive(name, rank, input.shape)
+        check_adaptive(name, rank, input)
         single = input.dim() == rank + 1
         if input.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(input.shape)}")
@@ -293,11 +305,13 @@ def adaptive_max_of(rank):
                 which = OPS["where"](numbers > 0, numbers - 1, which)
             at = at.squeeze(0).permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank)
             places = at.expand(*x.shape[:2], *at.shape).gather(-1, which[..., None]).squeeze(-1)
+        if rank == 2 and suggests_channels_last(x._meta):
+            values, places = (v.contiguous(memory_format=channels_last) for v in (values, places))
         out = [v.squeeze(0) if single else v for v in (values, places)]
         return tuple(out) if return_indices else out[0]
 
     body.__name__, body.__doc__ = name, "The maximum of nearly equal parts, as many as asked for."
-    made = op(body, composite=True, planned=True, namespace=F, second="zeros")
+    made = op(body, composite=True, planned=True, namespace=F, second="zeros", autocast=precise(rank))
     op(lambda input, output_size, return_indices=True: made(input, output_size, True), name=name + "_with_indices",
        composite=True, namespace=F, doc="The same, and where each maximum was found.")
     return made
@@ -318,17 +332,28 @@ def lp_of(rank):
 lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
 
 
+def space_of(pooled, kernel_size, stride, padding, wanted) -> tuple:
+    """The sizes of which pooling makes these.  ValueError for wanted ones that it would not come from."""
+    rank = len(pooled)
+    kernel = spread(kernel_size, rank, "kernel_size")
+    stride = kernel if stride is None else spread(stride, rank, "stride")
+    padding = spread(padding, rank, "padding")
+    usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(pooled, stride, padding, kernel))
+    space = usual if wanted is None else tuple(wanted)[-rank:]
+    for d, (size, own, s) in enumerate(zip(space, usual, stride)):
+        if not own - s < size < own + s:
+            raise ValueError(f'invalid output_size "{list(space)}" (dim {d} must be between {own - s} and {own + s})')
+    return space
+
+
 def unpool_of(rank):
     def body(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         if tuple(indices.shape) != tuple(input.shape):
             raise RuntimeError(
                 f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor "
                 f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
-        kernel = spread(kernel_size, rank, "kernel_size")
-        stride_ = kernel if stride is None else spread(stride, rank, "stride")
-        pad_ = spread(padding, rank, "padding")
-        usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(input.shape[-rank:], stride_, pad_, kernel))
-        space = usual if output_size is None else tuple(output_size)[-rank:]
+        space = (tuple(output_size) if kernel_size == ()  # any size, as of PyTorch's inner operator
+                 else space_of(input.shape[-rank:], kernel_size, stride, padding, output_size))
         lead = tuple(input.shape[:-rank])
         flat = input.reshape(*lead, -1)
         at = indices.reshape(*lead, -1)
@@ -336,7 +361,9 @@ def unpool_of(rank):
             raise RuntimeError(
                 f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")
         out = input.new_zeros((*lead, product(space))).scatter(-1, at, flat)
-        return out.reshape(*lead, *space)
+        out = out.reshape(*lead, *space)
+        turned = rank == 2 and input.dim() == 4 and suggests_channels_last(input._meta)
+        return out.contiguous(memory_format=channels_last) if turned else out
     body.__name__, body.__doc__ = (f"max_unpool{rank}d",
                                    "Each maximum put back where max pooling found it, zeros elsewhere.")
     return op(body, composite=True, namespace=F)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..core import dtypes
 from ..core.shape_env import estimated
 from ..core.kinds import P
+from ..core.narrow import as_held
 from ..core.runtime import RunTime
 from ..core.tensor import Tensor
 
@@ -68,7 +69,8 @@ def check_number(value, dtype, computed=False):
 def needs(lowest, name, x, highest=dtypes.COMPLEX):
     """NotImplementedError for a dtype below a category or above another: what PyTorch has no kernel for."""
     if not lowest <= x.dtype.category <= highest:
-        raise NotImplementedError(f"{name} is not implemented for {x.dtype}: convert it first")
+        kind = "complex inputs" if x.dtype.is_complex else x.dtype
+        raise NotImplementedError(f"{name} is not supported for {kind}: convert them first")
 
 
 def check_factor(value, dtype):
@@ -99,6 +101,17 @@ def promoted(*values, floating=False, dtype=None):
     if not any(isinstance(v, Tensor) for v in out):
         out[0] = P.full(shape=(), value=out[0], dtype=dtype)
     return out if len(out) > 1 else out[0]
+
+
+def promoted_as_stored(*values):
+    """``promoted``, where numbers and tensors of other dtypes are rounded to half precision as memory would hold them:
+    for what steps where two numbers meet, such as comparisons and remainders."""
+    dtype = result_dtype(*values)
+    if not dtype.is_half or dtype.itemsize < 2:  # floats of a byte are codes, which are rounded where they are made
+        return promoted(*values)
+    return [v if isinstance(given, Tensor) and given.dtype is dtype and not is_number(given) else
+            P.as_stored(v) if isinstance(v, Tensor) else as_held(v, dtype)
+            for given, v in zip(values, promoted(*values))]
 
 
 def floating(value):

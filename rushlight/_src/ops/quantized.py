@@ -219,6 +219,51 @@ def quantized_convolution(input, weight, shift, multiplier, offset, stride, padd
     return meaning(channels_first(q), quantized(dtype, PerTensor(scale, zero_point)))
 
 
+@op(method=False, autocast=None, name="_turned_weight")
+def turned_weight(weight, groups):
+    """The whole weights [c, o / groups, *kernel] of a transposed convolution as those of the convolution that computes
+    it, [o, c / groups, *kernel]: with their taps from the last to the first."""
+    ins, outs, *kernel = weight.shape
+    rank = len(kernel)
+    w = P.reshape(weight, shape=(groups, ins // groups, outs, *kernel))
+    w = P.permute(w, dims=(0, 2, 1, *range(3, 3 + rank)))
+    return P.flip(P.reshape(w, shape=(groups * outs, ins // groups, *kernel)), dims=tuple(range(2, 2 + rank)))
+
+
+def around(kernel, stride, padding, output_padding, dilation, transposed):
+    """(low, high, inner) of ``prims.pad`` that make of images [n, *space, c] those over which a convolution needs no
+    padding, a transposed one no stride either; below 0: elements that no result reads."""
+    low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)] if transposed else list(padding)
+    high = [end + more for end, more in zip(low, output_padding)]
+    return {"low": (0, *low, 0), "high": (0, *high, 0),
+            "inner": (0, *(s - 1 if transposed else 0 for s in stride), 0)}
+
+
+@op(method=False, autocast=None, name="_spread_image")
+def spread_image(input, kernel, stride, padding, output_padding, dilation):
+    """A quantized tensor [n, c, *space] as that over which a transposed convolution is one of stride 1 without padding:
+    between the elements, and around them, is what stands for 0."""
+    x = P.pad(channels_last(whole(input)), **around(kernel, stride, padding, output_padding, dilation, True),
+              value=scheme_of(input).zero_point)
+    return meaning(channels_first(x), input._meta.dtype)
+
+
+@op(method=False, autocast=None, name="_dynamic_convolution")
+def dynamic_convolution(input, factor, total, scales, bias, reduce_range, stride, padding, output_padding, dilation,
+                        groups, transposed):
+    """The convolution, or the transposed one, of a float32 tensor [n, c, *space], quantized by its own extremes, by
+    whole weights: float32 [n, o, *out], channels last in memory."""
+    inverse, scale, zero = of_extremes(input, reduce_range)
+    x = P.pad(channels_last(input), **around(factor.shape[2:], stride, padding, output_padding, dilation, transposed),
+              value=0)
+    q = cut(P.round(P.add(P.mul(x, inverse), zero)), 0, 255, uint8)
+    rank, one = len(factor.shape) - 2, (1,)
+    sums = whole_convolution(q, factor, (1,) * rank if transposed else stride, (0,) * rank, dilation, groups, 0)
+    shift = P.mul(P.convert(P.reshape(zero, shape=one), dtype=int32), total)
+    out = P.mul(P.convert(P.sub(sums, shift), dtype=float32), P.mul(scales, P.reshape(scale, shape=one)))
+    return channels_first(P.add(out, bias) if bias is not None else out)
+
+
 @op(method=False, autocast=None, name="_quantized_linear")
 def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point, low, dtype):
     """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..core.dtypes import float32
+from ..core.dtypes import float16, float32
 from ..core.interpret import top
 from ..core.op import OPS
 from ..core.quantized import BOUNDS, PerTensor, qint8
@@ -43,10 +43,10 @@ def scheme_of(x) -> PerTensor:
 
 # --- weights ----------------------------------------------------------------------------------------------------------
 class PackedWeight(NamedTuple):
-    """A layer's quantized weight and its bias, with what products read of them.
+    """A layer's quantized weight, or one rounded to the half, and its bias, with what products read of them.
 
-    ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, int8; ``total``: its sums,
-      ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
+    ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, transposed or not, int8;
+      ``total``: its sums, ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
     ``known``: what ``requantizing`` found for scales of inputs and results.
     """
 
@@ -64,11 +64,11 @@ class PackedWeight(NamedTuple):
     transposed: bool = False
 
     def unpack(self):
-        """(weight, bias)"""
-        return self.qweight, self.bias_values
+        """(weight, bias); a weight that was rounded to the half is float32"""
+        return self.weight(), self.bias_values
 
     def weight(self):
-        return self.qweight
+        return self.qweight.to(float32) if self.qweight.dtype is float16 else self.qweight
 
     def bias(self):
         return self.bias_values
@@ -95,6 +95,15 @@ class PackedWeight(NamedTuple):
         return packed(self.qweight.clone(), self.bias_values, self.strides, self.paddings, self.output_paddings,
                       self.dilations, self.group_count, self.transposed)
 
+    def __getstate__(self):
+        """(weight and bias, the name of PyTorch's class), as files have it; of linear layers."""
+        return self.unpack(), "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+
+    @property
+    def scripted(self) -> bool:
+        """Whether files hold it as an object of PyTorch's class."""
+        return not self.strides
+
     def __reduce__(self):
         return packed, (self.qweight, self.bias_values, self.strides, self.paddings, self.output_paddings,
                         self.dilations, self.group_count, self.transposed)
@@ -102,18 +111,22 @@ class PackedWeight(NamedTuple):
 
 def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=(), groups=1,
            transposed=False) -> PackedWeight:
-    """A PackedWeight.  RuntimeError for a weight that is not qint8."""
+    """A PackedWeight.  RuntimeError for a weight that is neither qint8 nor float16."""
+    bias = None if bias is None else bias.detach().to(float32)
+    if isinstance(weight, Tensor) and weight.dtype is float16:
+        return PackedWeight(weight, bias, None, None, None, {})
     if not isinstance(weight, Tensor) or weight.dtype is not qint8:
         raise RuntimeError(
             f"a quantized layer wants a weight of torch.qint8, got {getattr(weight, 'dtype', type(weight).__name__)}")
-    scheme, out, factor = weight._meta.dtype.scheme, weight.size(1 if transposed else 0), (None, None, None)
+    scheme, factor = weight._meta.dtype.scheme, (None, None, None)
+    out = weight.size(1) * groups if transposed else weight.size(0)
     tensor_wide = type(scheme) is PerTensor
-    if not transposed and (scheme.zero_point == 0 if tensor_wide else scheme.axis == 0 and not any(scheme.zero_points)):
+    if (scheme.zero_point == 0 if tensor_wide else scheme.axis == 0 and not transposed and not any(scheme.zero_points)):
         scales = numbers_of((scheme.scale,) * out if tensor_wide else scheme.scales, float32)
         whole = OPS["int_repr"](weight)
+        whole = OPS["_turned_weight"](whole, groups) if transposed else whole
         factor = (*OPS["_int8_operand"](whole), scales) if weight.dim() == 2 else (whole, OPS["_weight_sums"](whole),
                                                                                    scales)
-    bias = None if bias is None else bias.detach().to(float32)
     return PackedWeight(weight, bias, *factor, {}, tuple(strides), tuple(paddings), tuple(output_paddings),
                         tuple(dilations), groups, transposed)
 
@@ -140,8 +153,15 @@ def linear_prepack(W, B=None):
     return packed(W, B)
 
 
-@entry("linear_unpack", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack", "conv_transpose1d_unpack",
-       "conv_transpose2d_unpack", "conv_transpose3d_unpack")
+@entry("linear_prepack_fp16", "linear_prepack_fp16_legacy")
+def linear_prepack_fp16(W, B=None):
+    """A linear layer's float weight [n, k], rounded to the half and kept so, and its bias [n]; numbers that are out of
+    range become the largest halves."""
+    return packed(W.detach().clamp(-65504.0, 65504.0).to(float16), B)
+
+
+@entry("linear_unpack", "linear_unpack_fp16", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack",
+       "conv_transpose1d_unpack", "conv_transpose2d_unpack", "conv_transpose3d_unpack")
 def unpack(W_prepack):
     """(weight, bias) of a prepared weight."""
     return W_prepack.unpack()
@@ -191,6 +211,19 @@ def dynamic_of(relu):
 LIBRARY.update(linear_dynamic=dynamic_of(False), linear_relu_dynamic=dynamic_of(True))
 
 
+def half_of(relu):
+    def linear_dynamic_fp16(X, W_prepack):
+        out = OPS[F + "linear"](X, *W_prepack.unpack())
+        return OPS["relu"](out) if relu else out
+    linear_dynamic_fp16.__doc__ = (
+        f"The linear layer{' and relu' if relu else ''} of a float32 tensor by a weight that was rounded to the half: "
+        "[*, k] -> [*, n].")
+    return linear_dynamic_fp16
+
+
+LIBRARY.update(linear_dynamic_fp16=half_of(False), linear_relu_dynamic_fp16=half_of(True))
+
+
 def prepack_of(rank, transposed):
     if transposed:
         def prepack(weight, bias, stride, padding, output_padding, dilation, groups):
@@ -215,25 +248,34 @@ def float_convolution(x, weight: PackedWeight):
                                   weight.dilations, weight.group_count)
 
 
-def convolution_of(rank, relu):
-    def convolution(qx, packed_weight, output_scale, output_zero_point):
-        scale, zero_point, weight = float(output_scale), int(output_zero_point), packed_weight
+def whole_steps(rank, name):
+    """What convolves a quantized tensor [n, c, *space], or one without n, by a prepared weight, transposed or not."""
+    def run(qx, weight, scale, zero_point, relu):
         if qx.dim() not in (rank + 1, rank + 2):
-            raise RuntimeError(
-                f"quantized::conv{rank}d: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
+            raise RuntimeError(f"quantized::{name}: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
         if weight.factor is None:
             out = float_convolution(real(qx), weight)
             return quantize(OPS["relu"](out) if relu else out, scale, zero_point, qx.dtype)
-        single = qx.dim() == rank + 1
-        if qx.size(0 if single else 1) != weight.qweight.size(1) * weight.group_count:
-            raise RuntimeError(
-                f"quantized::conv{rank}d: expected {weight.qweight.size(1) * weight.group_count} channels, got an "
-                f"input of {list(qx.shape)}")
-        x = qx.unsqueeze(0) if single else qx
-        out = OPS["_quantized_convolution"](x, weight.factor, *requantizing(weight, qx, scale), weight.strides,
-                                            weight.paddings, weight.dilations, weight.group_count, scale,
-                                            zero_point, least(qx.dtype, zero_point, relu), qx.dtype)
+        single, ins = qx.dim() == rank + 1, weight.factor.size(1) * weight.group_count
+        if qx.size(0 if single else 1) != ins:
+            raise RuntimeError(f"quantized::{name}: expected {ins} channels, got an input of {list(qx.shape)}")
+        x, stride, padding = qx.unsqueeze(0) if single else qx, weight.strides, weight.paddings
+        if weight.transposed:
+            x = OPS["_spread_image"](x, tuple(weight.factor.shape[2:]), stride, padding, weight.output_paddings,
+                                     weight.dilations)
+            stride, padding = (1,) * rank, (0,) * rank
+        out = OPS["_quantized_convolution"](x, weight.factor, *requantizing(weight, qx, scale), stride, padding,
+                                            weight.dilations, weight.group_count, scale, zero_point,
+                                            least(qx.dtype, zero_point, relu), qx.dtype)
         return out.squeeze(0) if single else out
+    return run
+
+
+def convolution_of(rank, relu):
+    run = whole_steps(rank, f"conv{rank}d")
+
+    def convolution(qx, packed_weight, output_scale, output_zero_point):
+        return run(qx, packed_weight, float(output_scale), int(output_zero_point), relu)
     convolution.__doc__ = (
         f"The convolution over {rank} dimensions{' and relu' if relu else ''} of a quantized tensor, channels last in "
         "memory: [n, c, *space] -> [n, o, *out].")
@@ -241,15 +283,23 @@ def convolution_of(rank, relu):
 
 
 def transpose_of(rank):
+    run = whole_steps(rank, f"conv_transpose{rank}d")
+
     def convolution(qx, packed_weight, output_scale, output_zero_point):
-        return quantize(float_convolution(real(qx), packed_weight), output_scale, output_zero_point, qx.dtype)
-    convolution.__doc__ = f"The transposed convolution over {rank} dimensions of a quantized tensor."
+        return run(qx, packed_weight, float(output_scale), int(output_zero_point), False)
+    convolution.__doc__ = (f"The transposed convolution over {rank} dimensions of a quantized tensor, channels last in "
+                           "memory: [n, c, *space] -> [n, o, *out].")
     return convolution
 
 
 def dynamic_convolution(x, packed_weight, reduce_range=True):
-    """The convolution of a float32 tensor that is quantized by its own extremes."""
-    return float_convolution(real(OPS["_quantized_by_extremes"](x, bool(reduce_range))), packed_weight)
+    """The convolution, or the transposed one, of a float32 tensor that is quantized by its own extremes: float32."""
+    weight = packed_weight
+    if weight.factor is None:
+        return float_convolution(x, weight)
+    return OPS["_dynamic_convolution"](x, weight.factor, weight.total, weight.scales, weight.bias_values,
+                                       bool(reduce_range), weight.strides, weight.paddings, weight.output_paddings,
+                                       weight.dilations, weight.group_count, weight.transposed)
 
 
 def enter_convolutions():

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.devices import on
-from ..core.dtypes import bool_, float32, float64, iinfo, int64
+from ..core.dtypes import bool_, finfo, float32, float64, iinfo, int64
 from ..core.interpret import active, draws, top
 from ..core.kinds import P
 from ..core.meta import product
@@ -20,6 +20,8 @@ from .inplace import copy_
 from .prims.primitive import binary
 from .promotion import as_dtype, real
 from .scalar.arrays import meaning
+
+MANTISSAS = {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}  # bits of each dtype's numbers
 
 
 def draw(generator, count, words=1):
@@ -49,7 +51,7 @@ def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     if dtype.itemsize == 1:
         raise NotImplementedError(f'"check_uniform_bounds" not implemented for {dtype}')
     bits = P.random_bits(seed, offset, shape=tuple(size))
-    places = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype.name]
+    places = MANTISSAS[dtype.name]
     whole = P.convert(P.right_shift(bits, 32 - places), dtype=float32)
     out = P.mul(whole, 2.0**-places)
     return out if dtype is float32 else P.convert(out, dtype=dtype)
@@ -83,6 +85,17 @@ def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, d
     return P.convert(out, dtype=dtype) if dtype is not int64 else out
 
 
+@op(method=False, name="_most_integers")
+def most_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
+    """Integers in [low, low + 2^64 + span), more than 2^63: of words without a sign, those beyond begin again."""
+    bits = P.random_bits(seed, offset, shape=(2, *size))
+    high, less = (P.reshape(part, shape=tuple(size)) for part in two_words(bits, size))
+    word, least = P.bitwise_xor(P.left_shift(high, 32), less), -(1 << 63)
+    within = P.lt(P.bitwise_xor(word, least), P.bitwise_xor(span, least))
+    out = P.add(P.where(within, word, P.sub(word, span)), low)
+    return P.convert(out, dtype=dtype) if dtype is not int64 else out
+
+
 def uniform_tensor(size, dtype, generator=None):
     seed, block = draw(generator, product(size), 2 if dtype is float64 else 1)
     return uniform_at(seed, block, tuple(size), dtype, *on(None))
@@ -106,6 +119,8 @@ def integer_tensor(low, high, size, dtype, generator=None):
         seed, block = draw(generator, product(size))
         return few_integers_at(seed, block, low, high - low, tuple(size), dtype, *on(None))
     seed, block = draw(generator, product(size), 2)
+    if type(high - low) is int and high - low >= 1 << 63:
+        return most_integers_at(seed, block, low, high - low - (1 << 64), tuple(size), dtype, *on(None))
     return integers_at(seed, block, low, high - low, tuple(size), dtype, *on(None))
 
 
@@ -282,18 +297,34 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, de
     return with_history(normal_tensor(broadcast(*shapes), like.dtype, generator) * std + mean, *parameters)
 
 
+def bounds_of(dtype):
+    """The least and the greatest number of a dtype."""
+    if dtype is bool_:
+        return 0, 1
+    found = finfo(dtype) if dtype.is_floating_point else iinfo(dtype)
+    return found.min, found.max
+
+
+def greatest_drawn(dtype) -> int:
+    """The greatest integer up to which a dtype holds all."""
+    return 1 << MANTISSAS[dtype.name] if dtype.is_floating_point else bounds_of(dtype)[1]
+
+
 @op(composite=True, inplace=True)
-def random_(input, a=None, b=None, *, generator=None, **named):
-    """In place: integers in [from, to), by default all that the dtype holds exactly."""
-    a, b = named.get("from", a), named.get("to", b)
-    if b is None:
-        a, b = (0, a) if a is not None else (0, 2 if input.dtype is bool_
-                                             else 1 << {"float32": 24, "float64": 53, "float16": 11,
-                                                        "bfloat16": 8}[input.dtype.name]
-                                            if input.dtype.is_floating_point
-                                             else min(iinfo(input.dtype).max, (1 << 62)))
+def random_(input, *ends, generator=None, **named):
+    """In place: integers in [0, to) or [from, to); without an end, up to the greatest below which the dtype holds
+    all integers, included."""
+    if "to" in named:
+        a, b = (*ends, named.get("from"))[0], named["to"]
+    else:
+        a, b = ends if len(ends) == 2 else (named.get("from"), *ends, None)[:2]
+    a, b = 0 if a is None else a, greatest_drawn(input.dtype) + 1 if b is None else b
     if a >= b:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={a} >= to={b}")
+    low, high = bounds_of(input.dtype)
+    for name, value in (("from", a), ("to - 1", b - 1)):
+        if not low <= value <= high:
+            raise RuntimeError(f"{name} is out of bounds for {input.dtype}: {value} is not in [{low}, {high}]")
     return unrecorded(input, integer_tensor(int(a), int(b), tuple(input.shape), int64, generator))
 
 

@@ -16,11 +16,13 @@ from .slices import diagonal as diagonal_view, sliced
 @op(samples=(sample((2, 3), (0, 1)),))
 def flip(input, *which, dims=None):
     """The order reversed along dimensions."""
+    if dims is None and not which:
+        raise TypeError("flip() missing 1 required positional arguments: \"dims\"")
     dims = ((dims,) if isinstance(dims, int) else tuple(dims)) if dims is not None else sizes_of(which)
     dims = tuple(sorted(wrapped(d, len(input.shape)) for d in dims))
     if len(set(dims)) != len(dims):
         raise RuntimeError("dim appears multiple times in the list of dims")
-    return P.flip(input, dims=dims) if dims and input.shape else P.mul(input, 1)
+    return P.flip(input, dims=dims) if dims and input.shape else P.copy(input)
 
 
 @op
@@ -101,12 +103,16 @@ def rot90(input, k=1, dims=(0, 1)):
         raise RuntimeError(
             f"expected total rotation dims == 2 and total dims >= 2, but got dims = {len(dims)} and total dims = "
             f"{len(input.shape)}")
-    a, b = (wrapped(d, len(input.shape)) for d in dims)
+    rank = len(input.shape)
+    for number, d in enumerate(dims):
+        if not -rank <= d < rank:
+            raise RuntimeError(f"Rotation dim{number} out of range, dim{number} = {d}")
+    a, b = (wrapped(d, rank) for d in dims)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
     turns = k % 4
     if turns == 0:
-        return P.mul(input, 1)
+        return P.copy(input)
     if turns == 2:
         return P.flip(input, dims=tuple(sorted((a, b))))
     order = list(range(len(input.shape)))
@@ -123,13 +129,13 @@ def triangle(input, diagonal, keep):
     return P.where(keep(P.sub(columns, rows), diagonal), input, 0)
 
 
-@op(samples=(sample((3, 4)),), inplace_too=True)
+@op(samples=(sample((3, 4)),), inplace_too=True, out_exact=True)
 def tril(input, diagonal=0):
     """The lower triangle, zero above ``diagonal``."""
     return triangle(input, diagonal, P.le)
 
 
-@op(samples=(sample((3, 4)),), inplace_too=True)
+@op(samples=(sample((3, 4)),), inplace_too=True, out_exact=True)
 def triu(input, diagonal=0):
     """The upper triangle, zero below ``diagonal``."""
     return triangle(input, diagonal, P.ge)
@@ -254,7 +260,7 @@ def edge(x, at, mode, width, first):
     return P.flip(sliced(x, at, 1 if first else size - 1 - width, 1, width), dims=(at,))
 
 
-@op(composite=True)
+@op(composite=True, out_exact=True)
 def diag(input, diagonal=0):
     """A matrix with this diagonal, or the diagonal of this matrix."""
     if input.dim() == 1:

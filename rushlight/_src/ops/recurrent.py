@@ -4,10 +4,17 @@ from __future__ import annotations
 from ..core.op import OPS, op
 
 
-def step(mode, gates_x, h, c, w_hh, b_hh, w_hr=None):
-    """One step of a cell, the input's share of the gates already computed: the new hidden (and cell) state."""
-    linear = OPS["nn.functional.linear"]
-    gates_h = linear(h, w_hh, b_hh)
+def state_gates(h, w_hh, b_hh=None, total=None, scales=None, reduce_range=True):
+    """The state's share of the gates: [batch, size] -> [batch, gates].  With ``total`` and ``scales`` the weight is one
+    of whole numbers, as ``_int8_operand`` gives it, and the state is quantized by its extremes, to 7 bits with
+    ``reduce_range``."""
+    if total is None:
+        return OPS["nn.functional.linear"](h, w_hh, b_hh)
+    return OPS["_dynamic_linear"](h, w_hh, total, scales, b_hh, reduce_range)
+
+
+def step(mode, gates_x, h, c, gates_h, w_hr=None):
+    """One step of a cell, both shares of the gates already computed: the new hidden (and cell) state."""
     if mode == "GRU":
         rx, zx, nx = gates_x.chunk(3, -1)
         rh, zh, nh = gates_h.chunk(3, -1)
@@ -19,26 +26,29 @@ def step(mode, gates_x, h, c, w_hh, b_hh, w_hr=None):
         i, f, g, o = gates.chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         h = o.sigmoid() * c.tanh()
-        return (h if w_hr is None else linear(h, w_hr)), c
+        return (h if w_hr is None else OPS["nn.functional.linear"](h, w_hr)), c
     return (gates.tanh() if mode == "RNN_TANH" else gates.relu()), None
 
 
-def advanced(mode, gates_x, alive, h, c, w_hh, b_hh, w_hr=None):
-    """As ``step``; where ``alive`` is false, states stay as they were."""
-    new_h, new_c = step(mode, gates_x, h, c, w_hh, b_hh, w_hr)
+def advanced(mode, gates_x, alive, h, c, w_hh, b_hh, w_hr=None, total=None, scales=None, reduce_range=True):
+    """One step by the weights that ``state_gates`` takes; where ``alive`` is false, states stay as they were."""
+    where = OPS["where"]
+    seen = h if alive is None or total is None else where(alive, h, 0.0)  # others have no part in the extremes
+    new_h, new_c = step(mode, gates_x, h, c, state_gates(seen, w_hh, b_hh, total, scales, reduce_range), w_hr)
     if alive is not None:
-        where = OPS["where"]
         new_h, new_c = where(alive, new_h, h), None if new_c is None else where(alive, new_c, c)
     return new_h, new_c
 
 
 @op(composite=True, planned=True, method=False, autocast="parts")
-def _recurrent_steps(mode, gates, alive, h, c, w_hh, b_hh=None, w_hr=None):
+def _recurrent_steps(mode, gates, alive, h, c, w_hh, b_hh=None, w_hr=None, total=None, scales=None,
+                     reduce_range=True):
     """Several steps of a cell: gates [steps, batch, gates] -> (hidden states [steps, batch, size], the last hidden and,
     of an LSTM, cell state)."""
     found = []
     for k in range(gates.shape[0]):
-        h, c = advanced(mode, gates[k], None if alive is None else alive[k], h, c, w_hh, b_hh, w_hr)
+        h, c = advanced(mode, gates[k], None if alive is None else alive[k], h, c, w_hh, b_hh, w_hr, total, scales,
+                        reduce_range)
         found.append(h)
     outputs = OPS["stack"](found)
     return (outputs, h) if c is None else (outputs, h, c)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import bool_, float64, int64, uint8, uint64
+from ..core.dtypes import BOOL, FLOATING, bool_, float64, int64, uint8, uint64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -14,7 +14,7 @@ from ..core.results import named
 from ..core.tensor import Tensor, wrapped
 from .prims.contractions import adjoint
 from .prims.primitive import primitive
-from .promotion import as_dtype, floating, real, upcast
+from .promotion import as_dtype, floating, needs, real, upcast
 
 SAMPLES = (sample((3, 4)), sample((3, 4), 0), sample((2, 3, 4), (0, 2), keepdim=True), sample(()))
 
@@ -127,26 +127,31 @@ def flatten_dims(x, dims):
     return joined, lambda y: P.permute(P.reshape(y, shape=inner), dims=inverse), inner
 
 
-def nonempty(name, input, dims):
+def nonempty(name, input, dims, dim=None):
+    """IndexError where one of the dimensions has no elements; RuntimeError where none was named."""
     for d in dims:
         if type(input.shape[d]) is int and input.shape[d] == 0:
-            raise (IndexError if len(dims) == 1 else RuntimeError)(
-                f"{name}(): Expected reduction dim {d} to have non-zero size.")
+            if dim == ():
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                                   "the reduction dim with the 'dim' argument.")
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
-@op(samples=SAMPLES)
+@op(samples=SAMPLES, out_exact=True)
 def amax(input, dim=(), keepdim=False):
     """The largest element over dimensions; ties share the gradient."""
     dims = dims_of(input, dim)
-    nonempty("amax", input, dims)
+    needs(BOOL, "amax", input, FLOATING)
+    nonempty("amax", input, dims, dim)
     return reduced(P.amax, input, dims, keepdim)
 
 
-@op(samples=SAMPLES)
+@op(samples=SAMPLES, out_exact=True)
 def amin(input, dim=(), keepdim=False):
     """The smallest element over dimensions; ties share the gradient."""
     dims = dims_of(input, dim)
-    nonempty("amin", input, dims)
+    needs(BOOL, "amin", input, FLOATING)
+    nonempty("amin", input, dims, dim)
     return reduced(P.amin, input, dims, keepdim)
 
 
@@ -225,16 +230,17 @@ def extreme_along(input, dim, keepdim, largest):
 
 
 def overloaded(name, largest):
-    def body(input, *args, **kwargs):
-        other = args[0] if args else kwargs.get("other", kwargs.get("dim"))
+    def body(input, dim: object = None, keepdim=False, *, other=None):  # what comes second may be a tensor
+        if dim is not None and other is not None or keepdim and (dim is None or isinstance(dim, Tensor)):
+            raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim beside dim")
+        other = dim if other is None else other
         if other is None:
             return (amax if largest else amin)(input) if input.numel() else empty_error(name)
         if isinstance(other, Tensor):
             return OPS["maximum" if largest else "minimum"](input, other)
-        keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
         if input.is_complex():
             raise RuntimeError(f"{name}(): does not support complex input")
-        values, indices = extreme_along(input, other, keepdim, largest)
+        values, indices = extreme_along(input, dim, keepdim, largest)
         return named(name, values=values, indices=indices)
     body.__name__, body.__doc__ = (
         name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors.")
@@ -256,7 +262,7 @@ def truth(name):
         out = reduced(getattr(P, name), x, dims_of(input, dim) if dim != () else (), keepdim)
         return P.convert(out, dtype=uint8) if input.dtype is uint8 else out
     body.__name__, body.__doc__ = name, f"Whether {name} element(s) over dimensions are true."
-    return op(body, samples=SAMPLES)
+    return op(body, samples=SAMPLES, out_of=("bool", "uint8"))
 
 
 any, all = truth("any"), truth("all")

@@ -5,13 +5,13 @@ import itertools
 
 import numpy as np
 
-from ..core.dtypes import int64
+from ..core.dtypes import bool_, int64
 from ..core.kinds import Foreign, P, Scan
-from ..core.op import op, sample
+from ..core.op import OPS, op, sample
 from ..core.tensor import wrapped
 from .prims.contractions import adjoint
 from .prims.primitive import primitive
-from .promotion import promoted, upcast
+from .promotion import upcast
 
 
 def same_meta(x, dim):
@@ -22,31 +22,34 @@ def cumsum_gradient(g, y, x, dim):
     return [P.flip(P.cumsum(P.flip(g, dims=(dim,)), dim=dim), dims=(dim,))]
 
 
+def along(x, dim: int, first: int, count: int):
+    """``count`` elements of x along a dimension, from ``first`` on."""
+    starts = tuple(first if d == dim else 0 for d in range(len(x.shape)))
+    shape = tuple(count if d == dim else s for d, s in enumerate(x.shape))
+    return P.slice(x, starts=starts, steps=(1,) * len(x.shape), shape=shape)
+
+
 def cumprod_gradient(g, y, x, dim):
-    """sum over later outputs of g * y / x; zeros of x are handled by summing products around them."""
+    """Of element k: the product of those before it, times S[k] = g[k] + x[k + 1] S[k + 1].  The recurrence is solved
+    in steps of 1, 2, 4 and so on, without a division, so that zeros of x are numbers like others."""
     size = x.shape[dim]
-    rank = len(x.shape)
-    total = None
-    for k in range(size):  # the product with element k left out, from position k on
-        one = tuple(k if d == dim else 0 for d in range(rank))
-        before = tuple(k if d == dim else s for d, s in enumerate(x.shape))
-        after = tuple(size - k - 1 if d == dim else s for d, s in enumerate(x.shape))
-        unit = tuple(1 if d == dim else s for d, s in enumerate(x.shape))
-        steps = (1,) * rank
-        left = P.prod(P.slice(x, starts=(0,) * rank, steps=steps, shape=before),
-                      (dim,)) if k else P.full(shape=unit, value=1, dtype=x.dtype)
-        tail = [left]
-        if k + 1 < size:
-            rest = P.slice(x, starts=tuple(k + 1 if d == dim else 0 for d in range(rank)), steps=steps, shape=after)
-            tail.append(P.mul(P.cumprod(rest, dim=dim), left))
-        around = P.cat(tuple(tail), dim=dim) if len(tail) > 1 else left
-        if around.dtype.is_complex:
-            around = P.conj(around)
-        later = P.slice(g, starts=one, steps=steps,
-                        shape=tuple(size - k if d == dim else s for d, s in enumerate(x.shape)))
-        part = P.sum(P.mul(later, around), (dim,))
-        total = part if total is None else P.cat((total, part), dim=dim)
-    return [total if total is not None else g]
+    factors = P.conj(x) if x.dtype.is_complex else x
+
+    def filled(count, value):
+        shape = tuple(count if d == dim else s for d, s in enumerate(x.shape))
+        return P.full(shape=shape, value=value, dtype=x.dtype)
+
+    if size < 2:
+        return [g]
+    before = P.cat((filled(1, 1), along(P.cumprod(factors, dim=dim), dim, 0, size - 1)), dim=dim)
+    total, product, step = g, P.cat((along(factors, dim, 1, size - 1), filled(1, 0)), dim=dim), 1
+    while step < size:
+        later = P.cat((along(total, dim, step, size - step), filled(step, 0)), dim=dim)
+        total = P.add(total, P.mul(product, later))
+        if 2 * step < size:
+            product = P.mul(product, P.cat((along(product, dim, step, size - step), filled(step, 0)), dim=dim))
+        step *= 2
+    return [P.mul(before, total)]
 
 
 P_cumsum = primitive("cumsum", Scan(lambda x, dim: np.cumsum(x, dim, dtype=x.dtype), "add", same_meta, cumsum_gradient),
@@ -76,7 +79,7 @@ P_cummin = primitive("cummin", Scan(lambda x, dim: np.minimum.accumulate(x, dim)
                      lambda x, dim: 0, arity=1)
 
 
-def running(name, primitive_):
+def running(name, primitive_, *samples):
     def body(input, dim, *, dtype=None):
         dtype = dtype or (int64 if not input.dtype.is_inexact else input.dtype)
         x = P.convert(input, dtype=dtype) if input.dtype is not dtype else input
@@ -86,10 +89,11 @@ def running(name, primitive_):
         out = primitive_(upcast(x), dim=at)
         return out if out.dtype is dtype else P.convert(out, dtype=dtype)
     body.__name__, body.__doc__ = name, f"The running {'sum' if name == 'cumsum' else 'product'} along a dimension."
-    return op(body, samples=(sample((3, 4), 1),), inplace_too=True)
+    return op(body, samples=(sample((3, 4), 1), *samples), inplace_too=True)
 
 
-cumsum, cumprod = running("cumsum", P_cumsum), running("cumprod", P_cumprod)
+cumsum = running("cumsum", P_cumsum, sample((2, 300), 1))  # kernels of GPUs have long rows by blocks
+cumprod = running("cumprod", P_cumprod)
 
 
 def logcumsumexp_gradient(g, y, x, dim):
@@ -186,9 +190,9 @@ def cummin(input, dim):
     return named("cummin", values=values, indices=indices)
 
 
-@op
+@op(composite=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along a dimension, n times."""
+    """Differences of neighbours along a dimension, n times; each is rounded to the dtype."""
     at = wrapped(dim, len(input.shape))
     if not input.shape:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -204,11 +208,17 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
                     "differencing dimension; "
                     f"input.size({d}) = {input.shape[d]}, but got tensor.size({d}) = {part.shape[d]}")
     parts = [p for p in (prepend, input, append) if p is not None]
-    x = P.cat(tuple(promoted(*parts)), dim=at) if len(parts) > 1 and n else input
-    rank = len(x.shape)
+    x = OPS["cat"](parts, at) if len(parts) > 1 and n else input
     for _ in range(min(n, x.shape[at])):
-        shape = tuple(s - 1 if d == at else s for d, s in enumerate(x.shape))
-        ahead = P.slice(x, starts=tuple(int(d == at) for d in range(rank)), steps=(1,) * rank, shape=shape)
-        behind = P.slice(x, starts=(0,) * rank, steps=(1,) * rank, shape=shape)
-        x = P.logical_xor(ahead, behind) if x.dtype.name == "bool" else P.sub(ahead, behind)
-    return x if x is not input else P.copy(x)
+        x = step_along(x, at)
+    return x if x is not input else x.clone()
+
+
+@op(method=False, name="_step_along")
+def step_along(input, dim):
+    """Each element less the one before along a dimension; of bools whether they differ."""
+    rank = len(input.shape)
+    shape = tuple(s - 1 if d == dim else s for d, s in enumerate(input.shape))
+    ahead = P.slice(input, starts=tuple(int(d == dim) for d in range(rank)), steps=(1,) * rank, shape=shape)
+    behind = P.slice(input, starts=(0,) * rank, steps=(1,) * rank, shape=shape)
+    return P.logical_xor(ahead, behind) if input.dtype is bool_ else P.sub(ahead, behind)

@@ -6,13 +6,13 @@ import operator
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import bool_, finfo, float32, float64, int32, int64
+from ..core.dtypes import BOOL, FLOATING, bool_, finfo, float32, float64, int32, int64
 from ..core.kinds import P
 from ..core.meta import Meta, product
 from ..core.op import OPS, Scalar, op, rule
 from ..core.tensor import Tensor
 from .create import arange
-from .promotion import as_dtype, promoted, result_dtype as promoted_dtype, upcast
+from .promotion import as_dtype, needs, promoted, result_dtype as promoted_dtype, upcast
 
 
 @op(composite=True, method=False)
@@ -45,6 +45,7 @@ def search(edges, input, right, out_int32):
     """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above
     it), by halving."""
     edges, x = promoted(edges, input)
+    needs(BOOL, "searchsorted", x, FLOATING)
     size = operator.index(edges.shape[-1])
     at, last = P.full(shape=tuple(x.shape), value=0, dtype=int64), max(size - 1, 0)
     step = 1 << size.bit_length() >> 1

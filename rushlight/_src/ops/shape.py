@@ -195,8 +195,9 @@ def movedim(input, source, destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of "
             f"dims as destination ({destination} dims)")
-    if len(set(source)) != len(source) or len(set(destination)) != len(destination):
-        raise RuntimeError("movedim: repeated dim in `source` or `destination`")
+    for name, dims in (("source", source), ("destination", destination)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     rest = [d for d in range(rank) if d not in source]
     order = [None] * rank
     for s, d in zip(source, destination):

@@ -128,7 +128,9 @@ def unfold(input, dimension, size, step):
         return P.unfold(input, dim=0, size=size, step=step) if size <= 1 else no_window(size)
     at = wrapped(dimension, len(input.shape))
     length = input.shape[at] if input.shape else 1
-    if size > length or size < 0:
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {at} is {length} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
@@ -148,25 +150,38 @@ def as_strided(input, size, stride, storage_offset=None):
         raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    known = input._storage is not None  # a traced value has none: it starts its own memory
-    own = input._offset if known else 0
-    start = own if storage_offset is None else storage_offset
+    holder = input._holder()
+    held = holder._memory_bytes()
+    if storage_offset is None and holder is input:
+        own = start = input._offset
+    else:
+        own, start = holder.storage_offset(), input.storage_offset() if storage_offset is None else storage_offset
     if start < 0:
         raise StorageBoundsError(f"as_strided: the start {start} lies before the storage",
                                  "a storage_offset of 0 or more")
-    needed = (start + span(size, stride)) * input.itemsize if product(size) else 0
-    if known and needed > input._storage.nbytes:
+    needed = (start + span(size, stride)) * holder.itemsize if product(size) else 0
+    if held is not None and needed > held:
         raise StorageBoundsError(
             f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of "
-            "bounds for a "
-            f"storage of {input._storage.nbytes} bytes", "sizes, strides and start within the storage")
-    return strided(input, size, stride, start - own)
+            f"bounds for a storage of {held} bytes", "sizes, strides and start within the storage")
+    if held is None and product(size) and (start < own or start - own + span(size, stride) > span(
+            holder.shape, holder._meta.strides)):
+        raise StorageBoundsError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} show memory beyond the elements "
+            f"of a value of a program, which begin at {own}", "a region within the value")
+    return turning(strided(holder, size, stride, start - own), holder._turned ^ input._turned)
 
 
 @op(view=True, method=False, name="_as_strided")
 def strided(input, size, stride, start):
     """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
     return P.strided(input, shape=size, strides=stride, offset=start)
+
+
+@op(view=True, method=False, name="_within")
+def within(input, size, stride, start):
+    """The same memory; what is outside of the region that ``_as_strided`` shows has no gradient through it."""
+    return P.within(input, shape=size, strides=stride, offset=start)
 
 
 def region(tensor, meta, start):

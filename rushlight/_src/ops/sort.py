@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import int64
+from ..core.dtypes import BOOL, FLOATING, int64
 from ..core.kinds import Foreign, P
 from ..core.op import op
 from ..core.results import named
 from ..core.tensor import wrapped
 from .prims.primitive import primitive
+from .promotion import needs
 
 
 def with_index(x, *more, **params):
@@ -80,12 +81,14 @@ P_topk = primitive("topk", Foreign(topk_numpy, of_size, spread), lambda x, k, di
 @op(method=False, name="_topk")
 def topk_(input, k, dim, largest):
     """The k largest (smallest) elements along a dimension in order, and where they were."""
+    needs(BOOL, "topk", input, FLOATING)
     return in_rows(input, dim, lambda x, last: P.topk(x, k=k, dim=last, largest=largest))
 
 
 @op(method=False, name="_sort")
 def sorted_(input, dim, descending):
     """Elements in order along a dimension (stable), and where they were."""
+    needs(BOOL, "sort", input, FLOATING)
     at = wrapped(dim, len(input.shape))
     if not input.shape:
         values, order = P.sort(P.reshape(input, shape=(1,)), dim=0, descending=descending)
@@ -105,7 +108,7 @@ def in_rows(input, dim, run):
 
 
 @op(composite=True)
-def sort(input, dim=-1, descending=False, stable=False):
+def sort(input, dim=-1, descending=False, stable=None):
     """Elements in order along a dimension: (values, indices)."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
@@ -119,7 +122,7 @@ def argsort(input, dim=-1, descending=False, stable=False):
     return sorted_(input, dim, bool(descending))[1]
 
 
-@op(composite=True)
+@op(composite=True, out_exact=True)
 def msort(input):
     """Sorted along the first dimension."""
     return sorted_(input, 0, False)[0] if input.dim() else input.clone()
@@ -161,6 +164,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
 @op(method=False, name="_kth")
 def kth(input, k, dim, keepdim):
     """The k-th smallest element along a dimension, and where it is; the search begins at the nearer end."""
+    needs(BOOL, "kthvalue", input, FLOATING)
     if not input.shape:
         return P.copy(input), P.full(shape=(), value=0, dtype=int64)
     size = input.shape[dim]

@@ -9,6 +9,7 @@ from ..core.op import OPS, op
 from . import flash
 from .matmul import linear
 from .norm import layer_norm_
+from .shape import expanded
 
 AUTOCAST = "half"
 
@@ -56,7 +57,8 @@ def self_attention(projected, starts, allowed, heads, longest):
     q, k, v = map(part, range(3))
     scale = 1.0 / math.sqrt(size)
     if starts is None:
-        mask = None if allowed is None else P.expand(allowed, shape=(lead[0], heads, lead[1], lead[1]))
+        shape = lead[0], heads, lead[1], lead[1]
+        mask = None if allowed is None else P.expand(allowed, shape=expanded(allowed.shape, shape))
         out, _ = flash.attend(flash.AttentionOperands(q, k, v, mask), flash.AttentionSpec(False, scale))
     else:
         out = flash.sequences_of(q, k, v, (starts, starts), None, None,

@@ -26,7 +26,8 @@ def distinct_of(input, return_inverse, return_counts, dim):
     if dim is None and not input.dtype.is_complex:
         return distinct_elements(input.detach(), return_inverse, return_counts)
     data = values_of(input.detach())
-    out = np.unique(data, return_inverse=True, return_counts=True, axis=dim)
+    out = np.unique(data, return_inverse=True, return_counts=True, axis=dim,
+                    equal_nan=False)
     inverse = computed(out[1].reshape(data.shape if dim is None else (-1,)).astype(np.int64))
     results = [as_kind(out[0], input)] + [inverse] * bool(return_inverse) + [computed(out[2].astype(np.int64))] * bool(
         return_counts)

@@ -37,7 +37,7 @@ def with_decay(p, g, shrink, decay, decoupled):
     return p, g if decoupled is None else P.add(g, P.mul(p, decay))
 
 
-@op(method=False, name="_adam_step")
+@op(method=False, name="_adam_step", writes=("param", "mean", "square", "highest"))
 def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
               weight2: Scalar,
               correction2: Scalar, eps: Scalar, size: Scalar, decoupled):
@@ -61,7 +61,7 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
     return store(param, P.add(p, P.mul(P.div(m, root), size)))
 
 
-@op(method=False, name="_sgd_step")
+@op(method=False, name="_sgd_step", writes=("param", "buffer"))
 def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar, weight: Scalar, decayed, nesterov):
     """One step of gradient descent with momentum (Sutskever et al. 2013); ``weight`` is 1 - dampening, ``size`` the
     negative step."""
@@ -75,7 +75,7 @@ def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar,
     return store(param, P.add(p, P.mul(g, size)))
 
 
-@op(method=False, name="_adamax_step")
+@op(method=False, name="_adamax_step", writes=("param", "mean", "largest"))
 def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta2: Scalar, eps: Scalar, size: Scalar,
                 decayed):
     """One step of Adamax (Kingma & Ba 2014, section 7.1): Adam with the infinity norm."""
@@ -88,7 +88,7 @@ def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta
     return store(param, P.add(p, P.mul(P.div(m, u), size)))
 
 
-@op(method=False, name="_nadam_step")
+@op(method=False, name="_nadam_step", writes=("param", "mean", "square"))
 def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
                weight2: Scalar, correction2: Scalar,
                eps: Scalar, size_grad: Scalar, size_mean: Scalar, decoupled):
@@ -104,7 +104,7 @@ def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1
     return store(param, P.add(P.add(p, P.mul(P.div(g, root), size_grad)), P.mul(P.div(m, root), size_mean)))
 
 
-@op(method=False, name="_radam_step")
+@op(method=False, name="_radam_step", writes=("param", "mean", "square"))
 def radam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
                weight2: Scalar, correction1: Scalar,
                root2: Scalar, eps: Scalar, rectified: Scalar, plain: Scalar, size: Scalar, decoupled):
@@ -121,7 +121,7 @@ def radam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1
     return store(param, P.add(p, P.mul(P.mul(P.div(m, correction1), size), factor)))
 
 
-@op(method=False, name="_adagrad_step")
+@op(method=False, name="_adagrad_step", writes=("param", "total"))
 def adagrad_step(param, grad, total, decay: Scalar, eps: Scalar, size: Scalar, decayed):
     """One adaptive subgradient step (Duchi et al. 2011)."""
     p, g, s, decay, eps, size = entered((decay, eps, size), param, grad, total)
@@ -131,7 +131,7 @@ def adagrad_step(param, grad, total, decay: Scalar, eps: Scalar, size: Scalar, d
     return store(param, P.add(p, P.mul(P.div(g, P.add(P.sqrt(s), eps)), size)))
 
 
-@op(method=False, name="_adadelta_step")
+@op(method=False, name="_adadelta_step", writes=("param", "square", "change"))
 def adadelta_step(param, grad, square, change, decay: Scalar, rho: Scalar, weight: Scalar, eps: Scalar, size: Scalar,
                   decayed):
     """One step of Adadelta (Zeiler 2012)."""
@@ -144,7 +144,7 @@ def adadelta_step(param, grad, square, change, decay: Scalar, rho: Scalar, weigh
     return store(param, P.add(p, P.mul(delta, size)))
 
 
-@op(method=False, name="_rmsprop_step")
+@op(method=False, name="_rmsprop_step", writes=("param", "square", "average", "buffer"))
 def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Scalar, weight: Scalar, momentum: Scalar,
                  eps: Scalar, size: Scalar, decayed):
     """One step divided by a running root mean square (Tieleman & Hinton 2012); ``average`` centers it, ``buffer``
@@ -165,7 +165,7 @@ def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Sca
     return store(param, P.add(p, P.mul(change, size)))
 
 
-@op(method=False, name="_rprop_step")
+@op(method=False, name="_rprop_step", writes=("param", "previous", "sizes"))
 def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Scalar, most: Scalar):
     """One step of resilient backpropagation (Riedmiller & Braun 1993): only signs of gradients count."""
     p, g, before, size, down, up, least, most = entered((down, up, least, most), param, grad, previous, sizes)
@@ -178,7 +178,7 @@ def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Sc
     return store(param, P.sub(p, P.mul(P.sign(g), size)))
 
 
-@op(method=False, name="_asgd_step")
+@op(method=False, name="_asgd_step", writes=("param", "average"))
 def asgd_step(param, grad, average, decay: Scalar, shrink: Scalar, size: Scalar, kept: Scalar, weight: Scalar, decayed):
     """One step of averaged gradient descent (Polyak & Juditsky 1992); ``kept`` is 1 - ``weight`` of the average's move
     to the parameter."""

@@ -1,5 +1,5 @@
-"""Package files: a zip, stored, with a model's shared object, its manifest and the C header, laid out as PyTorch's
-``.pt2`` archives."""
+"""Package files: a zip, stored, with a model's shared object, its manifest and the headers of C and C++, laid out as
+PyTorch's ``.pt2`` archives."""
 from __future__ import annotations
 
 import hashlib
@@ -14,7 +14,11 @@ from .interface import HEADER_BYTES, SUFFIXES, VERSION as INTERFACE
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
-HEADER, SCRIPT = (Path(__file__).with_name(f"rushlight.{kind}") for kind in ("h", "mjs"))
+FOLDER_OF_HEADERS = Path(__file__).parent
+HEADERS = {"wasm": ("rushlight.h", "rushlight.hpp", "rushlight.mjs"), "cubin": ("rushlight.h", "rushlight_gpu.h"),
+           "hsaco": ()}
+"""What a package has for programs of its users, by how names of its code end."""
+LIBRARIES = "rushlight.h", "rushlight.hpp"
 MOST = 1 << 40  # bytes of a package
 PAGE, PADDING = 4096, 0xD935  # where weights begin; the field that a zip's entry is filled up with
 CHECKED = 1 << 24  # bytes of weights that are compared with their hash whenever a model is loaded
@@ -25,26 +29,26 @@ class BadPackage(RuntimeError):
     """A file that is no package, or a damaged one."""
 
 
-def write(target, models: dict):
+def write(target, models: dict, metadata=None):
     """Writes a package.  ``models``: {name: Model}; ``target``: a path or a file open for writing.  A file at the path
-    is replaced once the new one is whole."""
+    is replaced once the new one is whole.  ``metadata``: texts that each manifest has besides."""
     if hasattr(target, "write"):
         held = io.BytesIO()
-        write_to(held, models)
+        write_to(held, models, metadata)
         target.write(held.getvalue())
         return target
     path = Path(os.fspath(target))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
-            write_to(file, models)
+            write_to(file, models, metadata)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return str(path)
 
 
-def write_to(target, models: dict):
+def write_to(target, models: dict, metadata=None):
     """Writes a package to a file that can seek."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as file:
         def put(name: str, data):
@@ -52,15 +56,16 @@ def write_to(target, models: dict):
 
         put("archive_format", FORMAT)
         put("archive_version", VERSION)
-        put("include/rushlight.h", HEADER.read_text())
-        if any(model.suffix == "wasm" for model in models.values()):
-            put("include/rushlight.mjs", SCRIPT.read_text())
+        for name in dict.fromkeys(name for model in models.values() for name in HEADERS.get(model.suffix, LIBRARIES)):
+            put(f"include/{name}", (FOLDER_OF_HEADERS / name).read_text())
         for name, model in models.items():
             place = put_weights(file, f"{FOLDER}/{name}/{name}.weights", model.weights) if model.weights else 0
-            image = model.shared_object(place)
-            manifest = {**model.manifest(), "sha256": hashlib.sha256(image).hexdigest()}
+            files = model.files(place)
+            manifest = {**model.manifest(), "sha256": hashlib.sha256(b"".join(files.values())).hexdigest(),
+                        **({"metadata": metadata} if metadata else {})}
             put(f"{FOLDER}/{name}/{name}.json", json.dumps(manifest, indent=1))
-            put(f"{FOLDER}/{name}/{name}.{model.suffix}", image)
+            for file_name, data in files.items():
+                put(f"{FOLDER}/{name}/{file_name}", data)
 
 
 def entry_of(name: str) -> zipfile.ZipInfo:
@@ -119,13 +124,17 @@ class Package:
         """The shared object of a model, as it was written."""
         if name not in self.manifests:
             raise BadPackage(f"the package has no model {name!r}; there are {', '.join(self.manifests)}")
+        manifest = self.manifests[name]
+        return self.part(name, f"{name}.{SUFFIXES.get(manifest['target'], 'so')}", manifest["sha256"])
+
+    def part(self, name: str, file_name: str, sha256: str) -> bytes:
+        """A file of a model, as it was written."""
         try:
-            suffix = SUFFIXES.get(self.manifests[name]["target"], "so")
-            data = self.file.read(self.stored(f"{ROOT}/{FOLDER}/{name}/{name}.{suffix}"))
+            data = self.file.read(self.stored(f"{ROOT}/{FOLDER}/{name}/{file_name}"))
         except DAMAGED as reason:
             raise BadPackage(f"the model {name!r} is damaged: {reason}") from None
-        if hashlib.sha256(data).hexdigest() != self.manifests[name]["sha256"]:
-            raise BadPackage(f"the model {name!r} is damaged: its hash is not that of the manifest")
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise BadPackage(f"the model {name!r} is damaged: the hash of {file_name} is not that of the manifest")
         return data
 
     def verify(self, name: str):
@@ -172,6 +181,13 @@ def check_manifest(name: str, manifest):
                       ("outputs", list), ("constants", list), ("varying", list), ("threads", int)):
         if not isinstance(manifest.get(key), kind):
             refuse(f"{key} is {manifest.get(key)!r}")
+    texts = manifest.get("metadata", {})
+    if not (isinstance(texts, dict) and all(isinstance(one, str) for one in texts.values())):
+        refuse(f"its metadata are {texts!r}")
+    call = manifest.get("call")
+    if not (isinstance(call, dict) and all(isinstance(call.get(key), str) for key in ("in_spec", "out_spec"))
+            and all(isinstance(call.get(key), list) for key in ("names", "arguments", "results"))):
+        refuse(f"it does not tell how the model is called, but {call!r}")
     for row in manifest["checks"]:
         if not (isinstance(row, dict) and isinstance(row.get("error"), str) and isinstance(row.get("text"), str)):
             refuse(f"{row!r} is no check")

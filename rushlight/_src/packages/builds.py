@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import functools
 import struct
+from typing import NamedTuple
 
+from ..compiler.items import ByNumpy
 from ..compiler.launch import HEAD, encode, starts
 from ..compiler.pipeline import code_of
+from ..core.platform.arm import BITS, WORDS
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import ARM, LINUX, host, targeting
 from ..eager.weights import forms_of, without_packing
@@ -16,18 +19,32 @@ PACKED_WORDS = "model_packed_words"
 # than packing them into large ones
 MUCH = 256
 
-BASIC, MORE = (1, 0), (7, 0)  # leaves of cpuid
+BASIC, MORE, FURTHER = (1, 0), (7, 0), (0x80000001 - (1 << 32), 0)  # leaves of cpuid
 INSTRUCTIONS = (("sse3", BASIC, 2, 0), ("ssse3", BASIC, 2, 9), ("sse4.1", BASIC, 2, 19), ("sse4.2", BASIC, 2, 20),
                 ("popcnt", BASIC, 2, 23), ("cx16", BASIC, 2, 13), ("movbe", BASIC, 2, 22), ("avx", BASIC, 2, 28),
-                ("bmi", MORE, 1, 3), ("bmi2", MORE, 1, 8), ("lzcnt", (0x80000001 - (1 << 32), 0), 2, 5),
+                ("bmi", MORE, 1, 3), ("bmi2", MORE, 1, 8), ("lzcnt", FURTHER, 2, 5), ("sse4a", FURTHER, 2, 6),
+                ("gfni", MORE, 2, 8), ("avxvnni", (7, 1), 0, 4),
                 ("avx2", MORE, 1, 5), ("fma", BASIC, 2, 12), ("f16c", BASIC, 2, 29), ("avx512f", MORE, 1, 16),
                 ("avx512cd", MORE, 1, 28), ("avx512dq", MORE, 1, 17), ("avx512bw", MORE, 1, 30),
-                ("avx512vl", MORE, 1, 31), ("avx512vnni", MORE, 2, 11), ("amx-bf16", MORE, 3, 22),
-                ("amx-tile", MORE, 3, 24), ("amx-int8", MORE, 3, 25), ("avx512fp16", MORE, 3, 23),
-                ("avx512bf16", (7, 1), 0, 5))
-"""Instructions: where ``cpuid`` tells of them (leaf, register of eax ebx ecx edx, bit)."""
+                ("avx512vl", MORE, 1, 31), ("avx512ifma", MORE, 1, 21), ("avx512vbmi", MORE, 2, 1),
+                ("avx512vbmi2", MORE, 2, 6), ("avx512bitalg", MORE, 2, 12), ("avx512vpopcntdq", MORE, 2, 14),
+                ("avx512vnni", MORE, 2, 11), ("amx-bf16", MORE, 3, 22), ("amx-tile", MORE, 3, 24),
+                ("amx-int8", MORE, 3, 25), ("avx512fp16", MORE, 3, 23), ("avx512bf16", (7, 1), 0, 5))
+"""Instructions that LLVM may choose: where ``cpuid`` tells of them (leaf, register of eax ebx ecx edx, bit)."""
 STATES = (("avx", 6), ("avx512f", 0xE6), ("amx-tile", 0x600E6))
 """Registers that the system has to keep, as ``xgetbv`` tells: bits."""
+
+
+class Required(NamedTuple):
+    """What code asks of a processor.  x86-64: ``rows`` of leaf, register and bits that ``cpuid`` answers; ``states``:
+    bits of ``xgetbv``; ``tiles``: whether tile registers must be asked for.  AArch64: ``words``, {which word Linux
+    tells of the processor: bits of it}; ``vector``: how many bytes SVE's vectors have, 0 for any."""
+
+    rows: list
+    states: int
+    tiles: bool
+    words: dict
+    vector: int
 
 
 def found_object(digest) -> bytes:
@@ -51,6 +68,8 @@ class Build:
             raise NotPackable("packages for x86-64 are made on x86-64: LLVM has the assembler of its own machine only")
         with self.targeted():
             self.programs = programs(program, found, domain, name)
+            for one in self.programs:
+                one.outline.items = [item for item in one.outline.items if not is_empty(item)]
             self.code = None if domain.varying else code_of(self.programs[0].outline)
             jit.settle()
         self.check_kernels()
@@ -84,17 +103,19 @@ class Build:
 
     def instructions(self) -> list[str]:
         had = self.features.text.split(",")
-        return [name for name, *_ in INSTRUCTIONS if f"+{name}" in had] if self.features.is_x86 else []
+        known = [name for name, *_ in INSTRUCTIONS] if self.features.is_x86 else BITS if self.target == ARM else ()
+        return [name for name in known if f"+{name}" in had]
 
-    def required(self) -> tuple:
-        """(rows of leaf, register, bits that ``cpuid`` answers; bits of ``xgetbv``; whether tile registers must be
-        asked for)."""
-        names = self.instructions()
+    def required(self) -> Required:
+        names, words, states = self.instructions(), {}, 0
         rows = [(leaf, register, word(1 << bit)) for name, leaf, register, bit in INSTRUCTIONS if name in names]
-        states = 0
         for name, bits in STATES:
             states |= bits if name in names else 0
-        return rows, states, self.features.tiles == "amx"
+        for name in names if self.target == ARM else ():
+            number, bit = BITS[name]
+            words[WORDS[number]] = words.get(WORDS[number], 0) | 1 << bit
+        return Required(rows, states, self.features.tiles == "amx", words,
+                        self.features.width // 8 if self.features.scalable else 0)
 
     def pool(self) -> bytes:
         """The object of the thread pool and of the runner of programs."""
@@ -142,16 +163,25 @@ class Build:
         out.add_data(name, struct.pack(f"<{len(words)}q", *words), pointers=pointers)
 
 
+def is_empty(item) -> bool:
+    """Whether an item that no kernel computes has nothing to compute: results without elements."""
+    return type(item) is ByNumpy and all(type(node.meta.nbytes) is int and not node.meta.nbytes
+                                         for node in item.part.outputs)
+
+
 def word(bits: int) -> int:
     """Bits as a signed number of 32."""
     return bits - (1 << 32) if bits >> 31 else bits
 
 
 def add_kernels(out, names: dict):
-    """Adds the objects of kernels.  ``names``: those that they have here, by address."""
+    """Adds the objects of kernels.  ``names``: those that they have here, by address; a kernel that this process holds
+    in memory twice, as when two threads or processes compile it at once, has two."""
     groups: dict = {}
     for address_of, name in names.items():
         digest, symbol = jit.origin(address_of) or (None, None)
-        groups.setdefault(digest, (found_object(digest), {}))[1][symbol] = name
-    for image, renamed in groups.values():
-        out.add_object(image, renamed)
+        groups.setdefault(digest, {}).setdefault(symbol, []).append(name)
+    for digest, symbols in groups.items():
+        out.add_object(found_object(digest), {symbol: first for symbol, (first, *_) in symbols.items()})
+        for first, *others in symbols.values():
+            out.define(dict.fromkeys(others, out.defined[first]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 
-from ..capture.unbacked import require
+from ..checks import NOT_TRUE
 from ..core.dtypes import bool_
 
 
@@ -12,15 +12,11 @@ def apart(module):
     raise).  The module itself where it checks nothing."""
     graph, conditions, errors = copy.deepcopy(module.graph), [], []
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target is not require:
-            continue
-        told, error = node.args
-        if getattr(getattr(told, "target", None), "_opname", getattr(told, "target", None)) == "item":
-            conditions.append(told.args[0])
-            errors.append(error)
+        if node.op == "call_function" and str(node.target).startswith("aten._assert_async."):
+            condition, message = (*node.args, NOT_TRUE)[:2]
+            conditions.append(condition)
+            errors.append(RuntimeError(message))
             graph.erase_node(node)
-            if not told.users:
-                graph.erase_node(told)
     if not errors:
         return module, []
     output = graph.output_node()

@@ -13,6 +13,7 @@ import struct
 from ..core.llvm.loader import ABSOLUTE, RELOCATIONS, SYMBOLS, ZEROED, Section
 from ..core.llvm.pieces import Piece, placed, rounded
 from ..core.llvm.relocation import Unknown
+from . import image
 
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # kinds of program headers
 NEEDED, HASH, STRINGS, SYMBOL_TABLE, RELA, RELA_BYTES, RELA_ENTRY, STRINGS_BYTES, SYMBOL_ENTRY, SONAME, RELA_COUNT = (
@@ -52,13 +53,13 @@ class ObjectFile:
                     yield target, offset, info & 0xFFFFFFFF, info >> 32, addend
 
 
-class Image:
-    """Where everything lies in the file, and its bytes."""
+class Image(image.Image):
+    """A shared object."""
 
     def __init__(self, made, public, name, starts, ends):
-        self.made, self.public, self.name, self.starts, self.ends = made, public, name, starts, ends
-        self.outside = list(dict.fromkeys(n for o in made.objects for n, index, _, _ in o.symbols if n and index == 0
-                                          and n not in made.defined and n != "_GLOBAL_OFFSET_TABLE_"))
+        super().__init__(made, public, name, (n for o in made.objects for n, index, _, _ in o.symbols
+                                              if n and index == 0 and n != "_GLOBAL_OFFSET_TABLE_"))
+        self.starts, self.ends = starts, ends
         self.slots: dict = {}  # symbol of an object, or outside name -> its place in the table of addresses
         self.machine = made.format.machine
         self.page = self.machine.page
@@ -72,7 +73,6 @@ class Image:
             strings += text.encode() + b"\0"
         self.string_table = bytes(strings)
         symbols = 1 + len(self.outside) + len(self.public)
-        pieces = [p for o in self.made.objects for p in o.pieces if p is not None]
         # most addresses that the table may hold
         entries = sum(len(o.symbols) for o in self.made.objects) + len(self.outside)
         pointers = sum(len(p.pointers) for p in self.made.data)
@@ -83,44 +83,32 @@ class Image:
         self.relocations_at = at = rounded(at + len(strings), 8)
         self.tables_end = at = at + 24 * (entries + pointers + len(self.starts) + len(self.ends))
         self.code_at = at = rounded(at, self.page)
-        at = placed((p for p in pieces if not p.writable), at)
-        self.stubs_at = at = rounded(at, 16)
-        self.code_end = at = at + 16 * len(self.outside)
+        self.code_end = at = self.stubs_after(placed((p for p in self.code if not p.writable), at))
         self.slots_at = self.writable_at = at = rounded(at, self.page)
         self.calls_at = at = at + 8 * entries
         self.dynamic_at = at = rounded(at + 8 * (len(self.starts) + len(self.ends)), 16)
-        at = placed([p for p in (*pieces, *self.made.data) if p.writable], at + 16 * 24)
+        at = placed([p for p in self.pieces if p.writable], at + 16 * 24)
         self.writable_end = at
         self.constants_at = at = rounded(at, self.page)
         self.end = placed((p for p in self.made.data if not p.writable), at)
-        self.out = bytearray(self.end)
         self.relocated: list = []
 
     def written(self) -> bytes:
-        for piece in (*(p for o in self.made.objects for p in o.pieces if p is not None), *self.made.data):
-            self.out[piece.place:piece.place + len(piece.data)] = piece.data
-        for k, name in enumerate(self.outside):
-            at = self.stubs_at + 16 * k
-            jump = self.machine.jump(at, self.outside_slot(name))
-            self.out[at:at + len(jump)] = jump
+        self.put_pieces(self.end)
         for o in self.made.objects:
             for relocation in o.relocations():
                 self.relocate(o, *relocation)
-        for piece in self.made.data:
-            for offset, (name, addend) in piece.pointers.items():
-                self.relative(piece.place + offset, self.address(name) + addend)
+        self.put_pointers()
         for k, name in enumerate((*self.starts, *self.ends)):
-            self.relative(self.calls_at + 8 * k, self.address(name))
+            self.pointer(self.calls_at + 8 * k, self.address(name))
         self.write_tables()
         self.write_headers()
         return bytes(self.out)
 
-    def address(self, name: str) -> int:
-        piece, value = self.made.defined[name]
-        return piece.place + value
+    def jump(self, at: int, name: str) -> bytes:
+        return self.machine.jump(at, self.outside_slot(name))
 
-    def relative(self, place: int, address: int):
-        """Eight bytes that hold an address within the object, wherever it is loaded."""
+    def pointer(self, place: int, address: int):
         struct.pack_into("<Q", self.out, place, address)
         self.relocated.append((place, self.machine.relative, address))
 
@@ -137,7 +125,7 @@ class Image:
             return self.outside_slot(name)
         if (o, k) not in self.slots:
             self.slots[o, k] = place = self.slots_at + 8 * len(self.slots)
-            self.relative(place, self.target(o, k))
+            self.pointer(place, self.target(o, k))
         return self.slots[o, k]
 
     def target(self, o: ObjectFile, k: int) -> int:
@@ -149,12 +137,12 @@ class Image:
             return o.pieces[index].place + value
         if name in self.made.defined:
             return self.address(name)
-        return self.stubs_at + 16 * self.outside.index(name)
+        return self.stub(name)
 
     def relocate(self, o, piece, offset, kind, k, addend):
         place, machine = piece.place + offset, self.machine
         if kind == machine.absolute and piece.writable:
-            self.relative(place, self.target(o, k) + addend)
+            self.pointer(place, self.target(o, k) + addend)
         else:
             machine.apply(self, place, kind, Found(self, o, k), addend)
 
@@ -195,9 +183,6 @@ class Image:
         self.put(64, b"".join(struct.pack("<IIQQQQQQ", kind, flags, begin, begin, begin, end - begin, end - begin,
                                           alignment)
                               for kind, flags, begin, end, alignment in segments))
-
-    def put(self, place: int, data: bytes):
-        self.out[place:place + len(data)] = data
 
 
 class Found:

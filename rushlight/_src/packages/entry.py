@@ -3,86 +3,90 @@ from __future__ import annotations
 
 import functools
 
+from ..core.platform.arm import SVE_LENGTH
 from ..devices.cpu.llvm.builder import Module
 from ..devices.cpu.llvm.systems import HUGE_PAGE, system
 from ..devices.cpu.llvm.types import i32, i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
-from .interface import ERRORS, HEADER_BYTES, NO_MEMORY, UNMET, UNPLANNED, VERSION, WRONG_SIZES
+from .calls import CHANGES, KEPT, LEVEL, MAPPED, MAPPED_BYTES, OWN_CONSTANTS, RUNNING, STATES, WEIGHTS, Calls, there
+from .interface import (ERRORS, HEADER_BYTES, MISSING, NO_CONSTANT, NO_MEMORY, UNMET, UNPLANNED, VERSION,
+                        WRONG_DEVICE, WRONG_DTYPE, WRONG_SHAPE, WRONG_SIZES, WRONG_STRIDES)
+from .tensors import write_tensors
 
 PUBLIC = ("rl_version", "rl_manifest", "rl_input_count", "rl_output_count", "rl_constant_count", "rl_size_count",
           "rl_input", "rl_output", "rl_constant", "rl_size", "rl_supported", "rl_create", "rl_create_with",
-          "rl_create_from", "rl_verify", "rl_run", "rl_run_sized", "rl_output_sizes", "rl_error", "rl_set_constant",
-          "rl_threads", "rl_level", "rl_destroy", "rl_launch")
-TENSOR_BYTES, SIZE_BYTES = 48, 24  # of an rl_tensor, of an rl_size_range
+          "rl_create_from", "rl_create_level", "rl_level_name", "rl_supports",
+          "rl_verify", "rl_run", "rl_run_sized", "rl_run_dlpack", "rl_output_sizes", "rl_error", "rl_set_constant",
+          "rl_running", "rl_threads", "rl_level", "rl_destroy", "rl_launch")
+TENSOR_BYTES, SIZE_BYTES, LEVEL_BYTES = 48, 24, 32  # of an rl_tensor, of an rl_size_range, of a level's name
+BEST = -1  # the level that is wanted where none is named
 ASKED, TILES = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 LANES = 8  # sums of the checksum
 
-# A model: its arena, whether a call uses that now, the file that is mapped and its bytes, the weights, the words of its
-# program where sizes vary, the room of both, whether they are filled, which build runs, whether a constant was set, and
-# for which sizes the words are; then where constants lie.
-ARENA, BUSY, MAPPED, MAPPED_BYTES, WEIGHTS, WORDS, ROOM, WORD_ROOM, FILLED, LEVEL, PLAIN, SIZES = range(0, 96, 8)
 
-
-class Interface:
-    """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``threads``: most that
-    its scratch is made for; ``sizes``: how many sizes vary;
+class Interface(Calls):
+    """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``inputs``, ``outputs``:
+    the Meta of each, an example's where sizes vary; ``dense``: whether each input lies in row-major order since its
+    sizes vary; ``threads``: most that its scratch is made for; ``sizes``: how many sizes vary;
     ``required``: for each build what ``Build.required`` gives; ``weights``: (bytes, place in the package) of those that
       lie beside, with their header, or None; ``checks``: how many results
       after the outputs have to be True; ``packed``: how many constants there are in packed form, too, behind the
       others: a second program reads these, until a constant is set."""
 
-    def __init__(self, given, inputs: int, outputs: int, constants: int, arena: int, threads: int, required,
-                 sizes=0, weights=None, checks=0, packed=0):
-        self.given, self.inputs, self.outputs, self.constants = given, inputs, outputs, constants
+    def __init__(self, given, inputs: list, outputs: list, dense: list, constants: int, arena: int, threads: int,
+                 required, sizes=0, weights=None, checks=0, packed=0):
+        self.given, self.constants, self.dense = given, constants, dense
+        self.input_metas, self.output_metas = inputs, outputs
+        self.some_inputs, self.some_outputs = ([meta.nbytes > 0 for meta in rows] for rows in (inputs, outputs))
+        self.inputs, self.outputs = len(inputs), len(outputs)
         self.arena, self.threads, self.required = arena, threads, required
-        self.sizes, self.weights, self.own_constants = sizes, weights, SIZES + 8 * sizes
+        self.sizes, self.weights = sizes, weights
         self.checks, self.packed = checks, packed
         self.module, self.system = Module(), system()
         self.system.support(self.module)
-        self.public = (*PUBLIC, *self.system.public)
+        self.takes_tensors = self.system.address_bytes == 8
+        self.public = *(n for n in PUBLIC if self.takes_tensors or n != "rl_run_dlpack"), *self.system.public
 
     def text(self) -> str:
         for name in ("manifest", "inputs", "outputs", "constants", "sizes_told", "default_constants", "constant_places",
-                     "errors", "weights_header", "arena_of", "checks",
+                     "errors", "levels", "weights_header", "arena_of", "checks", "moving",
                      *(("input_shapes", "need_of", "fill_of") if self.sizes else ("words_of",))):
             self.module.outside(f"model_{name}")
-        for name, value in (("version", VERSION), ("input_count", self.inputs), ("output_count", self.outputs),
-                            ("constant_count", self.constants), ("size_count", self.sizes)):
-            self.module.function(f"rl_{name}", [], i64).ret(constant(i64, value))
-        self.module.function("rl_manifest", [], ptr).ret(Value("@model_manifest", ptr))
-        for name, count in (("input", self.inputs), ("output", self.outputs), ("constant", self.constants)):
-            self.lookup(f"rl_{name}", f"@model_{name}s", count, TENSOR_BYTES)
-        self.lookup("rl_size", "@model_sizes_told", self.sizes, SIZE_BYTES)
-        self.lookup("rl_error_text", "@model_errors", len(ERRORS), 256)
-        self.lookup("rl_check_text", "@model_checks", self.checks, 256)
+        write_told(self.module, input=self.inputs, output=self.outputs, constant=self.constants)
+        self.module.function("rl_size_count", [], i64).ret(constant(i64, self.sizes))
+        for name, table, count, nbytes in (("rl_size", "sizes_told", self.sizes, SIZE_BYTES),
+                                           ("rl_level_name", "levels", len(self.required), LEVEL_BYTES),
+                                           ("rl_error_text", "errors", len(ERRORS), 256),
+                                           ("rl_check_text", "checks", self.checks, 256)):
+            write_lookup(self.module, name, f"@model_{table}", count, nbytes)
         write_checksum(self.module)
-        for write in (self.rooms, self.level, self.supported, self.begin, self.end, self.thread_count, self.create_with,
-                      self.create,
-                      self.create_from, self.told_level, self.verify, self.destroy, self.set_constant,
-                      self.output_sizes, self.error):
+        self.module.data("threads", "i64")
+        for write in (self.rooms, self.level, self.supported, self.begin, self.end, self.thread_count, self.write_calls,
+                      self.create_level, self.open, self.create, self.told_level, self.verify, self.destroy,
+                      self.set_constant, self.running, self.output_sizes, self.error):
             write()
-        (self.run_for_sizes if self.sizes else self.run)()
         self.launch()
+        if self.takes_tensors:
+            write_tensors(self)
         return self.module.text()
 
-    def lookup(self, name: str, table: str, count: int, nbytes: int):
-        """A row of a table; null for a number it does not have."""
-        f = self.module.function(name, [("k", i64)], ptr)
-        inside = f.compare("<", f.parameters[0], constant(i64, count), signed=False)
-        f.ret(f.select(inside, f.offset(Value(table, ptr), f.mul(f.parameters[0], nbytes)), constant(ptr, 0)))
-
     def supported(self):
-        """Whether the processor has the instructions, and the system their registers."""
+        """Whether the processor has the instructions, and the system their registers: of any level, or of one."""
+        f = self.module.function("rl_supports", [("level", i64)], i64)
+        level = f.parameters[0]
+        own = f.compare("==", f.call("model_level", [level], i64), level)
+        f.ret(f.cast("zext", f.and_(own, f.compare(">=", level, 0)), i64))
         f = self.module.function("rl_supported", [], i64)
-        f.ret(f.cast("zext", f.compare(">=", f.call("model_level", [], i64), 0), i64))
+        f.ret(f.cast("zext", f.compare(">=", f.call("model_level", [constant(i64, BEST)], i64), 0), i64))
 
     def level(self):
-        """model_level(): the number of the build that runs on this processor: the last one whose instructions it has;
-        -1 where there is none."""
-        f = self.module.function("model_level", [], i64, internal=True)
+        """model_level(wanted): the number of the build that runs on this processor: the one that is wanted, or of all
+        the last one whose instructions it has; -1 where it lacks them."""
+        f = self.module.function("model_level", [("wanted", i64)], i64, internal=True)
+        any_level = f.compare("==", f.parameters[0], BEST)
         level, answers = constant(i64, -1), {}
-        kept = self.kept_registers(f) if any(states for _, states, _ in self.required) else None
-        for number, (rows, states, tiles) in enumerate(self.required):
+        kept = self.kept_registers(f) if any(one.states for one in self.required) else None
+        for number, (rows, states, tiles, words, vector) in enumerate(self.required):
             fine = constant(i64, 1)
             for leaf, register, bits in rows:
                 if leaf not in answers:
@@ -94,7 +98,15 @@ class Interface:
                 allowed = f.call("syscall", [constant(i64, 158), constant(i64, ASKED), constant(i64, TILES)], i64,
                                  variadic=1)
                 fine = f.and_(fine, f.cast("zext", f.compare("==", allowed, 0), i64))
-            level = f.select(f.compare("!=", fine, 0), constant(i64, number), level)
+            for kind, bits in words.items():
+                told = f.call("getauxval", [constant(i64, kind)], i64)
+                fine = f.and_(fine, f.cast("zext", f.compare("==", f.and_(told, bits), bits), i64))
+            if vector:  # -1 where there are no such vectors
+                length = f.call("prctl", [constant(i32, SVE_LENGTH)], i32, variadic=1)
+                same = f.and_(f.compare(">=", length, 0), f.compare("==", f.and_(length, 0xFFFF), vector))
+                fine = f.and_(fine, f.cast("zext", same, i64))
+            asked_for = f.or_(any_level, f.compare("==", f.parameters[0], number))
+            level = f.select(f.and_(f.compare("!=", fine, 0), asked_for), constant(i64, number), level)
         f.ret(level)
 
     def kept_registers(self, f) -> Value:
@@ -125,6 +137,7 @@ class Interface:
         f = self.module.function("rl_threads", [("count", i64)])
         most = f.minimum(f.maximum(f.parameters[0], constant(i64, 1)), constant(i64, self.threads))
         f.call("pool_threads", [most])
+        f.atomic_store(most, Value("@threads", ptr), "monotonic")
         f.ret()
 
     def memory(self, f, nbytes: int):
@@ -147,12 +160,12 @@ class Interface:
         f.when(f.and_(large, there(f, made)), lambda: self.system.backed(f, made, whole))
         f.ret(made)
 
-    def create_with(self):
-        """A model whose weights lie at an address: what follows their header."""
-        f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
+    def create_level(self):
+        """model_create(weights, wanted): a model whose weights lie at an address: what follows their header."""
+        f = self.module.function("model_create", [("weights", ptr), ("wanted", i64)], ptr, internal=True)
         weights = f.parameters[0]
         refused, fine, failed, made = (f.new_block(n) for n in ("refused", "fine", "failed", "made"))
-        level = f.call("model_level", [], i64)
+        level = f.call("model_level", [f.parameters[1]], i64)
         ready = f.compare(">=", level, 0)
         if self.weights is not None:
             ready = f.and_(ready, there(f, weights))
@@ -160,16 +173,16 @@ class Interface:
         f.at(refused)
         f.ret(constant(ptr, 0))
         f.at(fine)
-        nbytes = self.own_constants + 8 * (self.constants + self.packed)
-        model, arena = self.memory(f, nbytes), self.room(f, constant(i64, self.arena))
-        f.branch_if(f.and_(there(f, model), there(f, arena)), made, failed)
+        nbytes = OWN_CONSTANTS + 8 * (self.constants + self.packed)
+        model, state = self.memory(f, nbytes), f.call("model_state", [], ptr)
+        f.branch_if(f.and_(there(f, model), there(f, state)), made, failed)
         f.at(failed)
         self.system.free(f, model)
-        self.system.free(f, arena)
+        f.call("model_drop", [state])
         f.ret(constant(ptr, 0))
         f.at(made)
         f.fill_bytes(model, 0, nbytes)
-        f.store(arena, f.offset(model, ARENA))
+        f.store(state, f.offset(model, STATES))
         f.store(weights, f.offset(model, WEIGHTS))
         f.store(level, f.offset(model, LEVEL))
 
@@ -177,38 +190,44 @@ class Interface:
             at = f.load(i64, f.offset(Value("@model_constant_places", ptr), k, i64))
             own = f.load(i64, f.offset(Value("@model_default_constants", ptr), k, i64))
             beside = f.add(f.cast("ptrtoint", weights, i64), at)
-            f.store(f.select(f.compare("<", at, 0), own, beside),
-                    f.offset(f.offset(model, self.own_constants), k, i64))
+            f.store(f.select(f.compare("<", at, 0), own, beside), f.offset(f.offset(model, OWN_CONSTANTS), k, i64))
 
         f.loop(0, self.constants + self.packed, 1, [], place)
         f.ret(model)
 
     def create(self):
-        """A model that has its weights in itself."""
+        """What of these functions tell weights by their address, or have them in the library."""
+        null, best = constant(ptr, 0), constant(i64, BEST)
+        f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
+        f.ret(f.call("model_create", [f.parameters[0], best], ptr))
         f = self.module.function("rl_create", [], ptr)
-        f.ret(f.call("rl_create_with", [constant(ptr, 0)], ptr))
-
-    def create_from(self):
-        """A model whose weights are mapped from a file: the package, or what lies in it as weights."""
+        f.ret(f.call("model_create", [null, best], ptr))
         f = self.module.function("rl_create_from", [("path", ptr)], ptr)
+        f.ret(f.call("model_open", [f.parameters[0], best], ptr))
+        f = self.module.function("rl_create_level", [("path", ptr), ("weights", ptr), ("level", i64)], ptr)
+        path, weights, level = f.parameters
+        unknown = f.compare(">=", level, constant(i64, len(self.required)), signed=False)
+        self.refuse(f, f.and_(unknown, f.compare("!=", level, BEST)))
+        found, = f.when(there(f, path), lambda: [f.call("model_open", [path, level], ptr)],
+                        lambda: [f.call("model_create", [weights, level], ptr)])
+        f.ret(found)
+
+    def open(self):
+        """model_open(path, wanted): a model whose weights are mapped from a file: the package, or what lies in it as
+        weights."""
+        f = self.module.function("model_open", [("path", ptr), ("wanted", i64)], ptr, internal=True)
+        wanted = f.parameters[1]
         if self.weights is None:
-            f.ret(f.call("rl_create", [], ptr))
+            f.ret(f.call("model_create", [constant(ptr, 0), wanted], ptr))
             return
-        nbytes, at = self.weights
         base, length = self.system.mapped(f, f.parameters[0], functools.partial(self.refuse, f))
-        found = constant(i64, -1)
-        for place in (at, 0):
-            inside = f.compare(">=", length, place + nbytes)
-            start = f.select(inside, f.offset(base, place), Value("@model_weights_header", ptr))
-            same = f.compare("==", f.call("memcmp", [start, Value("@model_weights_header", ptr),
-                                                     constant(i64, HEADER_BYTES)], i32), 0)
-            found = f.select(f.and_(inside, same), constant(i64, place), found)
+        found = weights_in(f, base, length, self.weights)
 
         def unmap():
             self.system.unmap(f, base, length)
 
         self.refuse(f, f.compare("<", found, 0), unmap)
-        model = f.call("rl_create_with", [f.offset(base, f.add(found, HEADER_BYTES))], ptr)
+        model = f.call("model_create", [f.offset(base, f.add(found, HEADER_BYTES)), wanted], ptr)
         self.refuse(f, f.not_(there(f, model)), unmap)
         f.store(base, f.offset(model, MAPPED))
         f.store(length, f.offset(model, MAPPED_BYTES))
@@ -227,6 +246,7 @@ class Interface:
     def verify(self):
         """Whether the weights are those that were packaged; reads all of them."""
         f = self.module.function("rl_verify", [("model", ptr)], i64)
+        self.leave(f, f.not_(there(f, f.parameters[0])), constant(i64, 0))
         if self.weights is None:
             f.ret(constant(i64, 1))
             return
@@ -244,8 +264,9 @@ class Interface:
             if self.weights is not None:
                 f.when(there(f, mapped),
                        lambda: self.system.unmap(f, mapped, f.load(i64, f.offset(model, MAPPED_BYTES))))
-            for memory in (f.load(ptr, f.offset(model, ARENA)), f.load(ptr, f.offset(model, WORDS)), model):
-                self.system.free(f, memory)
+            f.loop(0, KEPT, 1, [], lambda k, _: f.call("model_drop", [f.load(ptr, f.offset(f.offset(model, STATES), k,
+                                                                                           i64))]))
+            self.system.free(f, model)
 
         f.when(there(f, model), release)
         f.ret()
@@ -253,125 +274,28 @@ class Interface:
     def told_level(self):
         """The number of the build that a model runs."""
         f = self.module.function("rl_level", [("model", ptr)], i64)
+        self.leave(f, f.not_(there(f, f.parameters[0])), constant(i64, -1))
         f.ret(f.load(i64, f.offset(f.parameters[0], LEVEL)))
 
     def set_constant(self):
-        """Has a model read a constant elsewhere."""
-        f = self.module.function("rl_set_constant", [("model", ptr), ("k", i64), ("data", ptr)])
+        """Has a model read a constant elsewhere; 0, or what was wrong."""
+        f = self.module.function("rl_set_constant", [("model", ptr), ("k", i64), ("data", ptr)], i64)
         model, k, data = f.parameters
+        missing = f.not_(f.and_(there(f, model), there(f, data)))
+        self.leave(f, missing, constant(i64, MISSING))
+        unknown = f.compare(">=", k, constant(i64, self.constants), signed=False)
+        self.leave(f, unknown, constant(i64, NO_CONSTANT))
+        place = f.offset(f.offset(model, OWN_CONSTANTS), k, i64)
+        f.atomic_store(f.cast("ptrtoint", data, i64), place, "seq_cst")
+        # after the address: a call that sees the count sees the constant
+        f.atomic_update("add", f.offset(model, CHANGES), constant(i64, 1), "seq_cst")
+        f.ret(constant(i64, 0))
 
-        def replace():
-            f.store(data, f.offset(f.offset(model, self.own_constants), k, i64))
-            f.store(constant(i64, 1), f.offset(model, PLAIN))
-
-        f.when(f.compare("<", k, constant(i64, self.constants), signed=False), replace)
-        f.ret()
-
-    def values(self, f, model, inputs, outputs):
-        """What a program's values are: inputs, constants, outputs and conditions; room for its arena and flag.
-        (values, flag, conditions, the number of the arena)."""
-        room = len(self.given) + self.outputs + self.checks + 3
-        values, flag = f.alloca(i64, room + self.packed), f.alloca(i64, 8)
-        f.store(constant(i64, 0), flag)
-        for k, (kind, number) in enumerate(self.given):
-            source = f.offset(inputs, 8 * number) if kind == "input" else f.offset(model,
-                                                                                   self.own_constants + 8 * number)
-            f.store(f.load(i64, source), f.offset(values, 8 * k))
-        at = len(self.given)
-        for k in range(self.outputs):
-            f.store(f.load(i64, f.offset(outputs, 8 * k)), f.offset(values, 8 * (at + k)))
-        at += self.outputs
-        conditions = [f.alloca(i64, 8) for _ in range(self.checks)]
-        for k, one in enumerate(conditions):
-            f.store(constant(i64, 1), one)
-            f.store(f.cast("ptrtoint", one, i64), f.offset(values, 8 * (at + k)))
-        return values, flag, conditions, at + self.checks
-
-    def outcome(self, f, flag, conditions) -> Value:
-        """The code of a run: what a kernel reported, else the first check that does not hold, else 0."""
-        reported, unmet = f.load(i64, flag), constant(i64, 0)
-        for k, one in reversed(list(enumerate(conditions))):
-            holds = f.and_(f.load(i64, one), 255)
-            unmet = f.select(f.compare("==", holds, 0), constant(i64, UNMET - k), unmet)
-        return f.select(f.compare("==", reported, 0), unmet, reported)
-
-    def run(self):
-        """Runs the program.  A call that finds the arena in use by another thread takes one of its own."""
-        f = self.module.function("rl_run", [("model", ptr), ("inputs", ptr), ("outputs", ptr)], i64)
-        model, inputs, outputs = f.parameters
-        values, flag, conditions, at = self.values(f, model, inputs, outputs)
-        _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
-        arena, = f.when(own, lambda: [f.load(ptr, f.offset(model, ARENA))],
-                        lambda: [self.room(f, constant(i64, self.arena))])
-        self.leave(f, f.not_(there(f, arena)), constant(i64, NO_MEMORY))
-        level = f.load(i64, f.offset(model, LEVEL))
-        # a build without temporaries has its flag where others have these
-        some = f.compare("!=", f.load(i64, f.offset(Value("@model_arena_of", ptr), level, i64)), 0)
-        f.store(f.select(some, arena, flag), f.offset(values, 8 * at))
-        f.store(flag, f.offset(values, 8 * at + 8))
-        if self.packed:  # there is one build
-            for k in range(self.packed):
-                packed = f.load(i64, f.offset(model, self.own_constants + 8 * (self.constants + k)))
-                f.store(packed, f.offset(values, 8 * (at + bool(self.arena) + 2 + k)))
-            plain = f.compare("!=", f.load(i64, f.offset(model, PLAIN)), 0)
-            level = f.select(plain, constant(i64, 0), constant(i64, 1))
-        f.call("program_run", [f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64)), values])
-        f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None,
-               lambda: self.system.free(f, arena))
-        f.ret(self.outcome(f, flag, conditions))
-        f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
-                                 i64)
-        model, inputs, shapes, outputs = f.parameters
-        wrong = f.call("sizes_of", [shapes, f.alloca(i64, 1)], i64)
-        self.leave(f, f.compare("!=", wrong, 0), wrong)
-        f.ret(f.call("rl_run", [model, inputs, outputs], i64))
-
-    def leave(self, f, condition, code):
-        """Returns a code where a condition holds."""
-        bad, fine = f.new_block("leave"), f.new_block("fine")
-        f.branch_if(condition, bad, fine)
-        f.at(bad)
-        f.ret(code)
-        f.at(fine)
-
-    def run_for_sizes(self):
-        """Runs the program for the sizes of its inputs, with the words and the arena of the last call where sizes are
-        the same.  A call that finds these in use by another thread makes its own."""
-        f = self.module.function("rl_run_sized", [("model", ptr), ("inputs", ptr), ("shapes", ptr), ("outputs", ptr)],
-                                 i64)
-        model, inputs, shapes, outputs = f.parameters
-        sizes, need = f.alloca(i64, self.sizes), f.alloca(i64, 2)
-        wrong = f.call("sizes_of", [shapes, sizes], i64)
-        self.leave(f, f.compare("!=", wrong, 0), wrong)
-        values, flag, conditions, at = self.values(f, model, inputs, outputs)
-        _, own = f.compare_exchange(f.offset(model, BUSY), constant(i64, 0), constant(i64, 1))
-        state, = f.when(own, lambda: [model], lambda: [self.passing(f)])
-        self.leave(f, f.not_(there(f, state)), constant(i64, NO_MEMORY))
-        filled = f.compare("!=", f.load(i64, f.offset(state, FILLED)), 0)
-        for k in range(self.sizes):
-            filled = f.and_(filled, f.compare("==", f.load(i64, f.offset(sizes, 8 * k)),
-                                              f.load(i64, f.offset(state, SIZES + 8 * k))))
-        code, = f.when(filled, lambda: [constant(i64, 0)], lambda: [f.call("model_ready", [state, sizes, need,
-                                                       f.load(i64, f.offset(model, LEVEL))], i64)])
-
-        def compute():
-            f.store(f.load(ptr, f.offset(state, ARENA)), f.offset(values, 8 * at))
-            f.store(flag, f.offset(values, 8 * at + 8))
-            f.call("program_run", [f.load(ptr, f.offset(state, WORDS)), values])
-            return [self.outcome(f, flag, conditions)]
-
-        result, = f.when(f.compare("==", code, 0), compute, lambda: [code])
-
-        def release():
-            for memory in (f.load(ptr, f.offset(state, ARENA)), f.load(ptr, f.offset(state, WORDS)), state):
-                self.system.free(f, memory)
-
-        f.when(own, lambda: [f.atomic_store(constant(i64, 0), f.offset(model, BUSY), "seq_cst")] and None, release)
-        f.ret(result)
-        self.ready()
-        f = self.module.function("rl_run", [("model", ptr), ("inputs", ptr), ("outputs", ptr)], i64)
-        model, inputs, outputs = f.parameters
-        f.ret(f.call("rl_run_sized", [model, inputs, Value("@model_input_shapes", ptr), outputs], i64))
+    def running(self):
+        """How many calls of a model run."""
+        f = self.module.function("rl_running", [("model", ptr)], i64)
+        self.leave(f, f.not_(there(f, f.parameters[0])), constant(i64, 0))
+        f.ret(f.atomic_load(i64, f.offset(f.parameters[0], RUNNING), "seq_cst"))
 
     def launch(self):
         """The model as a kernel of a program: rl_launch(slots, begin, end, worker).  Slots: the flag of errors, the
@@ -385,52 +309,11 @@ class Interface:
         f.when(f.compare("!=", code, 0), lambda: [f.store(code, flag)] and None)
         f.ret()
 
-    def passing(self, f):
-        """What a call keeps that finds the model's own in use; null where there is no memory."""
-        state = self.memory(f, self.own_constants)
-        f.when(there(f, state), lambda: f.fill_bytes(state, 0, self.own_constants))
-        return state
-
-    def ready(self):
-        """model_ready(state, sizes, need, level): has words and arena filled for these sizes by the build of this
-        number; 0 or an error."""
-        f = self.module.function("model_ready", [("state", ptr), ("sizes", ptr), ("need", ptr), ("level", i64)], i64,
-                                 internal=True)
-        state, sizes, need, level = f.parameters
-        needs, fills = (f.load(ptr, f.offset(Value(f"@model_{name}_of", ptr), level, i64)) for name in ("need", "fill"))
-        f.store(constant(i64, 0), f.offset(state, FILLED))
-        code = f.call_pointer(needs, [sizes, need], i64)
-        self.leave(f, f.compare("!=", code, 0), code)
-        words = f.mul(f.load(i64, f.offset(need, 8)), 8)
-        for place, room, nbytes in ((ARENA, ROOM, f.load(i64, need)), (WORDS, WORD_ROOM, words)):
-            self.grow(f, f.offset(state, place), f.offset(state, room), nbytes)
-        f.call_pointer(fills, [sizes, f.load(ptr, f.offset(state, WORDS))])
-        f.copy_bytes(f.offset(state, SIZES), sizes, 8 * self.sizes)
-        f.store(constant(i64, 1), f.offset(state, FILLED))
-        f.ret(constant(i64, 0))
-
-    def grow(self, f, place, room, nbytes):
-        """Has memory at a place of at least so many bytes."""
-        small, enough, none, done = (f.new_block(n) for n in ("small", "enough", "none", "done"))
-        f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small,
-                    enough)
-        f.at(small)
-        self.system.free(f, f.load(ptr, place))
-        wanted = f.maximum(nbytes, 64)
-        made = self.room(f, wanted)
-        f.store(made, place)
-        f.store(f.select(there(f, made), wanted, constant(i64, 0)), room)
-        f.branch_if(there(f, made), done, none)
-        f.at(none)
-        f.ret(constant(i64, NO_MEMORY))
-        f.at(done)
-        f.branch(enough)
-        f.at(enough)
-
     def output_sizes(self):
         """Sizes and strides of all outputs, one after another, for these shapes of inputs."""
         f = self.module.function("rl_output_sizes", [("shapes", ptr), ("to", ptr)], i64)
         shapes, to = f.parameters
+        self.leave(f, f.not_(there(f, to)), constant(i64, MISSING))
         sizes = f.alloca(i64, max(1, self.sizes))
         wrong = f.call("sizes_of", [shapes, sizes], i64)
         self.leave(f, f.compare("!=", wrong, 0), wrong)
@@ -440,11 +323,43 @@ class Interface:
         """The text of what ``rl_run`` returned."""
         f = self.module.function("rl_error", [("code", i64)], ptr)
         code = f.parameters[0]
-        kind = f.select(f.compare("<=", code, WRONG_SIZES), constant(i64, 4), constant(i64, 3))
-        for number, value in ((5, UNPLANNED), (2, NO_MEMORY), (1, 1), (0, 0)):
+        kind = constant(i64, 3)
+        for number, most in ((4, WRONG_SIZES), (8, WRONG_DTYPE), (9, WRONG_DEVICE), (10, WRONG_SHAPE),
+                             (11, WRONG_STRIDES)):
+            kind = f.select(f.compare("<=", code, most), constant(i64, number), kind)
+        for number, value in ((7, NO_CONSTANT), (6, MISSING), (5, UNPLANNED), (2, NO_MEMORY), (1, 1), (0, 0)):
             kind = f.select(f.compare("==", code, value), constant(i64, number), kind)
         found, own = f.call("rl_error_text", [kind], ptr), f.call("rl_check_text", [f.sub(UNMET, code)], ptr)
         f.ret(f.select(there(f, own), own, found))
+
+
+def write_told(module, **counts):
+    """Functions that tell what a model is: the version of the interface, the manifest, and rows of tables."""
+    module.function("rl_version", [], i64).ret(constant(i64, VERSION))
+    module.function("rl_manifest", [], ptr).ret(Value("@model_manifest", ptr))
+    for name, count in counts.items():
+        module.function(f"rl_{name}_count", [], i64).ret(constant(i64, count))
+        write_lookup(module, f"rl_{name}", f"@model_{name}s", count, TENSOR_BYTES)
+
+
+def write_lookup(module, name: str, table: str, count: int, nbytes: int):
+    """A row of a table; null for a number it does not have."""
+    f = module.function(name, [("k", i64)], ptr)
+    inside = f.compare("<", f.parameters[0], constant(i64, count), signed=False)
+    f.ret(f.select(inside, f.offset(Value(table, ptr), f.mul(f.parameters[0], nbytes)), constant(ptr, 0)))
+
+
+def weights_in(f, base, length, weights) -> Value:
+    """Where the header of a model's weights lies in a file, which is the package or has nothing else; -1: nowhere.
+    ``weights``: (bytes with the header, place in the package)."""
+    (nbytes, at), found = weights, constant(i64, -1)
+    for place in (at, 0):
+        inside = f.compare(">=", length, place + nbytes)
+        start = f.select(inside, f.offset(base, place), Value("@model_weights_header", ptr))
+        same = f.compare("==", f.call("memcmp", [start, Value("@model_weights_header", ptr),
+                                                 constant(i64, HEADER_BYTES)], i32), 0)
+        found = f.select(f.and_(inside, same), constant(i64, place), found)
+    return found
 
 
 def asked(f, leaf) -> str:
@@ -458,11 +373,6 @@ def has(f, answer: str, register: int, bits: int) -> Value:
     """1 where a register of an answer has all these bits, else 0."""
     found = f.value(i32, f"extractvalue {{ i32, i32, i32, i32 }} {answer}, {register}")
     return f.cast("zext", f.compare("==", f.and_(found, constant(i32, bits)), constant(i32, bits)), i64)
-
-
-def there(f, pointer) -> Value:
-    """Whether an address is not null."""
-    return f.compare("!=", f.cast("ptrtoint", pointer, i64), 0)
 
 
 def write_checksum(module):

@@ -17,34 +17,40 @@ from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.native.objects import RUN
 from ..core.op import make
-from ..core.pytree import tree_flatten
 from ..core.tensor import address, empty_of, place
 from ..devices.cpu.code import Code
 from ..devices.cpu.llvm.features import host
 from ..eager.arguments import run_values
 from ..eager.draft import blank_plan, install
 from .archive import CHECKED, BadPackage, Package
-from .interface import HEADER_BYTES, UNMET, VERSION
+from .interface import HEADER_BYTES, UNMET, VERSION, gpus
+from .nesting import Nesting
 
 WORD, NUMBER = ctypes.c_void_p, ctypes.c_int64
+BESIDE = ("sha256", "metadata")  # what the archive alone says
 MOST_SHAPES = 256  # whose sizes are remembered
-SIGNATURES = {"rl_create": (WORD,), "rl_create_from": (WORD, ctypes.c_char_p), "rl_create_with": (WORD, WORD),
+SIGNATURES = {"rl_create_level": (WORD, ctypes.c_char_p, WORD, NUMBER), "rl_supports": (NUMBER, NUMBER),
               "rl_verify": (NUMBER, WORD), "rl_manifest": (ctypes.c_char_p,), "rl_output_sizes": (NUMBER, WORD, WORD),
+              "rl_run_dlpack": (NUMBER, WORD, WORD, WORD),
               "rl_error": (ctypes.c_char_p, NUMBER),
-              "rl_set_constant": (None, WORD, NUMBER, WORD),
+              "rl_set_constant": (NUMBER, WORD, NUMBER, WORD), "rl_running": (NUMBER, WORD),
               "rl_threads": (None, NUMBER), "rl_level": (NUMBER, WORD), "rl_destroy": (None, WORD)}
 
 
 class Loaded:
     """A model of a package.  Loading it runs the package's machine code: do so with packages that you trust.
 
-    Inputs are tensors of the shapes and dtypes that the program was exported for, one after another as its pytree of
-    arguments has them; the result is one tensor, or a list of them.  BadPackage where this processor cannot run it,
-    ValueError and TypeError for inputs that do not fit.  ``verify``: large weights are compared with their hash, too;
-    small ones always are.
+    Inputs are tensors of the shapes and dtypes that the program was exported for, as arguments by position and name
+    that are nested as they were exported, or the tensors alone, one after another as its pytree of arguments has them.
+    The result is what the exported program gives.  BadPackage where this processor cannot run it, ValueError and
+    TypeError for inputs that do not fit.  ``verify``: large weights are compared with their hash, too;
+    small ones always are.  ``level``: the kind of processor whose code runs, one of ``levels`` in the manifest; default
+    the last one that this processor is.  ValueError for a name that is none of these.
     """
 
-    def __init__(self, package: Package, name: str = "", verify=False):
+    KIND = RUN  # of its plans
+
+    def __init__(self, package: Package, name: str = "", verify=False, level: str | None = None):
         name = name or next(iter(package.manifests), "")
         image = package.image(name)
         self.manifest = manifest = package.manifests[name]
@@ -53,6 +59,9 @@ class Loaded:
             raise BadPackage(
                 f"the model {name!r} was compiled for {manifest['target']} with "
                 f"{', '.join(missing) or 'another interface'}, which is not to be had here")
+        if level is not None and level not in manifest["levels"]:
+            raise ValueError(f"the model {name!r} has no code for {level!r}; it has for "
+                             f"{', '.join(manifest['levels'])}")
         # this user's alone; the mapped file stays when its name goes
         with tempfile.TemporaryDirectory(prefix="rushlight") as folder:
             path = os.path.join(folder, f"{os.path.basename(name)}.so")
@@ -63,12 +72,17 @@ class Loaded:
             found = getattr(library, function)
             found.restype, found.argtypes = result, arguments
         self.library, self.model, self.weights = library, None, None
-        if json.loads(library.rl_manifest()) != {key: value for key, value in manifest.items() if key != "sha256"}:
+        if json.loads(library.rl_manifest()) != {key: value for key, value in manifest.items()
+                                                  if key not in BESIDE}:
             raise BadPackage(f"the manifest of {name!r} is not that of its shared object")
         self.inputs, self.outputs = ([meta_of(row) for row in manifest[kind]] for kind in ("inputs", "outputs"))
-        self.varying, self.known = manifest["varying"], {}
+        self.varying, self.known, self.nesting = manifest["varying"], {}, Nesting(manifest)
         self.constants, self.held = [row["name"] for row in manifest["constants"]], {}
-        self.model = self.created(package, name)
+        self.replaced = []  # constants that calls which run may still read
+        number = -1 if level is None else manifest["levels"].index(level)
+        if level is not None and not library.rl_supports(number):
+            raise BadPackage(f"this processor cannot run the code of {name!r} for {level}")
+        self.model = self.created(package, name, number)
         own = weakref.ref(self)
         self.operator = make(f"package.{name}", lambda *args: own().call(args), composite=True,
                              reports=lambda code: own().failure(code))
@@ -81,14 +95,14 @@ class Loaded:
         if told and (verify or told["bytes"] <= CHECKED) and not library.rl_verify(self.model):
             raise BadPackage(f"the weights of {name!r} are damaged: their checksum is another")
 
-    def created(self, package: Package, name: str):
+    def created(self, package: Package, name: str, level: int):
         """The library's model, with weights mapped from the package."""
         if "weights" not in self.manifest:
-            return self.library.rl_create()
+            return self.library.rl_create_level(None, None, level)
         if package.path is not None:
-            return self.library.rl_create_from(os.fsencode(package.path))
+            return self.library.rl_create_level(os.fsencode(package.path), None, level)
         self.weights = data = np.frombuffer(package.weights(name), np.uint8)
-        return self.library.rl_create_with(data.ctypes.data + HEADER_BYTES) if len(
+        return self.library.rl_create_level(None, data.ctypes.data + HEADER_BYTES, level) if len(
             data) == HEADER_BYTES + self.manifest["weights"]["bytes"] else None
 
     def __del__(self):
@@ -97,8 +111,11 @@ class Loaded:
             self.model = None
 
     def __call__(self, *args, **kwargs):
-        found = self.call(tree_flatten((args, kwargs))[0]) if kwargs else self.operator(*args)
-        return list(found) if type(found) is tuple else found
+        nesting = self.nesting
+        if kwargs or nesting.measured or not nesting.direct:
+            args = nesting.tensors(args, kwargs)
+        found = self.operator(*args)
+        return found if nesting.plain else nesting.nested(found, args)
 
     def failure(self, code: int):
         """The error of a run that failed; None for what a kernel reports."""
@@ -113,20 +130,21 @@ class Loaded:
 
     def call(self, args):
         """A call that the hot path does not take: its inputs have to be laid out anew, or their shapes are new."""
-        given, _ = tree_flatten(args)
-        given = [value for value in given if isinstance(value, Tensor)]
-        if len(given) != len(self.inputs):
-            raise TypeError(f"the model takes {len(self.inputs)} tensors, but got {len(given)}")
+        given = self.nesting.tensors(args, {})
         inputs, outputs, shapes = self.inputs, self.outputs, None
         if self.varying:
             key = tuple([tuple(value.shape) for value in given])
             inputs, outputs, shapes = self.known.get(key) or self.sized(key)
-        values = tuple(fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs)))
+        values = tuple(self.fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs)))
         key = (*(value._meta for value in values), None, 0)
         plan = self.operator.plans.get(key)
-        if plan is None or plan.kind != RUN:
+        if plan is None or plan.kind != self.KIND:
             plan = self.operator.plans.enter(key, self.plan(outputs, shapes))
         return run_values(plan, values, None, [place(value) for value in values], 0)
+
+    def fitted(self, value, meta, which):
+        """An input in memory as the model reads it."""
+        return fitted(value, meta, which)
 
     def plan(self, outputs, shapes):
         """The plan of calls whose inputs lie in memory as the model reads them: one step, the model itself.
@@ -182,8 +200,9 @@ class Loaded:
         return self.manifest["levels"][self.library.rl_level(self.model)]
 
     def get_metadata(self) -> dict:
-        """The manifest."""
-        return self.manifest
+        """The manifest, with the texts that the package was made with, and the device under PyTorch's name."""
+        device = "cuda" if gpus(self.manifest["target"]) else "cpu"
+        return {**self.manifest, "AOTI_DEVICE_KEY": device, **self.manifest.get("metadata", {})}
 
     def get_constant_fqns(self) -> list:
         """Names of weights and buffers."""
@@ -201,8 +220,31 @@ class Loaded:
         for name, value in constants.items():
             k = self.constants.index(name)
             value = fitted(value.detach(), meta_of(self.manifest["constants"][k]), name)
-            self.held[name] = value if user_managed else value.clone()
-            self.library.rl_set_constant(self.model, k, address(self.held[name]))
+            self.replace(name, value, user_managed)
+
+    def replace(self, name: str, value, user_managed: bool):
+        """Has calls from here on read another tensor for a constant."""
+        self.replaced.append(self.held.get(name))
+        self.held[name] = value if user_managed else value.clone()
+        if value._meta.nbytes:
+            code = self.library.rl_set_constant(self.model, self.constants.index(name), address(self.held[name]))
+            if code:
+                raise self.failure(code)
+        if not self.library.rl_running(self.model):
+            self.replaced.clear()
+
+    def run_on_one_thread(self):
+        """Its kernels run on the calling thread from here on."""
+        self.library.rl_threads(1)
+
+
+def opened(package: Package, name: str = "", verify=False, level: str | None = None, index=-1):
+    """The Loaded of a model; ``index``: of the GPU where it is for one, below 0 for the current one."""
+    name = name or next(iter(package.manifests), "")
+    if name not in package.manifests or not gpus(package.manifests[name]["target"]):
+        return Loaded(package, name, verify, level)
+    from .loaded_boards import LoadedBoard
+    return LoadedBoard(package, name, verify, level, index)
 
 
 def meta_of(row: dict) -> Meta:

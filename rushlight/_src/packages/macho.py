@@ -14,6 +14,7 @@ import struct
 from ..core.llvm.macho import ARM64, DEFINED, EXTERNAL, MAGIC, SEGMENT, SYMBOLS, ObjectFile
 from ..core.llvm.pieces import placed, rounded
 from ..core.llvm.relocation import Arm64, Unknown
+from . import image
 from .wasm import number
 
 PAGE, HASHED = 1 << 14, 1 << 12  # of the system; that the signature hashes
@@ -24,19 +25,14 @@ OURS = "/usr/lib/libSystem.B.dylib"
 MACOS, LEAST = 1, 11 << 16  # platform, version
 
 
-class Image:
-    """Where everything lies in the library, and its bytes."""
+class Image(image.Image):
+    """A library of macOS."""
 
     def __init__(self, made, public, name, starts, ends):
-        self.made, self.public, self.name, self.starts, self.ends = made, sorted(public), name, starts, ends
-        self.outside = list(dict.fromkeys(n for o in made.objects for n in o.outside() if n not in made.defined))
-        self.jump, self.rebased, self.segments = Arm64().jump, [], []
-        pieces = [p for o in made.objects for p in o.pieces if p is not None]
-        self.pieces = [*pieces, *made.data]
+        super().__init__(made, sorted(public), name, (one for o in made.objects for one in o.outside()))
+        self.starts, self.ends, self.rebased = starts, ends, []
         self.code_at = rounded(32 + 2048, 64)
-        at = placed((p for p in pieces if not p.writable), self.code_at)
-        self.stubs_at = rounded(at, 16)
-        self.code_end = self.stubs_at + 16 * len(self.outside)
+        self.code_end = self.stubs_after(placed((p for p in self.code if not p.writable), self.code_at))
         self.slots_at = rounded(self.code_end, PAGE)
         self.calls_at = self.slots_at + 8 * len(self.outside)
         self.calls_end = self.calls_at + 8 * (len(starts) + len(ends))
@@ -45,46 +41,27 @@ class Image:
         self.constants_end = placed((p for p in made.data if not p.writable), self.constants_at)
         self.linked_at = rounded(self.constants_end, PAGE)
 
-    def address(self, name: str) -> int:
-        piece, value = self.made.defined[name]
-        return piece.place + value
-
-    def target(self, o: ObjectFile, k: int) -> int:
-        """The place of a symbol; of an outside function, that of the jump to it."""
-        place, name = o.place_of(k), o.symbols[k][0]
-        if place is not None:
-            return place
-        if name in self.made.defined:
-            return self.address(name)
-        return self.stubs_at + 16 * self.outside.index(name)
-
-    def slot(self, o, k) -> int:
+    def outside_slot(self, name: str) -> int:
         """The place of eight bytes with the address of an outside symbol."""
-        name = o.symbols[k][0]
         if name not in self.outside:
             raise Unknown(f"the address of {name} by way of a table")
         return self.slots_at + 8 * self.outside.index(name)
 
-    def absolute(self, place, o, k, addend, writable):
-        if not writable:
-            raise Unknown("an address among code")
-        self.pointer(place, o.begin(self, k) + addend)
+    def slot(self, o, k) -> int:
+        return self.outside_slot(o.symbols[k][0])
+
+    def jump(self, at: int, name: str) -> bytes:
+        return Arm64().jump(at, self.outside_slot(name))
 
     def pointer(self, place: int, address: int):
         struct.pack_into("<Q", self.out, place, address)
         self.rebased.append(place)
 
     def written(self) -> bytes:
-        self.out = bytearray(self.linked_at)
-        for piece in self.pieces:
-            self.put(piece.place, piece.data)
-        for k in range(len(self.outside)):
-            self.put(self.stubs_at + 16 * k, self.jump(self.stubs_at + 16 * k, self.slots_at + 8 * k))
+        self.put_pieces(self.linked_at)
         for o in self.made.objects:
             o.relocate(self)
-        for piece in self.made.data:
-            for offset, (name, addend) in piece.pointers.items():
-                self.pointer(piece.place + offset, self.address(name) + addend)
+        self.put_pointers()
         for k, name in enumerate((*self.starts, *self.ends)):
             self.pointer(self.calls_at + 8 * k, self.address(name))
         return self.finished()
@@ -195,9 +172,6 @@ class Image:
         self.put(0, struct.pack("<8I", MAGIC, ARM64, 0, LIBRARY, len(commands), len(held), flags, 0) + held)
         if 32 + len(held) > self.code_at:
             raise Unknown("more load commands than there is room for")
-
-    def put(self, place: int, data: bytes):
-        self.out[place:place + len(data)] = data
 
 
 def signature_bytes(name: str, covered: int) -> int:

@@ -12,12 +12,13 @@ from ..core.native import Tensor
 from ..core.native.memory import fill_bytes, run_program
 from ..core.settings import settings
 from ..core.tensor import empty, place
-from ..devices.cpu.llvm import pool
+from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import WASM, host
 from . import entry, interface
 from .builds import PACKED_WORDS, Build, add_kernels
 from .checks import told
 from .objects import SharedObject
+from .signature import call_of
 from .sizes import Sized
 from .tracing import Domain, NotPackable
 from .weights import Weights
@@ -60,6 +61,7 @@ class Model:
                 self.given.append(("constant", len(self.constants)))
                 self.constants.append((spec.target, value.detach(), writes))
         self.varying = [v._replace(source=(numbers[v.source[0]], *v.source[1:])) for v in self.domain.varying]
+        self.call = call_of(program, [one for build in self.builds for one in build.programs], self.varying)
         self.example = {s: v.example for v in self.varying for s in (v.symbol, v.wide)}
         self.outputs, self.checks = first.outputs, [told(error) for error in first.programs[0].checks]
         if any(len(one.checks) != len(self.checks) for build in self.builds for one in build.programs):
@@ -77,19 +79,17 @@ class Model:
 
     def pack(self) -> list:
         """Operands as the program packs them, if all that it packs are constants, and there is room."""
-        build, made = self.builds[0], []
-        if sum(form.nbytes for _, form in build.packed) > settings.packed_mb << 20:
+        found = self.operands()
+        if sum(form.nbytes for _, form in found) > settings.packed_mb << 20:
             return []
-        for value, form in build.packed:
-            kind, number = self.given[value]
-            if kind != "constant" or self.constants[number][2]:
-                return []
-            copy = empty((form.nbytes,), uint8)
-            fill_bytes(place(copy), 0, form.nbytes)
-            values = array("q", (place(self.constants[number][1]), place(copy)))
-            run_program(form.code, values.buffer_info()[0])
-            made.append(copy)
-        return made
+        if any(number is None or self.constants[number][2] for number, _ in found):
+            return []
+        return [packed(form, self.constants[number][1]) for number, form in found]
+
+    def operands(self) -> list:
+        """(number of the constant, None for what is none; how it is packed) of the operands that its program packs."""
+        given = [(self.given[value], form) for value, form in self.builds[0].packed]
+        return [(number if kind == "constant" else None, form) for (kind, number), form in given]
 
     def manifest(self) -> dict:
         """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
@@ -111,7 +111,7 @@ class Model:
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
                 "steps": list(first.code.labels) if first.code
                 else [item.label for item in first.programs[0].outline.items]}
-        made["checks"] = self.checks
+        made["checks"], made["call"] = self.checks, self.call
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
         return made
@@ -130,6 +130,10 @@ class Model:
         """Bytes of temporaries where no size varies: as many as any build takes."""
         return max(build.arena for build in self.builds)
 
+    def files(self, weights_at=0) -> dict:
+        """{name: contents} of the files that it has in a package, whose weights lie there."""
+        return {f"{self.name}.{self.suffix}": self.shared_object(weights_at)}
+
     def shared_object(self, weights_at=0) -> bytes:
         """The file: kernels, pool, program, constants and interface.  ``weights_at``: where in the package the weights
         lie that are beside it."""
@@ -146,7 +150,7 @@ class Model:
                 build.add_words(out, kernel, bool(self.packed))
                 sized.settled(meta for _, meta in self.outputs)
             else:
-                with build.targeted():
+                with build.targeted(), jit.ahead():  # LLVM compiles one item while the next one is planned
                     for one in build.programs:
                         sized.add(one.outline, one.conditions, one.numbers)
             if not build.number or self.varying:
@@ -155,11 +159,14 @@ class Model:
         add_kernels(out, names)
         beside = None if self.weights is None else (interface.HEADER_BYTES + self.weights.nbytes, weights_at)
         with least.targeted():
-            face = entry.Interface(self.given, len(self.inputs), len(self.outputs), len(self.constants), self.arena(),
+            metas = ([settled(meta, self.example) for _, meta in rows] for rows in (self.inputs, self.outputs))
+            dense = [any(isinstance(n, Expr) for n in meta.shape) for _, meta in self.inputs]
+            face = entry.Interface(self.given, *metas, dense, len(self.constants), self.arena(),
                                    pool.get_num_threads(), [build.required() for build in self.builds],
                                    len(self.varying), beside, len(self.checks), len(self.packed))
             text = face.text()
         out.add_object(least.compiled(text))
+        out.add_data("model_moving", struct.pack(f"<{len(face.moving())}q", *face.moving()))
         self.add_tables(out)
         return out.image(face.public, f"{self.name}.{self.suffix}", face.system.starts, face.system.ends)
 
@@ -174,6 +181,8 @@ class Model:
         out.add_data("model_arena_of", struct.pack(f"<{len(count)}q", *(build.arena for build in self.builds)))
         out.add_data("model_manifest", json.dumps(self.manifest()).encode() + b"\0")
         out.add_data("model_errors", b"".join(text.encode().ljust(256, b"\0") for text in interface.ERRORS))
+        levels = (build.features.level.encode().ljust(entry.LEVEL_BYTES, b"\0") for build in self.builds)
+        out.add_data("model_levels", b"".join(levels))
         texts = (one["text"].encode()[:255].ljust(256, b"\0") for one in self.checks)
         out.add_data("model_checks", b"".join(texts) or b"\0")
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
@@ -219,6 +228,15 @@ def add_rows(out: SharedObject, kind: str, rows):
     out.add_data(f"model_{kind}_sizes", bytes(numbers) or bytes(8))
     out.add_data(f"model_{kind}", bytes(table) or bytes(8), pointers=pointers)
     return starts_of
+
+
+def packed(form, value):
+    """A constant as a program packs it, in bytes."""
+    copy = empty((form.nbytes,), uint8)
+    fill_bytes(place(copy), 0, form.nbytes)
+    values = array("q", (place(value), place(copy)))
+    run_program(form.code, values.buffer_info()[0])
+    return copy
 
 
 def contents(value) -> bytes:

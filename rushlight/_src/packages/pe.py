@@ -11,7 +11,7 @@ import struct
 
 from ..core.llvm.coff import DISCARDED, MACHINE, WRITABLE, ObjectFile
 from ..core.llvm.pieces import placed, rounded
-from ..core.llvm.relocation import Unknown
+from . import image
 
 PAGE, BASE = 4096, 0x180000000
 OPTIONAL = 240  # bytes of an optional header
@@ -23,13 +23,14 @@ LIBRARIES = {
 REST = "ucrtbase.dll"  # C's library
 
 
-class Image:
-    """Where everything lies in the library, and its bytes."""
+class Image(image.Image):
+    """A library of Windows."""
+
+    STUB = 8
 
     def __init__(self, made, public, name, start):
-        self.made, self.public, self.name, self.start = made, sorted(public), name, start
-        self.outside = list(dict.fromkeys(name for o in made.objects for name in o.outside()
-                                          if name not in made.defined))
+        super().__init__(made, sorted(public), name, (one for o in made.objects for one in o.outside()))
+        self.start = start
         self.imported: dict = {}
         for one in self.outside:
             library = next((k for k, names in LIBRARIES.items() if one in names), REST)
@@ -37,11 +38,7 @@ class Image:
         self.lay_out()
 
     def lay_out(self):
-        pieces = [p for o in self.made.objects for p in o.pieces if p is not None]
-        self.pieces = [*pieces, *self.made.data]
-        at = placed((p for p in pieces if not p.writable), PAGE)
-        self.stubs_at = rounded(at, 16)
-        self.code_end = self.stubs_at + 8 * len(self.outside)
+        self.code_end = self.stubs_after(placed((p for p in self.code if not p.writable), PAGE))
         self.slots_at = self.writable_at = rounded(self.code_end, PAGE)
         self.slots, at = {}, self.slots_at
         for names in self.imported.values():
@@ -92,44 +89,20 @@ class Image:
         return head + struct.pack(f"<{count}I{count}I{count}H", *map(self.address, self.public), *starts,
                                   *range(count)) + bytes(text)
 
-    def address(self, name: str) -> int:
-        piece, value = self.made.defined[name]
-        return piece.place + value
-
-    def target(self, o: ObjectFile, k: int) -> int:
-        """The place of a symbol; of an outside function, that of the jump to it."""
-        place, name = o.place_of(k), o.symbols[k][0]
-        if place is not None:
-            return place
-        if name in self.made.defined:
-            return self.address(name)
-        if name not in self.slots:
-            raise Unknown(f"the symbol {name} has no address")
-        return self.stubs_at + 8 * self.outside.index(name)
-
-    def absolute(self, place, o, k, addend, writable):
-        if not writable:
-            raise Unknown("an address among code")
-        self.pointer(place, o.begin(self, k) + addend)
+    def jump(self, at: int, name: str) -> bytes:
+        return b"\xff\x25" + struct.pack("<i", self.slots[name] - at - 6)
 
     def pointer(self, place: int, address: int):
-        """Eight bytes that hold an address in memory."""
         struct.pack_into("<Q", self.out, place, BASE + address)
         self.relocated.append(place)
 
     def written(self) -> bytes:
-        self.out = bytearray(self.relocations_at)
-        for piece in self.pieces:
-            self.put(piece.place, piece.data)
-        for k, name in enumerate(self.outside):
-            at = self.stubs_at + 8 * k
-            self.put(at, b"\xff\x25" + struct.pack("<i", self.slots[name] - at - 6))
+        self.put_pieces(self.relocations_at)
+        for name in self.outside:
             struct.pack_into("<Q", self.out, self.slots[name], self.hints[name])
         for o in self.made.objects:
             o.relocate(self)
-        for piece in self.made.data:
-            for offset, (name, addend) in piece.pointers.items():
-                self.pointer(piece.place + offset, self.address(name) + addend)
+        self.put_pointers()
         self.put(self.imports_at, self.imports)
         self.put(self.exports_at, self.exports)
         table = self.base_relocations()
@@ -167,9 +140,6 @@ class Image:
         self.put(88 + OPTIONAL, b"".join(
             struct.pack("<8s6IHHI", name, stop - begin, begin, rounded(stop - begin, PAGE), begin, 0, 0, 0, 0, flags)
             for name, begin, stop, flags in sections))
-
-    def put(self, place: int, data: bytes):
-        self.out[place:place + len(data)] = data
 
 
 class Format:

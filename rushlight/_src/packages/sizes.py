@@ -5,18 +5,16 @@ takes, and the words themselves: constants are copied from a table, numbers that
 """
 from __future__ import annotations
 
-from ..compiler.items import Generated
 from ..compiler.launch import CONSTANT, HEAD
 from ..compiler.memory import FOREVER
 from ..compiler.outline import Outline
 from ..compiler.places import FLAG, Temporary
 from ..core.expr import Expr
 from ..core.nodes import evaluate
-from ..devices.cpu.llvm import jit
 from ..devices.cpu.llvm.builder import Module
 from ..devices.cpu.llvm.types import i1, i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
-from .interface import UNPLANNED, WRONG_SIZES
+from .interface import MISSING, UNPLANNED, WRONG_SIZES
 from .variants import Blocks, Region, aligned, alternatives
 
 
@@ -208,7 +206,6 @@ class Sized:
         if key not in self.forms:
             self.held.append(item)  # forms compare objects that must live
             found = alternatives(item, self.region)
-            jit.settle()
             writer = self.blocks if isinstance(found, Blocks) else self.chosen
             self.forms[key] = writer(found, arena, len(self.forms))
         return self.forms[key]
@@ -321,6 +318,11 @@ class Sized:
         stop()
         f.at(fine)
 
+    def guard_null(self, f, pointer):
+        """Leaves the function with a code where an address is null."""
+        self.guard(f, f.cast("zext", f.compare("==", f.cast("ptrtoint", pointer, i64), 0), i64),
+                   lambda: f.ret(constant(i64, MISSING)))
+
     def need(self, f, items, slots):
         sizes, to = f.parameters
         _, room, words = self.lay_out(f, self.known(f, sizes), sizes, items, slots,
@@ -396,6 +398,11 @@ class Sized:
         """Finds the sizes in the shapes of inputs, and compares all of these with what they should be."""
         f = self.module.function("sizes_of", [("shapes", ptr), ("sizes", ptr)], i64)
         shapes, sizes = f.parameters
+        if inputs:
+            self.guard_null(f, shapes)
+        for k, meta in enumerate(inputs):
+            if meta.shape:
+                self.guard_null(f, f.load(ptr, f.offset(shapes, 8 * k)))
         given = [[f.load(i64, f.offset(f.load(ptr, f.offset(shapes, 8 * k)), 8 * d)) for d in range(len(meta.shape))]
                  for k, meta in enumerate(inputs)]
         known = {}

@@ -55,8 +55,8 @@ class Domain:
                 factor, offset = getattr(free, "factor", 1), getattr(free, "offset", 0)
                 self.forms.setdefault(k, {})[dim] = name, factor, offset
                 low, high = bounds.get(name, (1, INFINITY))
-                bounds[name] = (max(low, getattr(root, "min", None) or 1, (1 - offset) // factor),
-                                min(high, getattr(root, "max", None) or INFINITY))
+                bounds[name] = (max(low, getattr(root or free, "min", None) or 1, (1 - offset) // factor),
+                                min(high, getattr(root or free, "max", None) or INFINITY))
                 if name not in sources or (factor, offset) == (1, 0) and sources[name][2:] != (1, 0):
                     sources[name] = k, dim, factor, offset
                     examples[name] = (value.shape[dim] - offset) // factor
@@ -90,7 +90,9 @@ class Domain:
 class Traced(NamedTuple):
     """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
     ``kept``: names of results; ``written``: whether it writes into each input; ``numbers``: sizes, which are its last
-    inputs; ``checks``: errors, for each a result after those that are kept, which has to be True."""
+    inputs; ``checks``: errors, for each a result after those that are kept, which has to be True; ``results``: for
+    each result None where it is a tensor, one of those kept, else (what it is,); ``fixed``: {symbol: number} of sizes
+    that are no symbols."""
 
     outline: Outline
     conditions: tuple
@@ -99,6 +101,8 @@ class Traced(NamedTuple):
     written: list
     numbers: tuple
     checks: tuple
+    results: list
+    fixed: dict
 
 
 def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) -> Traced:
@@ -123,12 +127,16 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
                 module, errors = checks.apart(program.graph_module)
                 returned, held = module(*entries) if errors else (module(*entries), ())
                 results = list(zip(program.graph_signature.output_specs, returned))
-            homes = {spec.target: node for spec, node in zip(specs, nodes) if spec.kind.name != "USER_INPUT"}
+            homes = {("USER_INPUT_MUTATION", spec.arg.name) if spec.kind.name == "USER_INPUT" else
+                     ("BUFFER_MUTATION", spec.target): node for spec, node in zip(specs, nodes)}
             stores = [Store(own(value), node) for node, value in trace.written()]
-            stores += [Store(own(r.node), homes[spec.target]) for spec, r in results if spec.kind.name
-                       == "BUFFER_MUTATION"]
-            kept = [(spec.arg.name, r) for spec, r in results if spec.kind.name == "USER_OUTPUT"
-                    and isinstance(r, Tensor)]
+            stores += [Store(own(r.node), homes[spec.kind.name, spec.target]) for spec, r in results
+                       if spec.kind.name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION")]
+            user = [(spec.arg.name, r) for spec, r in results if spec.kind.name == "USER_OUTPUT"]
+            if any(isinstance(r, Tensor) and type(spec.arg).__name__ != "TensorArgument" for spec, r in results):
+                raise NotPackable("a result is a number that is computed of sizes or elements, and not whole: return "
+                                  "a tensor")
+            kept = [(label, r) for label, r in user if isinstance(r, Tensor)]
             outputs = [own(r.node) for _, r in kept] + [own(checks.truth(one).node) for one in held]
             if len(set(outputs)) < len(outputs):
                 raise NotPackable("a result is returned twice, or checked")
@@ -140,7 +148,8 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
     conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
-                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers), tuple(errors))
+                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
+                  [None if isinstance(r, Tensor) else (r,) for _, r in user], fixed)
 
 
 def programs(program, found, domain: Domain, name: str):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import random
 from dataclasses import replace
 from typing import NamedTuple
@@ -84,23 +85,30 @@ class Region:
 
     def points(self) -> list:
         """All points, or as many as are looked at: corners, and others by chance."""
-        count = 1
-        for low, high in self.bounds.values():
-            count *= high - low + 1
-        if count <= MOST_POINTS:
-            ranges = [range(low, high + 1) for low, high in self.bounds.values()]
-            return [dict(zip(self.bounds, values)) for values in itertools.product(*ranges)]
-        rng, found = random.Random(0), []
-        found += [dict(zip(self.bounds, corner)) for corner in itertools.product(*self.bounds.values())]
-        for k in range(MOST_POINTS):
-            found.append({s: rng.randint(low, min(high, 16 * low + 64) if k % 2 else high)
-                          for s, (low, high) in self.bounds.items()})
-        return found
+        return [dict(zip(self.bounds, values)) for values in within(tuple(self.bounds.values()))]
 
     def conditions(self) -> list:
         return [c for s, (low, high) in self.bounds.items()
                 for c in ((le(low, s),) if low > s.low else ()) + ((le(s, high),) if high < min(s.high, UNBOUNDED)
                                                                    else ())]
+
+
+@functools.lru_cache(maxsize=64)
+def within(bounds: tuple) -> tuple:
+    """Points within bounds: all, or corners and others by chance."""
+    if math.prod(high - low + 1 for low, high in bounds) <= MOST_POINTS:
+        return tuple(itertools.product(*(range(low, high + 1) for low, high in bounds)))
+    rng, found = random.Random(0), list(itertools.product(*bounds))
+    for k in range(MOST_POINTS):
+        found.append(tuple(rng.randint(low, min(high, 16 * low + 64) if k % 2 else high) for low, high in bounds))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=64)
+def table_within(bounds: tuple) -> np.ndarray:
+    """The same as an array, a row for each symbol."""
+    points = within(bounds)
+    return np.array(points, np.int64).reshape(len(points), len(bounds)).T
 
 
 _numbers = itertools.count()
@@ -237,7 +245,7 @@ def variants(item, region: Region) -> list[Variant]:
     own = Region({s: region.bounds[s] for s in sorted(symbols_of(item), key=lambda s: s.serial)})
     found = []
     for part in own.parts(own.bounds):
-        points, count = Points([part.middle(), *part.points()]), 0
+        points, count = Points.of(part), 0
         while (point := points.next()) is not None:
             one = variant(item, part, point)
             if not one.holds(point):
@@ -256,6 +264,15 @@ class Points:
     def __init__(self, points: list):
         self.columns = {s: np.array([p[s] for p in points], np.int64) for s in points[0]}
         self.count = len(points)
+
+    @classmethod
+    def of(cls, region: Region) -> "Points":
+        """Those of a region, its middle first."""
+        middle = region.middle()
+        made, table = cls([middle]), table_within(tuple(region.bounds.values()))
+        made.columns = {s: np.concatenate([[middle[s]], column]) for s, column in zip(region.bounds, table)}
+        made.count += table.shape[1]
+        return made
 
     def next(self) -> dict | None:
         return {s: int(column[0]) for s, column in self.columns.items()} if self.count else None

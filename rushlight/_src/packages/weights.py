@@ -57,6 +57,10 @@ class Weights:
         """The first 64 bytes of the file."""
         return MAGIC + struct.pack("<qqq", self.nbytes, self.checksum(), 0) + bytes.fromhex(self.sha256)
 
+    def marks(self) -> tuple:
+        """What a shared object has of their contents."""
+        return self.header, self.sha256.encode()
+
     def checksum(self) -> int:
         """What ``rl_verify`` computes."""
         sums = Sums()

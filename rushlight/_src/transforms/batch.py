@@ -145,6 +145,9 @@ class Batch(Level):
             return value.value
         return P.expand(value, shape=(self.size, *value.shape))
 
+    def lowered(self, value):
+        return self.stacked(value) if isinstance(value, Tensor) else value
+
 
 def restack(results):
     """The results of examples (tensors, or tuples of them) as one result over the batch."""

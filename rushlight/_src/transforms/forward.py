@@ -65,6 +65,9 @@ class Dual(Wrapped):
         """The memory of the value, in a ``dual_level`` block."""
         return self.value.untyped_storage() if self.level.takes_contexts else super().untyped_storage()
 
+    def _memory_bytes(self):
+        return self.value._memory_bytes() if self.level.takes_contexts else super()._memory_bytes()
+
     def storage(self):
         """As ``untyped_storage``, counting elements."""
         return self.value.storage() if self.level.takes_contexts else super().storage()

@@ -28,6 +28,10 @@ class Functional(Level):
     def adopt(self, results):
         return map_results(lambda r: r if isinstance(r, Mutable) else Mutable(self, r), results)
 
+    def lowered(self, value) -> Tensor:
+        """What a value stands for.  Called below this level."""
+        return value.value if self.owns(value) else value
+
     def answer(self, op: Op, tensors, args, kwargs):
         with self.below():
             return self.adopt(op(*args, **kwargs))

@@ -22,7 +22,8 @@ class Wrapped(Tensor):
     """A tensor of one level.  ``value`` is what it stands for below; its Meta is what the function sees.
 
     A view of another wrapped tensor knows its ``parent`` and how to be made from it again (``replay``), since the
-    values of a level are replaced, never written.
+    values of a level are replaced, never written.  One that became a view of itself in place has what it was as its
+    parent; views from before are of that.
     """
 
     level: "Level"
@@ -30,6 +31,7 @@ class Wrapped(Tensor):
     place_shown = ""
     parent = replay = None
     writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
+    turns = turn = 0  # how often this became a view of itself; the count of ``parent`` when this was made of it
 
     shown = "GradTrackingTensor"  # what PyTorch calls it
 
@@ -64,6 +66,9 @@ class Wrapped(Tensor):
     def _version(self):
         return self.root.writes
 
+    def storage_offset(self):
+        return self.current().value.storage_offset()
+
     def __repr__(self, **_):
         number = self.level.number if self.level in active() else ENDED
         return f"{self.shown}(lvl={number}, {self.place_shown}value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
@@ -94,9 +99,17 @@ class Wrapped(Tensor):
 
     def ancestors(self):
         """What this is a view of, nearest first."""
-        while self.parent is not None:
-            self = self.parent
+        while self.source is not None:
+            self = self.source
             yield self
+
+    @property
+    def source(self) -> "Wrapped | None":
+        """What this is a view of: the parent as it was when this was made of it."""
+        found = self.parent
+        while found is not None and found.turns > self.turn:
+            found = found.parent
+        return found
 
     @property
     def root(self) -> "Wrapped":
@@ -106,10 +119,21 @@ class Wrapped(Tensor):
         """Becomes another value of the same level."""
         self.value, self._meta = other.value, other._meta
 
+    def _become(self, view: "Wrapped"):
+        """From now on this is what a view of it is."""
+        if view is self:
+            return
+        former = blank(type(self))
+        former.__dict__.update(self.__dict__)
+        former.take(self)
+        self.take(view)
+        self.parent, self.replay, self.noticed = former, view.replay, view.noticed
+        self.turn, self.turns = former.turns, former.turns + 1
+
     def current(self) -> "Wrapped":
         """Itself, made again if it is a view of what was replaced since."""
         if self.parent is not None and self.noticed != self.root.writes:
-            self.take(self.replay(self.parent.current()))
+            self.take(self.replay(self.source.current()))
             self.noticed = self.root.writes
         return self
 
@@ -120,7 +144,7 @@ class Wrapped(Tensor):
             ancestor.current()
         root.writes += 1
         while target is not None:
-            parent = target.parent
+            parent = target.source
             written = None if parent is None else written_through(parent, target, new)
             target.take(new)
             target.noticed = root.writes
@@ -195,7 +219,7 @@ class Level(Interpreter):
             return result if traits.get("view") else self.adopt(result)
         result = self.answer(op, tensors, below, named)
         if traits.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
-            result.parent, result.noticed = args[0], args[0].root.writes
+            result.parent, result.noticed, result.turn = args[0], args[0].root.writes, args[0].turns
             result.replay = lambda parent: op(parent, *args[1:], **kwargs)
         return result
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.devices import on
 from ..core.expr import Expr, computed
-from ..core.interpret import Interpreter, Suspended, is_recording
+from ..core.interpret import Interpreter, Suspended, is_recording, top
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides
 from ..core.native import Op, mine
@@ -66,6 +66,11 @@ class Traced(Tensor):
         raise ValueNeeded("the value of a traced tensor is not known while its program is written down")
 
     concrete = __bool__
+
+    def _become(self, view: "Traced"):
+        """From now on this is what a view of it is."""
+        if view is not self:
+            top().turn(self, view)
 
     def told(self, number: Known) -> "Number":
         """This as a run-time number."""
@@ -144,6 +149,10 @@ class Trace(Interpreter):
             for node in self.nodes[before:]:
                 node.constant = True
         return results
+
+    def turn(self, value: Traced, view: Traced):
+        """Makes a value what a view of it is."""
+        value.value, value._meta = view.value, view._meta
 
     def empty(self, meta):
         return traced(zeros_laid(meta).node) if meta.device.provider.has_data else None  # a view of nothing

@@ -1,63 +1,48 @@
-"""Quantization without data: linear layers that quantize their inputs as they come, and tables of quint8 rows."""
+"""Quantization without data: layers that quantize their inputs as they come, weights of two bytes, and tables of quint8
+rows."""
 from __future__ import annotations
 
 import copy
 
-from ..._src.core.errors import QuantizedError
+from ..._src.core.dtypes import float16
 from ..._src.core.later import later
-from ..._src.core.quantized import qint8
+from ..._src.core.quantized import qint8, quint8
 from ...nn import GRU, GRUCell, LSTM, Embedding, EmbeddingBag, Linear, LSTMCell, RNNCell
-from ..nn.quantized.dynamic.modules import linear
-from ..nn.quantized.modules import embedding_ops
-from .qconfig import QConfig, default_dynamic_qconfig
+from .eager import convert, propagate_qconfig_
+from .qconfig import default_dynamic_qconfig, float16_dynamic_qconfig, float_qparams_weight_only_qconfig
+from .quantization_mappings import get_default_dynamic_quant_module_mappings
 
 __getattr__ = later(__name__)
-TABLES = {Embedding: embedding_ops.Embedding, EmbeddingBag: embedding_ops.EmbeddingBag}
-RECURRENT = LSTM, GRU, LSTMCell, GRUCell, RNNCell
+LAYERS = Linear, LSTM, GRU, LSTMCell, RNNCell, GRUCell
+DEFAULTS = {qint8: (default_dynamic_qconfig, LAYERS), float16: (float16_dynamic_qconfig, LAYERS),
+            quint8: (float_qparams_weight_only_qconfig, (EmbeddingBag, Embedding))}
 
 
-def wanted(qconfig_spec) -> dict:
-    """{path or class: QConfig} of what is to be quantized."""
-    if qconfig_spec is None:
-        return dict.fromkeys((Linear, *RECURRENT), default_dynamic_qconfig)
+def wanted(qconfig_spec, dtype) -> dict:
+    """{path or class: QConfig} of what is to be quantized.  ValueError for a dtype that no weights have."""
     if isinstance(qconfig_spec, dict):
-        return {key: one or default_dynamic_qconfig for key, one in qconfig_spec.items()}
-    return dict.fromkeys(qconfig_spec, default_dynamic_qconfig)
+        return qconfig_spec
+    if dtype not in DEFAULTS:
+        raise ValueError(f"Don't know how to quantize with default settings for {dtype}. Provide full qconfig please")
+    chosen, kinds = DEFAULTS[dtype]
+    return dict.fromkeys(kinds if qconfig_spec is None else qconfig_spec, chosen)
 
 
 def quantize_dynamic(model, qconfig_spec=None, dtype=qint8, mapping=None, inplace=False):
-    """A copy of a model (or itself, ``inplace``) whose linear layers have qint8 weights and quantize their inputs by
-    the extremes of these.
+    """A copy of a model (or itself, ``inplace``), in evaluation mode, in which linear and recurrent layers have qint8
+    weights and quantize their inputs and states by the extremes of these.
 
-    Embeddings that ``qconfig_spec`` names with float_qparams_weight_only_qconfig get quint8 rows.
-
-    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: linear layers.
-      QuantizedError for other dtypes than qint8 and for recurrent layers.
+    ``qconfig_spec``: paths and classes of modules, or a dict from them to QConfigs; default: linear layers, LSTM, GRU
+      and cells; of quint8, tables.
+    ``dtype``: qint8; float16, for weights rounded to the half; quint8, for rows of Embedding and EmbeddingBag.
+      ValueError for others.
+    ``mapping``: {class: its form}; default: ``get_default_dynamic_quant_module_mappings``.
 
     >>> import rushlight as torch
     >>> torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 2)))(torch.ones(1, 4)).shape
     torch.Size([1, 2])
     """
-    if dtype is not qint8 or mapping is not None:
-        raise QuantizedError(
-            f"quantize_dynamic makes weights of torch.qint8 alone, by its own mapping; got dtype={dtype} and "
-            f"mapping={mapping}")
-    spec, model = wanted(qconfig_spec), model if inplace else copy.deepcopy(model)
-    return replaced(model, "", spec, spec.get(""))
-
-
-def replaced(module, path, spec, inherited: QConfig | None):
-    """A module with its parts as ``spec`` wants them; a QConfig holds for what lies below, too."""
-    chosen = spec.get(path, spec.get(type(module), inherited)) if path else spec.get(type(module), inherited)
-    if chosen is not None and type(module) is Linear:
-        return linear.Linear.of(module, chosen.weight(), 1.0, 0)
-    if chosen is not None and type(module) in TABLES:
-        module.qconfig = chosen
-        return TABLES[type(module)].from_float(module)
-    if chosen is not None and type(module) in RECURRENT:
-        raise QuantizedError(
-            f"{type(module).__name__} has no quantized form here: name the modules that are to be quantized, as in "
-            f"quantize_dynamic(model, {{nn.Linear}})")
-    for name, child in module.named_children():
-        setattr(module, name, replaced(child, f"{path}.{name}" if path else name, spec, chosen))
-    return module
+    spec = wanted(qconfig_spec, dtype)
+    model = (model if inplace else copy.deepcopy(model)).eval()
+    propagate_qconfig_(model, spec)
+    return convert(model, get_default_dynamic_quant_module_mappings() if mapping is None else mapping, inplace=True)

@@ -7,9 +7,12 @@ from ...nn.modules.linear import NonDynamicallyQuantizableLinear
 from ..nn.intrinsic.modules import fused
 from ..nn.intrinsic.qat.modules import conv_fused, linear_fused
 from ..nn.intrinsic.qat.modules import linear_relu as qat_relu
+from ..nn.intrinsic.quantized.dynamic.modules import linear_relu as dynamic_linear_relu
 from ..nn.intrinsic.quantized.modules import bn_relu, conv_relu, linear_relu
 from ..nn.qat.modules import conv as qat_conv
 from ..nn.qat.modules import linear as qat_linear
+from ..nn.quantized.dynamic.modules import linear as dynamic_linear
+from ..nn.quantized.dynamic.modules import rnn
 from ..nn.quantized.modules import (activation, batchnorm, conv, dropout, embedding_ops, functional_modules, linear,
                                     normalization, stubs)
 from .stubs import DeQuantStub, QuantStub
@@ -33,7 +36,8 @@ def quantized_layer(kind):
     return getattr(next(home for home in (conv, linear, conv_relu, linear_relu) if name in vars(home)), name)
 
 
-LAYERS = {**{kind: quantized_layer(kind) for kind in (*QAT, *QAT.values())},
+TRANSPOSED = nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d
+LAYERS = {**{kind: quantized_layer(kind) for kind in (*QAT, *QAT.values(), *TRANSPOSED)},
           NonDynamicallyQuantizableLinear: linear.Linear}
 STATIC = {QuantStub: stubs.Quantize, DeQuantStub: stubs.DeQuantize, nn.Dropout: dropout.Dropout,
           nn.BatchNorm2d: batchnorm.BatchNorm2d, nn.BatchNorm3d: batchnorm.BatchNorm3d,
@@ -44,11 +48,21 @@ STATIC = {QuantStub: stubs.Quantize, DeQuantStub: stubs.DeQuantize, nn.Dropout: 
           fused.BNReLU2d: bn_relu.BNReLU2d, fused.BNReLU3d: bn_relu.BNReLU3d,
           nn.Embedding: embedding_ops.Embedding, nn.EmbeddingBag: embedding_ops.EmbeddingBag,
           functional_modules.FloatFunctional: functional_modules.QFunctional, **LAYERS}
+TABLES = nn.Embedding, nn.EmbeddingBag
+DYNAMIC = {nn.Linear: dynamic_linear.Linear, fused.LinearReLU: dynamic_linear_relu.LinearReLU,
+           NonDynamicallyQuantizableLinear: dynamic_linear.Linear,
+           nn.Embedding: embedding_ops.Embedding, nn.EmbeddingBag: embedding_ops.EmbeddingBag,
+           **{getattr(nn, name): getattr(rnn, name) for name in ("LSTM", "GRU", "LSTMCell", "GRUCell", "RNNCell")}}
 
 
 def get_default_static_quant_module_mappings() -> dict:
     """{float class: its form with whole numbers}, a new dict."""
     return {kind: made for kind, made in STATIC.items() if kind not in KEPT}
+
+
+def get_default_dynamic_quant_module_mappings() -> dict:
+    """{float class: its form that quantizes what comes}, a new dict."""
+    return dict(DYNAMIC)
 
 
 def get_default_qat_module_mappings() -> dict:

@@ -8,8 +8,8 @@ from ..._src.core.later import later
 __getattr__ = later(__name__, {
     ".dynamic": ("quantize_dynamic",),
     ".eager": ("add_quant_dequant", "convert", "prepare", "prepare_qat", "propagate_qconfig_", "swap_module"),
-    ".quantization_mappings": ("get_default_qat_module_mappings", "get_default_qconfig_propagation_list",
-                               "get_default_static_quant_module_mappings")})
+    ".quantization_mappings": ("get_default_dynamic_quant_module_mappings", "get_default_qat_module_mappings",
+                               "get_default_qconfig_propagation_list", "get_default_static_quant_module_mappings")})
 
 
 def quantize(model, run_fn, run_args, mapping=None, inplace=False):

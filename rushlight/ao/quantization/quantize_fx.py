@@ -17,12 +17,13 @@ from ..nn.quantized.modules import normalization
 from ..nn.quantized.modules.utils import layer_of
 from .fx.fuse import fuse, put
 from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
-from .observer import ReuseInputObserver, _is_activation_post_process
+from .observer import PlaceholderObserver, ReuseInputObserver, _is_activation_post_process
 from .qconfig_mapping import QConfigMapping
-from .quantization_mappings import LAYERS, QAT
+from .backend_config import get_native_backend_config
+from .quantization_mappings import LAYERS, QAT, TABLES, get_default_dynamic_quant_module_mappings
 
 __getattr__ = later(__name__)
-POST = "activation_post_process_"
+POST, DYNAMIC_LAYER = "activation_post_process_", "dynamic"
 
 
 def learner(module, qconfig):
@@ -44,13 +45,40 @@ class QuantizationTracer(Tracer):
                 m) in self.skipped_module_classes
 
 
-def traced(model) -> GraphModule:
-    """A copy of a model as a graph, in evaluation mode as far as the model is."""
+def traced(model, skipped_names=(), skipped_classes=()) -> GraphModule:
+    """A copy of a model as a graph, in evaluation mode as far as the model is; modules that are skipped stay calls."""
     if isinstance(model, GraphModule):
         return copy.deepcopy(model)
-    tracer, model = QuantizationTracer(), copy.deepcopy(model)
+    tracer, model = QuantizationTracer(skipped_names, tuple(skipped_classes)), copy.deepcopy(model)
     made = GraphModule(model, tracer.trace(model), type(model).__name__)
     return made.train(model.training)
+
+
+def refuse(what, given, read=()):
+    """NotImplementedError where a config says anything (but under the names that are ``read``), which would have no
+    effect; ``given``: None, a config, or its older form as a dict."""
+    if isinstance(given, dict):
+        said = [name for name, value in given.items() if value]
+    else:
+        said = [name for name, value in vars(given).items() if value and name not in read] if given is not None else []
+    if said:
+        raise NotImplementedError(f"{what}: {', '.join(said)} is not built: observers stand where the QConfigMapping "
+                                  "says, for all operators that have whole numbers")
+
+
+def refuse_backend(given):
+    """NotImplementedError for another BackendConfig than the one that there is."""
+    if given is not None and (isinstance(given, dict) or vars(given) != vars(get_native_backend_config())):
+        raise NotImplementedError("backend_config: only get_native_backend_config() is built; which operators have "
+                                  "whole numbers does not depend on it")
+
+
+def keep_attributes(made, model, config):
+    """Gives a graph the attributes of a model that a config names."""
+    for name in getattr(config, "preserved_attributes", ()):
+        if hasattr(model, name):
+            setattr(made, name, getattr(model, name))
+    return made
 
 
 def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
@@ -58,7 +86,9 @@ def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
     mode."""
     if model.training:
         raise RuntimeError("fuse_fx only works on models in eval mode: call eval() before")
-    return fuse(traced(model))
+    refuse("fuse_custom_config", fuse_custom_config, ("preserved_attributes",))
+    refuse_backend(backend_config)
+    return keep_attributes(fuse(traced(model)), model, fuse_custom_config)
 
 
 class Preparation:
@@ -67,7 +97,7 @@ class Preparation:
     def __init__(self, model: GraphModule, mapping: QConfigMapping, train=False):
         self.train, self.model, self.graph, self.mapping = train, model, model.graph, mapping
         self.modules = dict(model.named_modules(remove_duplicate=False))
-        self.observed, self.count, self.kinds, self.qconfigs = {}, 0, {}, {}
+        self.observed, self.count, self.kinds, self.qconfigs, self.dynamic = {}, 0, {}, {}, {}
 
     def qconfig(self, node):
         """The QConfig of a call: by the module's path, or by that which it lies in."""
@@ -80,7 +110,9 @@ class Preparation:
         nodes = list(self.graph.nodes)
         for node in nodes:
             kind, qconfig = kind_of(node, self.modules), self.qconfig(node) if node.op.startswith("call") else None
-            if kind and qconfig is not None and not self.is_dynamic(qconfig):
+            if qconfig is not None and self.needs_no_data(node, qconfig):
+                self.dynamic[node.name] = DYNAMIC_LAYER, qconfig
+            elif kind and qconfig is not None and not self.is_dynamic(qconfig):
                 self.kinds[node], self.qconfigs[node] = kind, qconfig
         for node in nodes:
             after = next(iter(node.users)) if len(node.users) == 1 else None
@@ -97,8 +129,17 @@ class Preparation:
                     put(self.model, node.target, learner(self.modules[node.target], self.qconfigs[node]))
         self.graph.lint()
         self.model.recompile()
-        self.model.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node]) for node in self.kinds}
+        self.model.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node])
+                                           for node in self.kinds} | self.dynamic
         return self.model
+
+    def needs_no_data(self, node, qconfig) -> bool:
+        """Whether a call is of a layer whose quantized form takes floats, and its QConfig says nothing of these: it
+        chooses scales as it runs, or weights alone are quantized."""
+        kind = type(self.modules[node.target]) if node.op == "call_module" else None
+        if kind in TABLES:
+            return isinstance(qconfig.activation(), PlaceholderObserver)
+        return kind in get_default_dynamic_quant_module_mappings() and self.is_dynamic(qconfig)
 
     def is_dynamic(self, qconfig) -> bool:
         return getattr(qconfig.activation(), "is_dynamic", False)
@@ -171,7 +212,9 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call
     ``convert_fx``.
 
-    ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  RuntimeError in training mode.
+    ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  ``prepare_custom_config``: which attributes
+      stay, and which modules are called as they are.  RuntimeError in training mode, NotImplementedError for a config
+      that asks for more.
 
     >>> import rushlight as torch
     >>> from rushlight.ao.quantization import get_default_qconfig_mapping
@@ -185,7 +228,23 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     if model.training:
         raise RuntimeError(
             "prepare_fx wants a model in evaluation mode: call eval() before, or prepare_qat_fx to train it")
-    return Preparation(fuse(traced(model)), mapping_of(qconfig_mapping)).run()
+    if _equalization_config is not None:
+        raise NotImplementedError("_equalization_config: equalization is not built")
+    return prepared(model, qconfig_mapping, prepare_custom_config, backend_config, train=False)
+
+
+# of a PrepareCustomConfig
+READ = ("preserved_attributes", "non_traceable_module_names", "non_traceable_module_classes")
+
+
+def prepared(model, qconfig_mapping, config, backend_config, train) -> GraphModule:
+    """A model with observers.  NotImplementedError for a config of what is not built."""
+    refuse("prepare_custom_config", config, READ)
+    refuse_backend(backend_config)
+    graph = traced(model, getattr(config, "non_traceable_module_names", ()),
+                   getattr(config, "non_traceable_module_classes", ()))
+    made = Preparation(fuse(graph, train=train), mapping_of(qconfig_mapping), train=train).run()
+    return keep_attributes(made, model, config)
 
 
 def prepare_qat_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=None,
@@ -205,7 +264,7 @@ def prepare_qat_fx(model, qconfig_mapping, example_inputs, prepare_custom_config
     """
     if not model.training:
         raise AssertionError("prepare_qat_fx only works for models in train mode: call train() before")
-    return Preparation(fuse(traced(model), train=True), mapping_of(qconfig_mapping), train=True).run()
+    return prepared(model, qconfig_mapping, prepare_custom_config, backend_config, train=True)
 
 
 class Conversion:
@@ -221,12 +280,12 @@ class Conversion:
         for node in list(self.graph.nodes):
             if node.op == "call_module" and _is_activation_post_process(self.modules[node.target]):
                 self.observer(node)
+            elif self.about.get(node.name, ("",))[0] == DYNAMIC_LAYER:
+                self.dynamic(node, self.about[node.name][1])
             elif node.name in self.about:
                 self.call(node, *self.about[node.name])
             elif node.op != "placeholder":
-                for used in node.all_input_nodes:
-                    if used in self.whole or used in self.real:
-                        node.replace_input_with(used, self.as_floats(used))
+                self.take_floats(node)
         for node in reversed(list(self.graph.nodes)):
             if node.op == "call_module" and _is_activation_post_process(
                     self.modules[
@@ -237,6 +296,22 @@ class Conversion:
         self.model.delete_all_unused_submodules()
         self.model.meta.pop("quantization")
         return self.model
+
+    def take_floats(self, node):
+        """Lets a call read floats."""
+        for used in node.all_input_nodes:
+            if used in self.whole or used in self.real:
+                node.replace_input_with(used, self.as_floats(used))
+
+    def dynamic(self, node, qconfig):
+        """A layer whose quantized form takes floats, in its place."""
+        self.take_floats(node)
+        module = self.modules[node.target]
+        module.qconfig = qconfig
+        forms = get_default_dynamic_quant_module_mappings()
+        if type(module) in forms:  # a module that is called twice is converted once
+            made = self.modules[node.target] = forms[type(module)].from_float(module)
+            put(self.model, node.target, made)
 
     def parameters(self, observer):
         """(scale, zero point) that an observer chose."""
@@ -337,5 +412,11 @@ def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, q
     """
     if not isinstance(graph_module, GraphModule) or "quantization" not in graph_module.meta:
         raise AssertionError("incoming model must be produced by prepare_fx")
-    return Conversion(copy.deepcopy(graph_module)).run()
+    refuse("convert_custom_config", convert_custom_config, ("preserved_attributes",))
+    refuse_backend(backend_config)
+    if qconfig_mapping is not None or keep_original_weights:
+        raise NotImplementedError(
+            "convert_fx: qconfig_mapping and keep_original_weights are not built: give the mapping "
+            "to prepare_fx")
+    return keep_attributes(Conversion(copy.deepcopy(graph_module)).run(), graph_module, convert_custom_config)
 

@@ -1,5 +1,6 @@
 """``torch.cuda.amp``: autocast and GradScaler by their older names."""
-from ...amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd, custom_fwd
+from ...amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd as _custom_bwd
+from ...amp import custom_fwd as _custom_fwd
 from ..._src.core.advice import deprecated
 
 
@@ -19,4 +20,13 @@ class GradScaler(_GradScaler):
         super().__init__("cuda", *args, **kwargs)
 
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+def custom_fwd(fwd=None, *, cast_inputs=None):
+    """``torch.amp.custom_fwd(device_type="cuda")``."""
+    deprecated("torch.cuda.amp.custom_fwd(args...)", "torch.amp.custom_fwd(args..., device_type='cuda')", FutureWarning)
+    return _custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd=None):
+    """``torch.amp.custom_bwd(device_type="cuda")``."""
+    deprecated("torch.cuda.amp.custom_bwd(args...)", "torch.amp.custom_bwd(args..., device_type='cuda')", FutureWarning)
+    return _custom_bwd(bwd, device_type="cuda")

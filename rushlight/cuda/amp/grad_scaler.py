@@ -1,5 +1,3 @@
 """``torch.cuda.amp.grad_scaler``."""
-from ...amp.grad_scaler import OptState
-from . import GradScaler
-
-__all__ = ["GradScaler", "OptState"]
+from ...amp.grad_scaler import OptState  # noqa: F401
+from . import GradScaler  # noqa: F401

@@ -1,14 +1,21 @@
 """Checkpoints of ``torch.save`` as checkpoints in a folder, and the reverse."""
 from __future__ import annotations
 
+import os
+
 import rushlight as torch
 
-from .default_planner import _EmptyStateDictLoadPlanner
+from .. import collectives, membership
+from ...futures import Future
+from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner, narrowed, whole
 from .filesystem import FileSystemReader, FileSystemWriter
+from .metadata import Metadata, TensorProperties, TensorStorageMetadata
+from .planner import LoadItemType
 from .state_dict_loader import read
 from .state_dict_saver import written
+from .storage import StorageReader
 
-__all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
+__all__ = ["dcp_to_torch_save", "torch_save_to_dcp", "BroadcastingTorchSaveReader", "DynamicMetaLoadPlanner"]
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
@@ -21,3 +28,93 @@ def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
 def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
     """Writes what a file of weights holds into a folder."""
     written(torch.load(torch_save_path, weights_only=True), FileSystemWriter(dcp_checkpoint_dir), None, 0, True, None)
+
+
+class DynamicMetaLoadPlanner(DefaultLoadPlanner):
+    """Plans what is loaded where the storage has no metadata: tensors are as the state has them, each in one piece.
+    RuntimeError for a state with other values than tensors."""
+
+    def set_up_planner(self, state_dict, metadata=None, is_coordinator=False):
+        super().set_up_planner(state_dict, metadata, is_coordinator)
+        known = {}
+        for name, value in self.state_dict.items():
+            if not isinstance(value, torch.Tensor):
+                raise RuntimeError(f"Non-tensor value identified at {name}. At this time DynamicMetaLoadPlanner only "
+                                   "supports loading Tensors.")
+            known[name] = TensorStorageMetadata(TensorProperties(value.dtype), value.size(), [whole(value.size())])
+        self.metadata = Metadata(known)
+
+
+class BroadcastingTorchSaveReader(StorageReader):
+    """Reads a file of ``torch.save`` in one process, which hands each tensor to the others: those take their parts.
+
+    Goes with ``DynamicMetaLoadPlanner``.  RuntimeError, in all processes, where the file cannot be read or lacks a
+    tensor of the state, or has it in another size.
+    """
+
+    def __init__(self, checkpoint_id=None, coordinator_rank: int = 0):
+        self.checkpoint_id, self.coordinator_rank, self.is_coordinator = checkpoint_id, coordinator_rank, False
+
+    def reset(self, checkpoint_id=None) -> None:
+        self.checkpoint_id = checkpoint_id if checkpoint_id is not None else self.checkpoint_id
+
+    def read_metadata(self, *args, **kwargs):
+        """Nothing: the planner says what there is."""
+        return Metadata({})
+
+    def set_up_storage_reader(self, metadata, is_coordinator: bool, *args, **kwargs) -> None:
+        self.is_coordinator = is_coordinator
+        if self.checkpoint_id is None:
+            raise RuntimeError("BroadcastingTorchSaveReader: there is no checkpoint_id")
+
+    def prepare_local_plan(self, plan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return plans
+
+    def stored(self, wanted: dict):
+        """(the tensors of the file by name, in the coordinator; what is wrong with them, in all)."""
+        found, wrong = {}, None
+        if self.is_coordinator:
+            try:
+                found = torch.load(self.checkpoint_id, map_location="cpu", weights_only=True)
+                wrong = next((f"{name} is not in {self.checkpoint_id}, or not of size {tuple(value.size())}"
+                              for name, value in wanted.items() if not isinstance(found.get(name), torch.Tensor)
+                              or found[name].size() != value.size()), None)
+            except Exception as error:  # raised below, by all
+                wrong = f"{type(error).__name__}: {error}"
+        box = [wrong]
+        if membership.is_initialized():
+            collectives.broadcast_object_list(box, src=self.coordinator_rank)
+        return found, box[0]
+
+    def read_data(self, plan, planner):
+        """A Future, done when all tensors of the planner's state lie there."""
+        items: dict = {}
+        for item in plan.items:
+            if item.type is LoadItemType.BYTE_IO:
+                raise RuntimeError(f"Non-tensor value identified at {item.storage_index.fqn}. At this time "
+                                   "BroadcastingTorchSaveReader only supports loading Tensors.")
+            items.setdefault(item.storage_index.fqn, []).append(item)
+        found, wrong = self.stored(planner.state_dict)
+        if wrong is not None:
+            raise RuntimeError(wrong)
+        for name, value in planner.state_dict.items():  # all processes in the same order, whatever their parts are
+            tensor = found[name].to(value.dtype).contiguous() if self.is_coordinator else torch.empty(
+                value.size(), dtype=value.dtype)
+            if membership.is_initialized():
+                place = membership.device_for(None)
+                tensor = tensor.to(place)
+                collectives.broadcast(tensor, src=self.coordinator_rank)
+            for item in items.get(name, ()):
+                planner.resolve_tensor(item).detach().copy_(narrowed(tensor, item.storage_offsets, item.lengths))
+                planner.commit_tensor(item, tensor)
+        done = Future()
+        done.set_result(None)
+        return done
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id) -> bool:
+        """Whether it is a file."""
+        return os.path.isfile(checkpoint_id)

@@ -19,11 +19,14 @@ from .places import StorageInfo
 METADATA, FILESYSTEM = "torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem"
 CLASSES = {(METADATA, name): getattr(kinds, name)
            for name in (*kinds.__all__, "_MEM_FORMAT_ENCODING")} | {(FILESYSTEM, "_StorageInfo"): StorageInfo}
+SHARDED = "torch.distributed._shard.sharded_tensor.metadata"  # where older checkpoints have what describes tensors
+OLDER = {(SHARDED, "TensorProperties"): kinds.TensorProperties,
+         (SHARDED, "MEM_FORMAT_ENCODING"): kinds._MEM_FORMAT_ENCODING}
 NAMES = {kind: place for place, kind in CLASSES.items()}
 PATHS = {(module, name): kind for module in ("pathlib", "pathlib._local") for name, kind in (
     ("PosixPath", pathlib.PurePosixPath), ("PurePosixPath", pathlib.PurePosixPath),
     ("WindowsPath", pathlib.PureWindowsPath), ("PureWindowsPath", pathlib.PureWindowsPath))}
-KNOWN = {**CLASSES, **PATHS, ("torch", "Size"): Size, ("torch.serialization", "_get_layout"): layout_named,
+KNOWN = {**CLASSES, **OLDER, **PATHS, ("torch", "Size"): Size, ("torch.serialization", "_get_layout"): layout_named,
          **{("torch", name): found for name, found in BY_NAME.items()}}
 FIELDS = {kind: frozenset(getattr(kind, "__dataclass_fields__", ())) for kind in CLASSES.values()}
 

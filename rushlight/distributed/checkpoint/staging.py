@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import rushlight as torch
-
-from ...futures import Future
 
 __all__ = ["AsyncStager", "BlockingAsyncStager", "DefaultStager", "StagingOptions"]
 
@@ -56,8 +55,20 @@ class BlockingAsyncStager(AsyncStager):
         self.state_dict_cache = refreshed(self.state_dict_cache, state_dict)
         return self.state_dict_cache
 
+    def copies_alone(self) -> bool:
+        """Whether ``stage`` makes a copy of its own and does nothing else."""
+        return type(self).stage is BlockingAsyncStager.stage and not self.cache_staged_state_dict
+
+    def __getstate__(self):
+        return {**vars(self), "state_dict_cache": None}
+
     def close(self):
         self.state_dict_cache = None
+
+
+def ready(staged):
+    """A copy, or the value of the Future of one."""
+    return staged.result() if isinstance(staged, Future) else staged
 
 
 def refreshed(copy, value):
@@ -93,20 +104,13 @@ class DefaultStager(AsyncStager):
     def stage(self, state_dict, **kwargs):
         if not self.config.use_async_staging:
             return copied(state_dict)
-        from concurrent.futures import ThreadPoolExecutor
         self.pool = self.pool or ThreadPoolExecutor(1)
-        self.future = Future()
-        inner, made = self.pool.submit(copied, state_dict), self.future
-
-        def pass_on(done):
-            error = done.exception()
-            made.set_result(done.result()) if error is None else made.set_exception(error)
-        inner.add_done_callback(pass_on)
-        return made
+        self.future = self.pool.submit(copied, state_dict)
+        return self.future
 
     def synchronize_staging(self):
         if self.future is not None:
-            self.future.wait()
+            self.future.result()
 
     def close(self):
         if self.pool is not None:

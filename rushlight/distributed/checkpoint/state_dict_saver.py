@@ -5,17 +5,18 @@ import enum
 import os
 import threading
 import warnings
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import rushlight as torch
 
-from ...futures import Future
 from .. import membership
+from ..worlds import here
 from .coordination import Together
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .metadata import Metadata
-from .staging import AsyncStager, BlockingAsyncStager
+from .staging import AsyncStager, BlockingAsyncStager, ready
 from .stateful import Stateful
 
 __all__ = ["save_state_dict", "save", "async_save", "AsyncCheckpointerType", "AsyncSaveResponse"]
@@ -113,31 +114,37 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
     return together.all_reduce("write", write, finish)
 
 
+def write_staged(world, staged, done, writer, group, no_dist, planner):
+    """Sets the Future ``done`` to the Metadata of a copied state; ``staged`` is that, or a Future of it."""
+    try:
+        world.enter()
+        done.set_result(written(ready(staged), writer, group, 0, no_dist, planner))
+    except BaseException as error:  # a CheckpointException is none of Python's Exceptions
+        done.set_exception(error)
+
+
 def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None,
                async_checkpointer_type=AsyncCheckpointerType.THREAD,
                async_stager: AsyncStager | None = None, no_dist=False, use_collectives=True):
-    """Copies the state, and writes the copy in a thread: a Future of the Metadata.  With a stager that copies in a
-    thread, too, an AsyncSaveResponse.
+    """Copies the state, and writes the copy in a thread: a Future (of ``concurrent.futures``) of the Metadata.  With a
+    stager that copies in a thread, too, an AsyncSaveResponse.  All processes of the group call it.
 
-    Processes of a group talk to each other meanwhile: give a ``process_group`` that training does not use.
+    Processes of a group talk to each other meanwhile: give a ``process_group`` that training does not use, or
+    ``AsyncCheckpointerType.PROCESS``.  Then a process beside each one writes, which is started once, imports the main
+    module as ``multiprocessing`` does, and has a group of its own; planners and writers go there as pickles.  Where one
+    of these processes ends before a checkpoint is whole the result is RuntimeError in all, and the next call starts
+    others.
     """
-    if async_checkpointer_type is not AsyncCheckpointerType.THREAD:
-        raise NotImplementedError("async_save() writes in a thread; AsyncCheckpointerType.PROCESS is not here")
     writer, no_dist = writer_of(storage_writer, checkpoint_id), alone(no_dist)
     stager = async_stager or (writer if isinstance(writer, AsyncStager) else BlockingAsyncStager())
-    staged, done, place = stager.stage(states_of(state_dict)), Future(), membership.here() if hasattr(
-        membership, "here") else None
-
-    def run():
-        try:
-            if place is not None:
-                place.enter()
-            ready = staged.wait() if isinstance(staged, Future) else staged
-            done.set_result(written(ready, writer, process_group, 0, no_dist, planner))
-        except BaseException as error:  # a CheckpointException is none of Python's Exceptions
-            done.inner.set_exception(error)
-
-    threading.Thread(target=run, name="async_save").start()
+    values = states_of(state_dict)
+    if async_checkpointer_type is AsyncCheckpointerType.PROCESS:
+        from .saver import saver_of
+        staged, done = saver_of(process_group, no_dist).stage_and_save(stager, values, writer, planner)
+    else:
+        staged, done = stager.stage(values), Future()
+        threading.Thread(target=write_staged, name="async_save", args=(
+            here(), staged, done, writer, process_group, no_dist, planner)).start()
     if isinstance(staged, Future):
         return AsyncSaveResponse(staged, done)
     if stager.should_synchronize_after_execute:

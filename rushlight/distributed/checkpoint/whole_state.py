@@ -15,6 +15,7 @@ class Hole(NamedTuple):
 
     shape: tuple
     dtype: torch.dtype
+    kind: str  # of device
 
 
 def mapped(state, change, path=()):
@@ -65,16 +66,17 @@ def sent_by_first(state, model_of):
             return value
         whole = value.full_tensor() if isinstance(value, DTensor) else value
         tensors.append(whole.detach())
-        return Hole(tuple(whole.shape), whole.dtype)
+        return Hole(tuple(whole.shape), whole.dtype, whole.device.type)
 
     box = [mapped(state, described) if first else None]
     collectives.broadcast_object_list(box, src=0)
-    coming = iter(tensors)
+    coming, where = iter(tensors), membership.device_for()
 
     def filled(path, value):
-        tensor = next(coming).contiguous().clone() if first else torch.empty(value.shape, dtype=value.dtype)
+        tensor = next(coming).contiguous().clone().to(where) if first else torch.empty(value.shape, dtype=value.dtype,
+                                                                                       device=where)
         collectives.broadcast(tensor, src=0)
-        return split_as(tensor, model_of(path))
+        return split_as(tensor.to(value.kind), model_of(path))
     return holes_filled(box[0], filled)
 
 

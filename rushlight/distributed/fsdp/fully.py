@@ -232,7 +232,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     >>> torch.distributed.destroy_process_group()
     """
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
-    mesh = mesh if mesh is not None else world_mesh()
+    mesh = mesh if mesh is not None else world_mesh(module)
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
     if any(isinstance(m, FSDPModule) for m in modules):
@@ -249,6 +249,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
                 "equal to 1.")
         members.append(Member(parameter, places, mesh, dim, mp_policy.param_dtype))
     group = Group(members, mesh, mp_policy)
+    group.announce(", ".join(type(one).__name__ for one in modules))
     for member in members:
         member.group = group
         member.show(member.sharded)

@@ -12,6 +12,7 @@ import rushlight as torch
 
 from ...utils._pytree import tree_map
 from .. import collectives, membership
+from ..backends import HOST
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ..tensor import DTensor
 from . import states
@@ -36,8 +37,19 @@ class OptimStateKeyType(Enum):
     PARAM_ID = auto()
 
 
-def mesh_of(group, strategy, mesh) -> DeviceMesh:
-    """The grid of a strategy: (parts), or (replicas, parts).  ValueError for one that does not fit."""
+def kind_of(module, device_id) -> str:
+    """The kind of device that a module is to lie on: that of ``device_id``, to which it is moved, or where it is."""
+    if device_id is not None:
+        found = torch.device("cuda", device_id) if isinstance(device_id, int) else torch.device(device_id)
+        if any(not p.is_meta for p in module.parameters()):
+            module.to(found)
+        return found.type
+    return next((p.device.type for p in module.parameters() if not p.is_meta), HOST)
+
+
+def mesh_of(group, strategy, mesh, where: str) -> DeviceMesh:
+    """The grid of a strategy on devices of a kind: (parts), or (replicas, parts).  ValueError for one that does not
+    fit."""
     if mesh is not None:
         if group is not None:
             raise ValueError("Cannot pass both process_group and device_mesh at the same time. Please just pass only "
@@ -48,17 +60,17 @@ def mesh_of(group, strategy, mesh) -> DeviceMesh:
     size = membership.get_world_size(group if not isinstance(group, tuple) else None)
     if strategy in HYBRID:
         if isinstance(group, tuple):  # parts, then replicas
-            return DeviceMesh.from_group(list(reversed(group)), "cpu", states.grid_of(group))
+            return DeviceMesh.from_group(list(reversed(group)), where, states.grid_of(group))
         within = int(os.environ.get("LOCAL_WORLD_SIZE", size))
-        return init_device_mesh("cpu", (size // within, within))
+        return init_device_mesh(where, (size // within, within))
     if isinstance(group, tuple):
         raise ValueError("Expected process_group to be passed in as either None or a ProcessGroup for strategies that "
                          "are not hybrid")
     if strategy is ShardingStrategy.NO_SHARD:
         if group is not None and size != membership.get_world_size():
             raise NotImplementedError("NO_SHARD over some of the processes: use DistributedDataParallel")
-        return init_device_mesh("cpu", (size, 1))
-    return init_device_mesh("cpu", (size,)) if group is None else DeviceMesh.from_group(group, "cpu")
+        return init_device_mesh(where, (size, 1))
+    return init_device_mesh(where, (size,)) if group is None else DeviceMesh.from_group(group, where)
 
 
 class FullyShardedDataParallel(torch.nn.Module):
@@ -90,7 +102,7 @@ class FullyShardedDataParallel(torch.nn.Module):
         if cpu_offload is not None and not isinstance(cpu_offload, CPUOffload):
             raise TypeError(f"cpu_offload is a CPUOffload, not {type(cpu_offload).__name__}")
         ignored = states.ignored(ignored_modules, ignored_states)
-        self.mesh = mesh_of(process_group, strategy, device_mesh)
+        self.mesh = mesh_of(process_group, strategy, device_mesh, kind_of(module, device_id))
         self.sharding_strategy, self.mixed_precision = strategy, mixed_precision or MixedPrecision()
         self.process_group = self.mesh.get_group(self.mesh.ndim - 1)
         if auto_wrap_policy is not None:
@@ -99,7 +111,7 @@ class FullyShardedDataParallel(torch.nn.Module):
                 mixed_precision=mixed_precision, param_init_fn=param_init_fn, sync_module_states=sync_module_states,
                 ignored_states=ignored, cpu_offload=cpu_offload, use_orig_params=use_orig_params)
             wrap_below(module, auto_wrap_policy, lambda m, **more: inner(m, **more), ignored_modules or (), ignored)
-        states.materialized(module, param_init_fn, ignored)
+        states.materialized(module, param_init_fn, self.mesh.device_type)
         if sync_module_states:
             self.sent_by_first(module, ignored)
         self.split(module, ignored)
@@ -212,7 +224,32 @@ class FullyShardedDataParallel(torch.nn.Module):
         return total
 
     def register_comm_hook(self, state, hook):
-        raise NotImplementedError("FSDP: gradients are summed by one collective for each layer, which no hook replaces")
+        """Has ``hook(state, gradients, output)`` average the gradients of each layer, ``hook(state, gradients)`` in
+        place where parameters are not split (``fsdp/hooks.py``).
+
+        AssertionError for a wrapper within another, for hybrid strategies, and for a second hook; ValueError for what
+        cannot be called.
+        """
+        if not self.check_is_root():
+            raise AssertionError("register_comm_hook can only be called on a root instance.")
+        if not callable(hook):
+            raise ValueError(f"The communication hook must be callable but got {hook}")
+        if self.sharding_strategy in HYBRID:
+            raise AssertionError("Communication hook is not supported for hybrid strategies: "
+                                 f"{self.sharding_strategy}")
+        groups = states.groups_of(self, True)
+        if any(group.hook is not None for group in groups):
+            raise AssertionError("A communication hook is already registered")
+        whole = self.sharding_strategy is ShardingStrategy.NO_SHARD
+
+        def average(gradients, output):
+            if whole:
+                hook(state, gradients)
+                output.copy_(gradients)
+            else:
+                hook(state, gradients, output)
+        for group in groups:
+            group.hook = average
 
     # --- whole parameters ---------------------------------------------------------------------------------------------
     @staticmethod

@@ -5,11 +5,14 @@ import math
 
 import rushlight as torch
 
+from ..._src.core.log import logger
+
 from .. import collectives, membership
 from ..tensor import DTensor
 from ..tensor.layout import box
 from ..tensor.placement_types import Replicate, Shard, _StridedShard
 
+log = logger("buckets")
 LIVE: dict = {}  # id of a storage -> the parameter that is whole in it
 
 
@@ -55,14 +58,17 @@ class Member:
     def nothing(self):
         """What stands for the whole parameter while it is not there: of its shape, not a number anywhere, and without
         memory of that size."""
+        local = self.sharded.detach()._local_tensor
+        where = torch.device(self.shard_mesh.device_type) if local.is_meta else local.device
         return torch.full((), math.nan if self.compute_dtype.is_floating_point else 0,
-                          dtype=self.compute_dtype).expand(self.shape)
+                          dtype=self.compute_dtype, device=where).expand(self.shape)
 
     def padded(self, tensor):
         """A part, filled up to the size of the largest, as a vector."""
         flat = tensor.movedim(self.dim, 0).reshape(-1)
         return flat if flat.numel() == self.count else torch.cat([flat, torch.zeros(self.count - flat.numel(),
-                                                                                    dtype=flat.dtype)])
+                                                                                    dtype=flat.dtype,
+                                                                                    device=flat.device)])
 
     def part_of(self, flat, length):
         """The inverse of ``padded``."""
@@ -109,9 +115,20 @@ class Group:
         self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = (False, None, True,
                                                                                                    True, None, 0)
         self.held = False  # whether the program holds whole parameters
+        self.name = "layer"
+        self.hook = None  # (gradients of a layer, where averages of this process's part go): in place of a collective
         for member in members:
             if member.needs:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
+
+    def announce(self, name: str):
+        """Gives the group the name of its layer, and tells what will travel together."""
+        self.name, nbytes = name, {}
+        for member in self.members:
+            kind = member.compute_dtype.name
+            nbytes[kind] = nbytes.get(kind, 0) + math.prod(member.shape) * member.compute_dtype.itemsize
+        log.info("fully_shard of %s: %d parameters, %s bytes, travel together among %d processes", name,
+                 len(self.members), nbytes, self.size)
 
     # --- whole --------------------------------------------------------------------------------------------------------
     def begin(self, wait=False):
@@ -126,7 +143,9 @@ class Group:
         with torch.no_grad():
             for kind, members in kinds.items():
                 given = torch.cat([m.padded(m.sharded.detach()._local_tensor.to(kind)) for m in members])
-                found = torch.empty(given.numel() * self.size, dtype=kind)
+                found = torch.empty(given.numel() * self.size, dtype=kind, device=given.device)
+                log.debug("%s: %d parameters come, %d bytes of %s, %s", self.name, len(members), found.nbytes,
+                          kind.name, "waited for" if wait else "ahead of their use")
                 self.coming.append((members, found, given,
                                     collectives.all_gather_into_tensor(found, given, group=self.shards,
                                                                        async_op=not wait)))
@@ -193,11 +212,15 @@ class Group:
                 rows.append(member.padded(gradient.narrow(member.dim, start if member.lengths[k] else 0,
                                                           member.lengths[k])))
         given = torch.cat(rows)
-        found = torch.empty(given.numel() // self.size, dtype=kind)
-        collectives.reduce_scatter_tensor(found, given, group=self.shards)
-        if self.replicas is not None and self.reduce_replicas:
-            collectives.all_reduce(found, group=self.replicas)
-        found = found / (self.divisor or self.mesh.size())
+        found = torch.empty(given.numel() // self.size, dtype=kind, device=given.device)
+        log.debug("%s: %d gradients are summed, %d bytes of %s", self.name, len(members), given.nbytes, kind.name)
+        if self.hook is not None:
+            self.hook(given, found)
+        else:
+            collectives.reduce_scatter_tensor(found, given, group=self.shards)
+            if self.replicas is not None and self.reduce_replicas:
+                collectives.all_reduce(found, group=self.replicas)
+            found = found / (self.divisor or self.mesh.size())
         start = 0
         for member in members:
             part = member.part_of(found[start:start + member.count], member.own).to(member.dtype).contiguous()
@@ -215,7 +238,8 @@ class Group:
                                          gradient, DTensor) else gradient
 
 
-def world_mesh():
-    """All processes in a row."""
+def world_mesh(module):
+    """All processes in a row, with the kind of device on which a module's parameters lie."""
     from ..device_mesh import init_device_mesh
-    return init_device_mesh("cpu", (membership.get_world_size(),))
+    where = next((p.device for p in module.parameters() if p.device.provider.has_data), torch.device("cpu"))
+    return init_device_mesh(where.type, (membership.get_world_size(),))

@@ -7,8 +7,6 @@ from ...amp.scaler import GradScaler
 from .. import collectives, membership
 from ..reduction import RedOpType
 
-__all__ = ["ShardedGradScaler"]
-
 
 class ShardedGradScaler(GradScaler):
     """A GradScaler that skips a step, and backs off, in all processes of a group (None: all) where gradients overflowed
@@ -39,6 +37,6 @@ class ShardedGradScaler(GradScaler):
         """Divides an optimizer's gradients by the scale, and asks all processes whether theirs are finite."""
         super().unscale_(optimizer)
         if self._enabled:
-            found = torch.tensor(float(self._found[id(optimizer)]))
+            found = torch.tensor(float(self._found[id(optimizer)]), device=membership.device_for(self.process_group))
             collectives.all_reduce(found, RedOpType.MAX, self.process_group)
             self._found[id(optimizer)] = bool(found)

@@ -33,9 +33,9 @@ def ignored(modules, given) -> set:
     return found
 
 
-def materialized(module, init, ignored_params):
-    """Gives memory and values to parameters on the device meta: by ``init(module)``, or by the module's own
-    ``reset_parameters()``."""
+def materialized(module, init, where: str):
+    """Gives memory on a kind of device, and values, to parameters on the device meta: by ``init(module)``, or by the
+    module's own ``reset_parameters()``."""
     for one in module.modules():
         own = [t for t in (*one._parameters.values(), *one._buffers.values()) if t is not None]
         if not any(t.is_meta for t in own) or isinstance(one, FSDPModule):
@@ -43,7 +43,7 @@ def materialized(module, init, ignored_params):
         if init is not None:
             init(one)
         else:
-            one.to_empty(device="cpu", recurse=False)
+            one.to_empty(device=where, recurse=False)
             if not hasattr(one, "reset_parameters"):
                 raise ValueError(f"{type(one).__name__} has parameters on the device meta and no reset_parameters(): "
                                  "give param_init_fn")
@@ -95,18 +95,20 @@ def hide_gradients(group):
 
 def norm_of(gradients, kind: float):
     """The norm of gradients together, of which each process has parts."""
-    kinds: dict = {}
+    kinds, gradients = {}, list(gradients)
     for gradient in gradients:
         if isinstance(gradient, DTensor):
             key = gradient.device_mesh, tuple(k for k, p in enumerate(gradient.placements) if p.is_shard())
             kinds.setdefault(key, []).append(gradient._local_tensor)
         else:
             kinds.setdefault((None, ()), []).append(gradient)
-    total = torch.zeros(())
+    where = gradients[0].device if gradients else None
+    total = torch.zeros((), device=where)
     extreme = kind == float("inf")
     for (mesh, dims), locals_ in kinds.items():
         values = [t.float().abs().max() if extreme else t.float().abs().pow(kind).sum() for t in locals_ if t.numel()]
-        own = torch.zeros(()) if not values else torch.stack(values).max() if extreme else torch.stack(values).sum()
+        own = torch.zeros((), device=where) if not values else torch.stack(values).max() if extreme else torch.stack(
+            values).sum()
         for dim in dims:
             collectives.all_reduce(own, torch.distributed.ReduceOp.MAX if extreme else torch.distributed.ReduceOp.SUM,
                                    group=mesh.get_group(dim))

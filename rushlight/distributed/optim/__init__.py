@@ -1,7 +1,5 @@
 """Optimizers whose states are split over processes (docs/sharding.md)."""
 from ..._src.core.later import later
 
-__all__ = ["PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
-
 __getattr__ = later(__name__, {"zero_redundancy_optimizer": ("ZeroRedundancyOptimizer",),
                                ".averaging": ("PostLocalSGDOptimizer",)})

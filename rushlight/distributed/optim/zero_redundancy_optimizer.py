@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import rushlight as torch
 
@@ -17,7 +18,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     parameters that are its own, largest ones dealt out first, and sends them to the others.  Gradients must be the same
     everywhere, as DistributedDataParallel leaves them.
 
-    ``parameters_as_bucket_view`` changes no result; ``overlap_with_ddp`` is refused.
+    ``parameters_as_bucket_view`` changes no result.  With ``overlap_with_ddp`` there is one group of parameters, and
+    steps are taken bucket by bucket within the backward pass, by the hook that
+    ``torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook.hook_with_zero_step`` gives DistributedDataParallel.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
@@ -33,10 +36,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def __init__(self, params, optimizer_class, process_group=None, parameters_as_bucket_view: bool = False,
                  overlap_with_ddp: bool = False, **defaults):
-        if overlap_with_ddp:
-            raise NotImplementedError("ZeroRedundancyOptimizer(overlap_with_ddp=True): steps run after the backward "
-                                      "pass; leave it out")
-        self.process_group = process_group
+        self.overlaps, self.process_group = overlap_with_ddp, process_group
         self.rank, self.world_size = membership.get_rank(process_group), membership.get_world_size(process_group)
         self.optimizer_class, self.kept, self.optim = optimizer_class, None, None
         params = list(params)
@@ -61,7 +61,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         return {**group, "params": [p for p in group["params"] if self.owner[p] == self.rank]}
 
     def add_param_group(self, param_group):
-        """Adds a group, whose parameters are dealt out."""
+        """Adds a group, whose parameters are dealt out.  RuntimeError for a second one with ``overlap_with_ddp``."""
+        if self.overlaps and self.param_groups:
+            raise RuntimeError("ZeroRedundancyOptimizer with `overlap_with_ddp=True` only supports a single parameter "
+                               "group")
         super().add_param_group(param_group)
         if self.optim is not None:
             group = self.param_groups[-1]
@@ -69,20 +72,44 @@ class ZeroRedundancyOptimizer(Optimizer):
             self.optim.add_param_group(self.own_of(group))
 
     def step(self, closure=None, **kwargs):
-        """Steps this process's parameters, and takes those of the others."""
-        for group, own in zip(self.param_groups, self.optim.param_groups):
-            own.update({k: v for k, v in group.items() if k != "params"})
-        loss = self.optim.step(closure, **kwargs) if closure is not None else self.optim.step(**kwargs)
-        for group, own in zip(self.param_groups, self.optim.param_groups):
-            group.update({k: v for k, v in own.items() if k != "params"})
-        self.share()
+        """Steps this process's parameters, and takes those of the others; with ``overlap_with_ddp`` the backward pass
+        has done so."""
+        if self.overlaps:
+            warnings.warn("`step()` should not be included in the training loop when `overlap_with_ddp=True`",
+                          stacklevel=2)
+            return None
+        loss = self.stepped(closure, **kwargs)
+        self.share(self.owner)
         return loss
 
+    def stepped(self, *args, **kwargs):
+        """A step of this process's optimizer, with what the groups say now."""
+        for group, own in zip(self.param_groups, self.optim.param_groups):
+            own.update({k: v for k, v in group.items() if k != "params"})
+        loss = self.optim.step(*(a for a in args if a is not None), **kwargs)
+        for group, own in zip(self.param_groups, self.optim.param_groups):
+            group.update({k: v for k, v in own.items() if k != "params"})
+        return loss
+
+    def step_some(self, params, gradients):
+        """Steps those of the parameters that are this process's, by the gradients given, and shares all of them."""
+        (own,), some = self.optim.param_groups, [p for p in params if self.owner[p] == self.rank]
+        every, own["params"] = own["params"], some
+        try:
+            for p, gradient in zip(params, gradients):
+                p.grad = gradient
+            if some:
+                self.stepped()
+        finally:
+            own["params"] = every
+        self.share(params)
+
     @torch.no_grad()
-    def share(self):
+    def share(self, params):
         """Sends parameters from their owners to all."""
         lots: dict = {}
-        for p, rank in self.owner.items():
+        for p in params:
+            rank = self.owner[p]
             lots.setdefault((rank, p.dtype), []).append(p)
         for (rank, _), some in lots.items():
             flat = torch.cat([p.detach().reshape(-1) for p in some])
@@ -134,3 +161,63 @@ class ZeroRedundancyOptimizer(Optimizer):
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
             group.update({k: v for k, v in saved.items() if k != "params"})
         self.kept = None
+
+
+def hook_with_zero_step(hook, ddp, zero: ZeroRedundancyOptimizer, shard_buckets: bool = False):
+    """A hook for ``ddp`` that averages gradients as ``hook`` does, and steps the parameters of all buckets once the
+    last one is complete, while averages of later ones are under way.  ``shard_buckets`` changes no result: parameters
+    of a bucket have owners of their own.  ValueError for an optimizer without ``overlap_with_ddp``.
+
+    >>> import rushlight as torch
+    >>> from rushlight.distributed import threads
+    >>> from rushlight.distributed.hooks import allreduce_hook
+    >>> def member(rank):
+    ...     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1, bias=False))
+    ...     torch.nn.init.ones_(model.module.weight)
+    ...     zero = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, overlap_with_ddp=True, lr=0.5)
+    ...     model.register_comm_hook(None, hook_with_zero_step(allreduce_hook, model, zero))
+    ...     model(torch.full((1, 2), float(rank))).sum().backward()
+    ...     return model.module.weight.tolist()
+    >>> threads.run(2, member)
+    [[[0.75, 0.75]], [[0.75, 0.75]]]
+    """
+    check_overlaps(zero)
+    waiting = []
+
+    def average(state, bucket):
+        if bucket.index() == 0:
+            waiting.clear()  # an error has ended the pass before
+        future = hook(state, bucket)
+        waiting.append((bucket, future))
+        if bucket.is_last():
+            for each in waiting:
+                step_bucket(zero, *each)
+            waiting.clear()
+        return future
+    return average
+
+
+def hook_with_zero_step_interleaved(hook, ddp, zero: ZeroRedundancyOptimizer, shard_buckets: bool = False):
+    """As ``hook_with_zero_step``; parameters of a bucket are stepped as soon as it is averaged, before the next one is
+    complete."""
+    check_overlaps(zero)
+
+    def average(state, bucket):
+        future = hook(state, bucket)
+        step_bucket(zero, bucket, future)
+        return future
+    return average
+
+
+def check_overlaps(zero):
+    if not zero.overlaps:
+        raise ValueError("ZeroRedundancyOptimizer must be constructed with `overlap_with_ddp=True` to use this hook "
+                         "properly")
+
+
+@torch.no_grad()
+def step_bucket(zero, bucket, future):
+    """Steps the parameters of a bucket by their averages, once those are there."""
+    found = future.wait()
+    bucket.set_buffer((found[0] if isinstance(found, (list, tuple)) else found).detach().reshape(-1))
+    zero.step_some(bucket.parameters(), bucket.gradients())

@@ -9,7 +9,7 @@ import rushlight as torch
 from ...export import export
 from ...fx.graph import Graph
 from ...fx.graph_module import GraphModule
-from ...utils._pytree import tree_unflatten
+from ...utils._pytree import tree_leaves, tree_unflatten
 from .marks import Marking, SplitPoint
 from .splitting import pipe_split
 
@@ -33,7 +33,7 @@ class PipeInfo:
 
 
 def is_mark(node) -> bool:
-    return node.op == "call_function" and getattr(node.target, "name", "") == "rushlight_pipelining::mark"
+    return node.op == "call_function" and str(node.target) == "rushlight_pipelining.mark.default"
 
 
 def sections(nodes) -> dict:
@@ -104,24 +104,31 @@ class Cutter:
 
 
 class Pipe(torch.nn.Module):
-    """A model as a row of stages ``submod_0``, ``submod_1``, ...; called, it computes what the model does."""
+    """A model as a row of stages ``submod_0``, ``submod_1``, ...; called, it gives a tuple of the tensors that the
+    model gives.  ``names``: of arguments that are given by name, in the order in which the first stage takes them."""
 
-    def __init__(self, stages, program):
+    def __init__(self, stages, program, names=()):
         super().__init__()
         for k, stage in enumerate(stages):
             self.add_module(f"submod_{k}", stage)
         self.num_stages, self.has_loss_and_backward, self.program = len(stages), False, program
+        self.names = tuple(names)
 
     @property
     def split_gm(self):
         return self
 
     def forward(self, *args, **kwargs):
-        values = (*args, *kwargs.values())
+        """The tensors of the model's result, whatever it is made of.  TypeError for names that the example did not
+        have."""
+        unknown = kwargs.keys() - set(self.names)
+        if unknown:
+            raise TypeError(f"the pipeline takes {list(self.names)} by name, not {sorted(unknown)}")
+        values = (*args, *(kwargs[name] for name in self.names if name in kwargs))
         for k in range(self.num_stages):
             values = self.get_stage_module(k)(*values)
-            values = values if k == self.num_stages - 1 or isinstance(values, tuple) else (values,)
-        return values
+            values = values if isinstance(values, tuple) else (values,)
+        return tuple(tree_leaves(values))
 
     def get_stage_module(self, stage_idx: int):
         """The module of a stage.  ValueError for one that there is not."""
@@ -151,7 +158,7 @@ def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: 
     >>> pipe = pipeline(model, (torch.ones(4, 2),), split_spec={"2": SplitPoint.BEGINNING})
     >>> pipe.num_stages, [name for name, _ in pipe.get_stage_module(0).named_parameters()]
     (2, ['0.weight', '0.bias'])
-    >>> torch.equal(pipe(torch.ones(4, 2)), model(torch.ones(4, 2)))
+    >>> torch.equal(pipe(torch.ones(4, 2))[0], model(torch.ones(4, 2)))
     True
     """
     if split_spec is not None and split_policy is not None:
@@ -163,4 +170,4 @@ def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: 
     if split_policy is not None:
         whole = split_policy(whole)
     cutter = Cutter(whole, program.out_spec)
-    return Pipe([cutter.stage(k) for k in range(cutter.count)], program)
+    return Pipe([cutter.stage(k) for k in range(cutter.count)], program, mb_kwargs or ())

@@ -23,13 +23,22 @@ def listed(output) -> tuple:
 
 class _PipelineStageBase:
     """A module that is stage ``stage_index`` of ``num_stages``.  ``group``: the processes that share the stages
-    (default: all)."""
+    (default: all).
+
+    ``dw_builder()`` is called after the backward pass of each small batch, for a module that leaves gradients of its
+    weights to be computed later, and gives the function that computes them: at once, or where the schedule has backward
+    passes to weights.  RuntimeError for one beside DistributedDataParallel or ``fully_shard``.
+    """
 
     def __init__(self, submodule, stage_index: int, num_stages: int, device=None, group=None, dw_builder=None):
         if stage_index >= num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
-        if dw_builder is not None:
-            raise NotImplementedError("dw_builder: backward passes to weights are derived here")
+        replicas = [type(m).__name__ for m in submodule.modules()
+                    if isinstance(m, DistributedDataParallel) or hasattr(m, "set_requires_gradient_sync")]
+        if dw_builder is not None and replicas:
+            raise RuntimeError(f"dw_builder: no hook of {replicas[0]} sees gradients that it computes, which would not be "
+                               "summed over processes")
+        self.dw_builder = dw_builder
         self.submod, self.stage_index, self.num_stages, self.device, self.group = (submodule, stage_index, num_stages,
                                                                                   device, group)
         self.group_rank, self.group_size = membership.get_rank(group), membership.get_world_size(group)
@@ -37,7 +46,7 @@ class _PipelineStageBase:
             raise RuntimeError(f"Pipeline group size {self.group_size} cannot be larger than number of stages "
                                f"{num_stages}")
         self.stage_index_to_group_rank = {s: s % self.group_size for s in range(num_stages)}
-        self.messages, self.neighbours = Messages(group), {}
+        self.messages, self.neighbours = Messages(group, device), {}
         self.clear_runtime_states()
 
     @property
@@ -116,6 +125,12 @@ class _PipelineStageBase:
     def backward_one_chunk(self, batch: int, loss=None, scale: float = 1.0, last: bool = True):
         """Gradients of weights and inputs, of which the stage before gets those.  With ``last`` gradients of replicas
         are averaged."""
+        self.differentiate(batch, loss, scale, last)
+        if self.dw_builder is not None:
+            self.dw_builder()()
+
+    def differentiate(self, batch: int, loss, scale: float, last: bool):
+        """Goes back through the graph of a small batch, and hands on the gradients of its inputs."""
         roots, given = self.cotangents(batch, loss, scale)
         inputs = self.inputs.pop(batch)
         with self.syncing(last, roots):
@@ -125,6 +140,10 @@ class _PipelineStageBase:
 
     def backward_input_one_chunk(self, batch: int, loss=None, scale: float = 1.0):
         """Gradients of inputs alone; those of weights follow by ``backward_weight_one_chunk``."""
+        if self.dw_builder is not None:
+            self.differentiate(batch, loss, scale, False)
+            self.pending[batch] = self.dw_builder()
+            return
         roots, given = self.cotangents(batch, loss, scale)
         inputs = self.inputs.pop(batch)
         wanted = [] if self.is_first else [t for t in inputs if t.requires_grad]
@@ -138,6 +157,9 @@ class _PipelineStageBase:
 
     def backward_weight_one_chunk(self, batch: int, last: bool = True):
         """Gradients of weights, after ``backward_input_one_chunk``."""
+        if self.dw_builder is not None:
+            self.pending.pop(batch)()
+            return
         roots, given = self.pending.pop(batch)
         weights = [p for p in self.submod.parameters() if p.requires_grad]
         with self.syncing(last, roots):

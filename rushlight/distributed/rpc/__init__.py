@@ -7,10 +7,10 @@ import functools
 
 from ..stores import PrefixStore
 from ..worlds import here
-from . import functions
-from .calls import get_worker_info, rpc_async, rpc_sync, run
-from .rref import RRef, remote
-from .workers import DEFAULT_TIMEOUT, UNSET, Agent, WorkerInfo, current
+from . import functions  # noqa: F401
+from .calls import get_worker_info, rpc_async, rpc_sync, run  # noqa: F401
+from .rref import RRef, remote  # noqa: F401
+from .workers import DEFAULT_TIMEOUT, UNSET, Agent, WorkerInfo, current  # noqa: F401
 
 PyRRef = RRef
 
@@ -93,8 +93,3 @@ def _require_initialized(function):
         current()
         return function(*args, **kwargs)
     return checked
-
-
-__all__ = ["BackendType", "PyRRef", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "UNSET", "WorkerInfo",
-           "functions", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async",
-           "rpc_sync", "shutdown"]

@@ -344,7 +344,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
             "`placements` must have the same length as `device_mesh.ndim`! Found placements length: "
             f"{len(placements)}, and device_mesh.ndim: {mesh.ndim}.")
     placements = checked(placements, mesh, tensor.dim())
-    local, whole = tensor.detach(), (Replicate(),) * mesh.ndim
+    local, whole = mesh.taken(tensor.detach()), (Replicate(),) * mesh.ndim
     if mesh.get_coordinate() is None:
         made = DTensor.wrapped(local.new_empty(0), mesh, placements, tensor._meta)
     else:
@@ -403,8 +403,10 @@ def made(name):
         whole = (Replicate(),) * mesh.ndim
         placements = checked(placements, mesh, len(sizes))
         meta = Meta.of(sizes, dtype or torch.get_default_dtype())
+        more["device"] = mesh.device_type
         if mesh.get_coordinate() is None:  # a process beside the grid has nothing of it
-            return DTensor.wrapped(torch.empty(0, dtype=dtype), mesh, placements, meta).requires_grad_(requires_grad)
+            return DTensor.wrapped(torch.empty(0, dtype=dtype, device=mesh.device_type), mesh, placements,
+                                   meta).requires_grad_(requires_grad)
         lengths = box(sizes, placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
         if name in ("rand", "randn"):
             with _dispatch.Drawing(mesh):

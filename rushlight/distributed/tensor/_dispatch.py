@@ -34,6 +34,7 @@ class Inside(threading.local):
     is."""
 
     depth = 0
+    losses = 0  # blocks in which targets and weights of losses are, too
 
 
 inside = Inside()
@@ -103,13 +104,18 @@ def by_the_package() -> bool:
     return frame is not None and frame.f_globals.get("__name__", "").startswith(f"{__name__.partition('.')[0]}.")
 
 
-def meshes_of(tensors):
+# those that loss_parallel() is about
+LOSSES = {f"nn.functional.{name}" for name in ("cross_entropy", "nll_loss", "linear_cross_entropy")}
+
+
+def meshes_of(op, tensors):
     """The grid of a call.  RuntimeError for several, and for tensors that are not distributed among those that are."""
     DTensor = kind()
+    alike = inside.depth or inside.losses and op.name in LOSSES
     mesh = next(t for t in tensors if isinstance(t, DTensor))._spec.mesh
     for t in tensors:
         if not isinstance(t, DTensor):
-            if inside.depth or not t.dim() or by_the_package():
+            if alike or not t.dim() or by_the_package():
                 continue
             if t.numel() == 1:
                 warn("Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a replicated "
@@ -142,7 +148,7 @@ def composite(op, args, kwargs):
     """An operator that is its body: of DTensors, and of tensors that the body makes, which are the same in all
     processes."""
     tensors = flat_tensors((*args, *kwargs.values()))
-    mesh, models = meshes_of(tensors), [t for t in tensors if isinstance(t, kind())]
+    mesh, models = meshes_of(op, tensors), [t for t in tensors if isinstance(t, kind())]
     if kwargs.get("out") is not None:
         raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
     if not opens(op):
@@ -190,11 +196,11 @@ def answer(op, args, kwargs):
     """The result of an operator: below the recording of gradients."""
     traits = op.traits
     if op in CUSTOM:
-        return CUSTOM[op](op, args, kwargs, meshes_of(flat_tensors((*args, *kwargs.values()))))
+        return CUSTOM[op](op, args, kwargs, meshes_of(op, flat_tensors((*args, *kwargs.values()))))
     if traits.get("composite"):
         return composite(op, args, kwargs)
     tensors = flat_tensors((*args, *kwargs.values()))
-    mesh = meshes_of(tensors)
+    mesh = meshes_of(op, tensors)
     if kwargs.get("out") is not None:
         raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
     otherwise = traits.get("otherwise")
@@ -216,7 +222,7 @@ def fresh(op, args, kwargs):
     """A tensor made after a DTensor: it lies alike where it has the same shape."""
     DTensor = kind()
     model = args[0]
-    mesh = model._spec.mesh
+    mesh, where = model._spec.mesh, kwargs.get("device") or model.device
     name = op.name.removesuffix("_like") if op.name.endswith("_like") else op.name.removeprefix("new_")
     if name not in MADE:
         return composite(op, args, kwargs)
@@ -225,7 +231,7 @@ def fresh(op, args, kwargs):
                      else {**kwargs, "device": "meta"})
     placements = parts_of(model) if tuple(sample.shape) == tuple(model.shape) else (Replicate(),) * mesh.ndim
     if mesh.get_coordinate() is None:
-        return DTensor.wrapped(torch.empty(0, dtype=sample.dtype), mesh, placements, sample._meta)
+        return DTensor.wrapped(torch.empty(0, dtype=sample.dtype, device=where), mesh, placements, sample._meta)
     lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
     known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory",
                                                           "layout")}
@@ -233,11 +239,11 @@ def fresh(op, args, kwargs):
     values = args[1:] if op.name.endswith("_like") else args[2:]
     if name == "full":
         values = values or (known.pop("fill_value"),)
-        made = torch.full(lengths, *values, dtype=sample.dtype)
+        made = torch.full(lengths, *values, dtype=sample.dtype, device=where)
     elif name in ("zeros", "ones"):
-        made = getattr(torch, name)(lengths, dtype=sample.dtype)
+        made = getattr(torch, name)(lengths, dtype=sample.dtype, device=where)
     else:
-        made = torch.empty(lengths, dtype=sample.dtype)
+        made = torch.empty(lengths, dtype=sample.dtype, device=where)
     return DTensor.wrapped(made, mesh, placements,
                            torch.empty(sample.shape, dtype=sample.dtype,
                                        device="meta")._meta).requires_grad_(bool(kwargs.get("requires_grad")))
@@ -308,7 +314,7 @@ def computed(op, args, kwargs, mesh):
     if program is None:
         return on_whole(op, args, kwargs, mesh)
     if beside:
-        local = [torch.empty(0, dtype=v.meta.dtype) for v in program.outputs]
+        local = [torch.empty(0, dtype=v.meta.dtype, device=mesh.device_type) for v in program.outputs]
     else:
         stream = Drawing(mesh).reserve(program.drawn) if program.drawn else ()
         local = program.run([*(v for v, _ in values), *stream], mesh, op.name)

@@ -31,6 +31,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self):
+        return f"S({self.dim})"
+
     @staticmethod
     def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
         """How many rows part ``rank`` has, and which is its first."""
@@ -51,10 +54,16 @@ class _StridedShard(Shard):
     def __repr__(self):
         return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
 
+    def __str__(self):
+        return f"_S({self.dim}, {self.split_factor})"
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
     """Each process has the whole tensor."""
+
+    def __str__(self):
+        return "R"
 
 
 @dataclass(frozen=True)
@@ -63,3 +72,9 @@ class Partial(Placement):
     are it."""
 
     reduce_op: str = "sum"
+
+    def __repr__(self):
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self):
+        return f"P({self.reduce_op})"

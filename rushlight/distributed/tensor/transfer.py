@@ -160,7 +160,8 @@ def moved(local, shape, mesh, k, now, then, sizes, coordinate):
         boxes, d = parts_along(shape, now, sizes, coordinate, k), before.dim
         value = NEUTRAL[after.reduce_op]
         pieces = [local if n == own else torch.full([*local.shape[:d], b[0][d], *local.shape[d + 1:]], value,
-                                                    dtype=local.dtype) for n, b in enumerate(boxes)]
+                                                    dtype=local.dtype, device=local.device)
+                  for n, b in enumerate(boxes)]
         out = torch.cat(pieces, d)
         return out * sizes[k] if after.reduce_op == "avg" else out
     return together(local, shape, group, k, now, sizes, coordinate)
@@ -179,8 +180,8 @@ def filled(tensor, dim, count):
     missing = count - tensor.shape[dim]
     if not missing:
         return tensor
-    return torch.cat([tensor, torch.zeros([*tensor.shape[:dim], missing, *tensor.shape[dim + 1:]], dtype=tensor.dtype)],
-                     dim)
+    return torch.cat([tensor, torch.zeros([*tensor.shape[:dim], missing, *tensor.shape[dim + 1:]], dtype=tensor.dtype,
+                                          device=tensor.device)], dim)
 
 
 def as_term(whole, after, own):

@@ -55,7 +55,7 @@ def exchanged(parts: list, shapes: list, group) -> list:
     """Part k goes to process k; what comes back has these shapes."""
     parts = [carried(p).reshape(-1) for p in parts]
     counts, wanted = [p.numel() for p in parts], [torch.Size(s).numel() for s in shapes]
-    out = torch.empty(sum(wanted), dtype=parts[0].dtype)
+    out = torch.empty(sum(wanted), dtype=parts[0].dtype, device=parts[0].device)
     with counted_as("c10d_functional.all_to_all_single"):
         collectives.all_to_all_single(out, torch.cat(parts), wanted, counts, group=group)
     return [piece.reshape(shape) for piece, shape in zip(out.split(wanted), shapes)]

@@ -9,8 +9,6 @@ from .._symbolic_trace import Tracer, symbolic_trace
 from ..graph import Graph
 from ..graph_module import GraphModule
 
-__all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_dropout", "extract_subgraph",
-           "optimize_for_inference"]
 PATTERNS = [((conv.Conv1d, batchnorm.BatchNorm1d), fuse_conv_bn_eval),
             ((conv.Conv2d, batchnorm.BatchNorm2d), fuse_conv_bn_eval),
             ((conv.Conv3d, batchnorm.BatchNorm3d), fuse_conv_bn_eval),

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import enum
 
-from ..._src.capture.errors import ConstraintViolationError
+from ..._src.capture.errors import ConstraintViolationError  # noqa: F401
 from ..._src.compat.absent import absent
 from ..._src.core.expr import Expr
 
-__all__ = ["ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "free_symbols",
-           "guard_int", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_free_symbols",
-           "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false",
-           "statically_known_true", "sym_and", "sym_eq", "sym_or"]
 globals().update(absent("torch.fx.experimental.symbolic_shapes",
                         "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
                         "StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
@@ -66,9 +62,9 @@ class ShapeEnv:
         return "ShapeEnv(static sizes)"
 
 
-def is_symbolic(a) -> bool:
+def is_symbolic(val) -> bool:
     """Whether a size is a symbol."""
-    return isinstance(a, Expr)
+    return isinstance(val, Expr)
 
 
 def is_concrete_int(a) -> bool:
@@ -89,39 +85,53 @@ def guard_size_oblivious(expr) -> bool:
     return bool(expr)
 
 
-guard_or_false = guard_or_true = guard_size_oblivious
+def guard_or_false(a) -> bool:
+    """The truth of a comparison of sizes."""
+    return bool(a)
 
 
-def statically_known_true(expr) -> bool:
+guard_or_true = guard_or_false
+
+
+def statically_known_true(x) -> bool:
     """Whether algebra alone tells that a comparison of sizes holds; nothing is assumed."""
-    return expr.op in ("const", "number") and bool(expr.arg) if isinstance(expr, Expr) else bool(expr)
+    return x.op in ("const", "number") and bool(x.arg) if isinstance(x, Expr) else bool(x)
 
 
-def statically_known_false(expr) -> bool:
+def statically_known_false(x) -> bool:
     """Whether algebra alone tells that a comparison of sizes does not hold."""
-    return expr.op in ("const", "number") and not expr.arg if isinstance(expr, Expr) else not expr
+    return x.op in ("const", "number") and not x.arg if isinstance(x, Expr) else not x
 
 
-def free_symbols(value) -> set:
-    """The symbols in a size."""
-    return {value} if isinstance(value, Expr) else set()
+def free_symbols(val) -> set:
+    """The symbols in a size, in the sizes of a tensor, or in a sequence of these."""
+    if isinstance(val, Expr):
+        return set(val.free)
+    parts = val if isinstance(val, (tuple, list)) else getattr(val, "shape", ())
+    return set().union(*map(free_symbols, parts))
 
 
-def has_free_symbols(value) -> bool:
+def free_unbacked_symbols(x) -> set:
+    """The symbols in a size, in the sizes of a tensor, or in a sequence of these, that data decide: their names begin
+    with u."""
+    return {s for s in free_symbols(x) if s.arg[0].startswith("u")}
+
+
+def has_free_symbols(val) -> bool:
     """Whether a size, or one of the sizes of a tensor, is a symbol."""
-    return any(map(is_symbolic, getattr(value, "shape", (value,))))
+    return any(map(is_symbolic, getattr(val, "shape", (val,))))
 
 
-def sym_eq(a, b) -> bool:
+def sym_eq(x, y) -> bool:
     """Whether sizes are equal."""
-    return a == b
+    return x == y
 
 
-def sym_and(first, *others):
+def sym_and(x, *others):
     """Whether all comparisons hold."""
-    return all((first, *others))
+    return all((x, *others))
 
 
-def sym_or(first, *others):
+def sym_or(x, *others):
     """Whether one of the comparisons holds."""
-    return any((first, *others))
+    return any((x, *others))

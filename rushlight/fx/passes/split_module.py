@@ -17,18 +17,21 @@ class Partition:
 
 
 def split_module(m, root_m, split_callback, qualname_map=None, keep_original_order=False,
-                 keep_original_node_name=False):
+                 keep_original_node_name=False, keep_original_input_name=True, *, partition_affix=None,
+                 tuple_return=False):
     """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)``
-    gives the group's number.
+    gives the group's number.  ``partition_affix`` stands before the number; inputs of submodules are called as what
+    they take, unless ``keep_original_input_name`` is False; ``tuple_return``: submodules give tuples also of one value.
 
     ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError
     where groups need each other in a circle.
     """
     partitions, place = {}, {}
+    affix = f"{partition_affix}_" if partition_affix else ""
     for node in m.graph.nodes:
         if node.op not in ("placeholder", "get_attr", "output"):
             number = split_callback(node)
-            place[node] = partitions.setdefault(number, Partition(f"submod_{number}"))
+            place[node] = partitions.setdefault(number, Partition(f"submod_{affix}{number}"))
             place[node].nodes.append(node)
     for node in m.graph.nodes:
         for used in node.all_input_nodes:
@@ -47,10 +50,10 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                                                        or any(user not in place for user in node.users)):
             env[node] = graph.node_copy(node)
     for partition in in_order(list(partitions.values())):
-        attributes[partition.name] = submodule(m, partition, qualname_map)
+        attributes[partition.name] = submodule(m, partition, qualname_map, keep_original_input_name, tuple_return)
         called = graph.call_module(partition.name, tuple(env[n] for n in partition.inputs))
         outputs = list(partition.outputs)
-        if len(outputs) == 1:
+        if len(outputs) == 1 and not tuple_return:
             env[outputs[0]] = called
         else:
             env.update((node, graph.call_function(operator.getitem, (called, k))) for k, node in enumerate(outputs))
@@ -72,10 +75,10 @@ def in_order(partitions) -> list:
     return list(done)
 
 
-def submodule(m, partition: Partition, names) -> GraphModule:
+def submodule(m, partition: Partition, names, keep_names=True, tuples=False) -> GraphModule:
     """The nodes of a partition as a module of their own."""
     graph = Graph()
-    env = {node: graph.placeholder(node.name) for node in partition.inputs}
+    env = {node: graph.placeholder(node.name if keep_names else f"arg_{k}") for k, node in enumerate(partition.inputs)}
     for node in partition.nodes:
         for used in node.all_input_nodes:
             if used not in env:
@@ -84,7 +87,7 @@ def submodule(m, partition: Partition, names) -> GraphModule:
         if names is not None and node.op == "call_module":
             names[f"{partition.name}.{node.target}"] = node.target
     outputs = [env[n] for n in partition.outputs]
-    graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
+    graph.output(outputs[0] if len(outputs) == 1 and not tuples else tuple(outputs))
     return GraphModule(m, graph, partition.name)
 
 

@@ -9,8 +9,6 @@ from collections import defaultdict
 from .. import Graph, GraphModule
 from ..node import map_arg
 
-__all__ = ["Component", "move_non_tensor_nodes_on_boundary", "split_by_tags"]
-
 
 @dataclasses.dataclass
 class Component:

@@ -6,15 +6,13 @@ import enum
 
 from ..._src.ops import attention as _attention
 
-__all__ = ["SDPBackend", "sdpa_kernel"]
 
-
-class SDPBackend(enum.IntEnum):
+class SDPBackend(enum.Enum):
     """Kernels of scaled_dot_product_attention.
 
     MATH: its formula, scores in memory. FLASH_ATTENTION, EFFICIENT_ATTENTION: blocks of scores that never leave the
-    cache, one kernel under two names.  CUDNN_ATTENTION and OVERRIDEABLE are names for other devices: nothing here is
-    computed by them.
+    cache, one kernel under two names.  CUDNN_ATTENTION: NVIDIA's library, on its GPUs.  OVERRIDEABLE is a name for
+    other devices: nothing here is computed by it.
     """
 
     ERROR = -1
@@ -23,6 +21,9 @@ class SDPBackend(enum.IntEnum):
     EFFICIENT_ATTENTION = 2
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
+
+    def __index__(self):
+        return self.value
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False):
@@ -49,7 +50,8 @@ def sdpa_kernel(backends, set_priority: bool = False):
             f"{type(backends).__name__}")
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     before = _attention.kernels.allowed
-    _attention.kernels.allowed = tuple(b.name for b in (chosen if set_priority else sorted(chosen, reverse=True)))
+    ordered = chosen if set_priority else sorted(chosen, key=int, reverse=True)
+    _attention.kernels.allowed = tuple(backend.name for backend in ordered)
     try:
         yield {}
     finally:

@@ -10,7 +10,7 @@ from .mods import WHERE, ScalarGraph
 BLOCK = 128  # queries, and keys, of a block unless said otherwise
 
 
-def noop_mask(batch, head, q_idx, kv_idx):
+def noop_mask(batch, head, token_q, token_kv):
     """Every query may look at every key."""
     return OPS["full"]((), True)
 
@@ -226,7 +226,7 @@ def where_of(device, captured):
     return placed(captured[0].device if device is None and captured else device)
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device="cpu"):
+def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
     """[b, h, queries, keys] bools of a mask_mod (or a score_mod, of zeros), for people to look at; B and H None: 1."""
     from .mods import Mods
 
@@ -254,8 +254,10 @@ def takes_score(function) -> bool:
     return len(positions) == 5
 
 
-def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLOCK, _compile=False):
+def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLOCK, _compile=False,
+                      separate_full_blocks=True):
     """The BlockMask of a mask_mod. B and H None: the same mask for all batches or heads.
+    ``separate_full_blocks`` False: blocks that are allowed whole stand among the partial ones.
 
     >>> from rushlight.nn.attention.flex_attention import create_block_mask
     >>> create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 256, 256).sparsity()
@@ -270,5 +272,8 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLO
     with where_of(device, captured):
         counts = counts_of(mask, captured, extents, block)
     full = counts == block[0] * block[1]
+    if not separate_full_blocks:
+        return BlockMask.from_kv_blocks(*listed(counts > 0), BLOCK_SIZE=BLOCK_SIZE, mask_mod=mask_mod,
+                                        seq_lengths=(Q_LEN, KV_LEN))
     partial, whole = listed((counts > 0) & ~full), listed(full)
     return BlockMask.from_kv_blocks(*partial, *whole, BLOCK_SIZE=block, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))

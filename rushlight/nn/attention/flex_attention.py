@@ -21,11 +21,9 @@ from ..._src.core.log import logger
 from ..._src.core.op import OPS
 from ..._src.core.tensor import Tensor
 from ..._src.ops.flash import flex
-from .block_mask import BlockMask, and_masks, create_block_mask, create_mask, noop_mask, or_masks
+from .block_mask import BlockMask, and_masks, create_block_mask, create_mask, noop_mask, or_masks  # noqa: F401
 from .mods import Mods
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention",
-           "noop_mask", "or_masks"]
 log = logger("kernels")
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128

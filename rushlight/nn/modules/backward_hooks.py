@@ -6,7 +6,7 @@ from ..._src.core.advice import warn
 from ..._src.core.native import Tensor
 
 
-class Gate(Function):
+class BackwardHookFunction(Function):
     """Passes tensors on; its backward hands all gradients to a function at once."""
 
     @staticmethod
@@ -33,6 +33,11 @@ def answered(changed, gradients, name):
     return changed
 
 
+def as_tuple(kind, values):
+    """A tuple of a class: a named tuple takes its fields one by one."""
+    return kind(*values) if hasattr(kind, "_fields") else tuple(values)
+
+
 class Watch:
     """Calls a module's backward hooks once the gradients of its outputs, then those of its inputs are known."""
 
@@ -45,8 +50,9 @@ class Watch:
         at = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
         if at:
             constant = {k: v.detach() for k, v in enumerate(values) if isinstance(v, Tensor) and not v.requires_grad}
-            for k, v in zip(at, Gate.apply(lambda gs: seen(self.spread(gs, at, constant, len(values)), at),
-                                           *[values[k] for k in at])):
+            passed = BackwardHookFunction.apply(
+                lambda gs: seen(self.spread(gs, at, constant, len(values)), at), *[values[k] for k in at])
+            for k, v in zip(at, passed):
                 values[k] = v
         return values, bool(at)
 
@@ -68,7 +74,7 @@ class Watch:
                  f"received {type(result)}")
             return result
         values, _ = self.gated([result] if single else result, self.on_outputs)
-        return values[0] if single else tuple(values)
+        return values[0] if single else as_tuple(type(result), values)
 
     def on_outputs(self, gradients, at):
         for hook in self.pre_hooks:

@@ -167,7 +167,7 @@ def lazy_class(base):
             if self.in_channels:
                 super().reset_parameters()
 
-        def initialize_parameters(self, input, *args):
+        def initialize_parameters(self, input, *args, **kwargs):
             if self.has_uninitialized_params():
                 rank = len(self.kernel_size)
                 if input.dim() not in (rank + 1, rank + 2):

@@ -11,7 +11,7 @@ from ..._src.ops.transformer import encoder_layer
 from .. import functional as F
 from ..parameter import Parameter
 from .linear import Linear, NonDynamicallyQuantizableLinear
-from .hooks import AROUND_CALLS
+from .hooks import _has_any_global_hook
 from .normalization import LayerNorm
 
 log = logger("kernels")
@@ -71,7 +71,7 @@ def reason_against(layer):
 
 def watched(module):
     """Whether hooks or another forward stand between a module's call and its weights."""
-    return bool(AROUND_CALLS or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return bool(_has_any_global_hook() or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
                 or module._backward_pre_hooks or "forward" in module.__dict__)
 
 

@@ -1,6 +1,7 @@
 """Hooks of all modules: on calls, on gradients, and on what is added to a module; handles that remove hooks."""
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import OrderedDict
 
@@ -35,18 +36,37 @@ class RemovableHandle(Handle):
             options.pop(self.id, None)
 
 
-GLOBAL_HOOKS = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward", "backward_pre", "parameter",
-                                                 "buffer", "module")}
-# ids of global hooks: with these options, and of all that calls must look for
-WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS = {}, {}, {}
+HOME = f"{__package__}.module"  # the module that has the hooks of all modules, by PyTorch's names
+AROUND = ("forward_pre", "forward", "backward", "backward_pre")
+NAMES = {kind: f"_global_{kind}_hooks" for kind in AROUND} | {
+    kind: f"_global_{kind}_registration_hooks" for kind in ("parameter", "buffer", "module")}
+OPTIONS = {option: f"_global_forward_hooks_{option}" for option in ("with_kwargs", "always_called")}
+FULL = "_global_is_full_backward_hook"  # the name that says whether the backward hooks of all modules are full ones
+
+
+def global_hooks(kind) -> dict:
+    """The hooks of all modules of a kind, or the ids of those with an option: whoever assigns the name in
+    ``nn.modules.module`` replaces them."""
+    return vars(sys.modules[HOME])[NAMES.get(kind) or OPTIONS[kind]]
+
+
+def _has_any_global_hook() -> bool:
+    """Whether there are hooks of all modules around their calls."""
+    return any(map(global_hooks, AROUND))
 
 
 def global_handle(kind, hook):
     """A hook of all modules."""
-    handle = RemovableHandle(GLOBAL_HOOKS[kind], hook, WITH_KWARGS, ALWAYS_CALLED, AROUND_CALLS)
-    if kind in ("forward_pre", "forward", "backward", "backward_pre"):
-        AROUND_CALLS[handle.id] = True
-    return handle
+    return RemovableHandle(global_hooks(kind), hook, *map(global_hooks, OPTIONS))
+
+
+def backward_handle(hook, full: bool):
+    home = vars(sys.modules[HOME])
+    if home[FULL] is (not full) and global_hooks("backward"):
+        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+                           "Please use only one of them.")
+    home[FULL] = full
+    return global_handle("backward", hook)
 
 
 def register_module_forward_pre_hook(hook):
@@ -57,16 +77,20 @@ def register_module_forward_pre_hook(hook):
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     """Calls ``hook(module, inputs, output)`` after the forward of every module."""
     handle = global_handle("forward", hook)
-    if with_kwargs:
-        WITH_KWARGS[handle.id] = True
-    if always_call:
-        ALWAYS_CALLED[handle.id] = True
+    for option, wanted in (("with_kwargs", with_kwargs), ("always_called", always_call)):
+        if wanted:
+            global_hooks(option)[handle.id] = True
     return handle
 
 
 def register_module_full_backward_hook(hook):
     """Calls ``hook(module, grad_input, grad_output)`` after the backward of every module."""
-    return global_handle("backward", hook)
+    return backward_handle(hook, True)
+
+
+def register_module_backward_hook(hook):
+    """``register_module_full_backward_hook`` by its old name; RuntimeError where there are hooks by both names."""
+    return backward_handle(hook, False)
 
 
 def register_module_full_backward_pre_hook(hook):
@@ -93,7 +117,7 @@ def register_module_module_registration_hook(hook):
 
 def registered(kind, module, name, value):
     """What is added to a module, as the hooks on registration have it."""
-    for hook in GLOBAL_HOOKS[kind].values():
+    for hook in global_hooks(kind).values():
         changed = hook(module, name, value)
         value = value if changed is None else changed
     return value

@@ -13,12 +13,12 @@ from ..._src.core.dtypes import BY_NAME, dtype as dtype_class
 from ..._src.core.epoch import Epoch, changed
 from ..._src.core.native import Tensor
 from ..parameter import Buffer, Parameter, is_lazy
-from .hooks import (ALWAYS_CALLED, AROUND_CALLS, GLOBAL_HOOKS, WITH_KWARGS, RemovableHandle, as_arguments,
-                    call_silently, register_module_buffer_registration_hook, register_module_forward_hook,
-                    register_module_forward_pre_hook, register_module_full_backward_hook,
+from .hooks import (FULL, NAMES, OPTIONS, RemovableHandle, as_arguments, call_silently,
+                    register_module_backward_hook, register_module_buffer_registration_hook,
+                    register_module_forward_hook, register_module_forward_pre_hook, register_module_full_backward_hook,
                     register_module_full_backward_pre_hook, register_module_module_registration_hook,
                     register_module_parameter_registration_hook, registered)
-from .state import _IncompatibleKeys, load, load_tensor
+from .state import BoundHook, _IncompatibleKeys, convert_parameter, load, load_tensor
 
 
 def _unimplemented(self, *inputs):
@@ -32,6 +32,9 @@ DICTS = ("_parameters", "_buffers", "_modules", "_backward_pre_hooks", "_backwar
          "_load_state_dict_post_hooks")
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # the last part of a key of ``state_dict`` that is no tensor
+
+
+globals().update({name: OrderedDict() for name in (*NAMES.values(), *OPTIONS.values())}, **{FULL: None})  # see hooks.py
 
 
 def place_and_dtype(*args, **kwargs):
@@ -150,7 +153,7 @@ class Module:
                     f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None "
                     "expected)")
             places["_modules"][name] = None
-        elif isinstance(value, Buffer) or getattr(value, "_is_buffer", False) and isinstance(value, Tensor):
+        elif isinstance(value, Buffer):
             self._forget(name, "_parameters", "_modules")
             self.register_buffer(name, value, value.persistent)
         elif "_buffers" in places and name in places["_buffers"]:
@@ -195,14 +198,15 @@ class Module:
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-                or AROUND_CALLS):
-            return self.forward(*args, **kwargs)
+                or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
+                or _global_backward_pre_hooks):  # by their names, which users fill and assign
+            return self.forward(*args, **kwargs) if kwargs else self.forward(*args)  # no dict is made of no names
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args, kwargs):
         called, result = set(), None
         try:
-            for hook in list(GLOBAL_HOOKS["forward_pre"].values()):
+            for hook in list(_global_forward_pre_hooks.values()):  # by their names, which captured calls follow
                 args = as_arguments(hook(self, args), args)
             args, kwargs = self._before_forward(args, kwargs)
             watched = self._watch_backward()
@@ -236,13 +240,15 @@ class Module:
     def _after_forward(self):
         """(id, hook, whether it takes keywords, whether it is called after errors too) of all modules' hooks, then of
         the module's own."""
-        return [(k, h, k in WITH_KWARGS, k in ALWAYS_CALLED) for k, h in GLOBAL_HOOKS["forward"].items()] + [
+        with_kwargs, always = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
+        return [(k, h, k in with_kwargs, k in always) for k, h in _global_forward_hooks.items()] + [
             (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called)
             for k, h in self._forward_hooks.items()]
 
     def _watch_backward(self):
-        hooks = list(GLOBAL_HOOKS["backward"].values()) + list(self._backward_hooks.values())
-        pre_hooks = list(GLOBAL_HOOKS["backward_pre"].values()) + list(self._backward_pre_hooks.values())
+        hooks = [] if _global_is_full_backward_hook is None else list(_global_backward_hooks.values())
+        hooks += self._backward_hooks.values()
+        pre_hooks = list(_global_backward_pre_hooks.values()) + list(self._backward_pre_hooks.values())
         if not hooks and not pre_hooks:
             return None
         from .backward_hooks import Watch
@@ -307,10 +313,10 @@ class Module:
         return RemovableHandle(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
-        return RemovableHandle(self._load_state_dict_pre_hooks, functools.partial(hook, self))
+        return RemovableHandle(self._load_state_dict_pre_hooks, BoundHook(hook, self))
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        return RemovableHandle(self._load_state_dict_pre_hooks, functools.partial(hook, self) if with_module else hook)
+        return RemovableHandle(self._load_state_dict_pre_hooks, BoundHook(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook):
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
@@ -446,30 +452,27 @@ class Module:
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for key, parameter in self._parameters.items():
-            if parameter is None:
-                continue
-            with no_grad():
-                changed = fn(parameter)
-                if changed is not parameter:
-                    parameter.data = changed
-                if parameter.grad is not None:
-                    gradient = parameter.grad
-                    parameter._gradient = fn(gradient)
+        for key, parameter in list(self._parameters.items()):
+            if parameter is not None:
+                convert_parameter(self, key, parameter, fn)
         for key, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[key] = fn(buffer)
         return self
 
     def to(self, *args, **kwargs):
-        """Moves and casts parameters and buffers (integers keep their dtype)."""
+        """Moves and casts parameters and buffers (integers keep their dtype); ``memory_format`` is how those of 4 or 5
+        dimensions lie."""
         device, dtype = place_and_dtype(*args, **kwargs)
+        form, hurry = kwargs.get("memory_format"), bool(kwargs.get("non_blocking", False))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t):
-            return t.to(device=device, dtype=dtype if t.is_floating_point() or t.is_complex() else None)
+            own = dtype if t.is_floating_point() or t.is_complex() else None
+            lying = {"memory_format": form} if form is not None and t.dim() in (4, 5) else {}
+            return t.to(device=device, dtype=own, non_blocking=hurry, **lying)
 
         return self._apply(convert)
 

@@ -5,7 +5,7 @@ from .. import functional as F
 from .module import Module
 
 
-class Padding(Module):
+class _Padding(Module):
     """Pads the last ``rank`` dimensions."""
 
     rank, mode, value = 0, "", None
@@ -21,7 +21,7 @@ class Padding(Module):
         return f"{self.padding}"
 
 
-class ConstantPadding(Padding):
+class _ConstantPadNd(_Padding):
     """Pads the last ``rank`` dimensions with a value."""
 
     def __init__(self, padding, value):
@@ -32,7 +32,7 @@ class ConstantPadding(Padding):
         return f"padding={self.padding}, value={self.value}"
 
 
-def padding_class(name, dimensions, how, base=Padding):
+def padding_class(name, dimensions, how, base=_Padding):
     class Made(base):
         rank, mode, value = dimensions, how, 0.0 if name == "Zero" else None
 
@@ -42,7 +42,7 @@ def padding_class(name, dimensions, how, base=Padding):
 
 
 CircularPad1d, CircularPad2d, CircularPad3d = (padding_class("Circular", r, "circular") for r in (1, 2, 3))
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant", ConstantPadding)
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "constant", _ConstantPadNd)
                                                for r in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (padding_class("Reflection", r, "reflect") for r in (1, 2, 3))
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (padding_class("Replication", r, "replicate") for r in (1, 2, 3))

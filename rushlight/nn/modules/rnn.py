@@ -10,7 +10,7 @@ from .linear import empty, unusual
 from .module import Module
 from ..._src import flat as torch
 from ..._src.capture.asking import is_compiling
-from ..._src.ops.recurrent import advanced, step
+from ..._src.ops.recurrent import advanced, state_gates, step
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 STEPS = 32  # at most, that are one program where layers run uncompiled
@@ -58,6 +58,22 @@ class RNNBase(Module):
         self.reset_parameters()
 
     @property
+    def _flat_weights(self):
+        """All weights, in order."""
+        return [weight for layer in self.all_weights for weight in layer]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights):
+        for name, weight in zip(self._flat_weights_names, weights):
+            if getattr(self, name, None) is not weight:
+                setattr(self, name, weight)
+
+    @property
+    def _flat_weights_names(self):
+        """The names of all weights, in order."""
+        return [name for names in self._all_weights for name in names]
+
+    @property
     def all_weights(self):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
@@ -78,12 +94,8 @@ class RNNBase(Module):
         until each time."""
         weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        w_hh, b_hh, w_hr = weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")
-
-        gates, alive = (row.flip(0) if reverse and row is not None else row for row in (gates, alive))
-        more = w_hh, b_hh, w_hr
-        outputs, h, c = (together if is_compiling() else in_parts)(self.mode, gates, alive, h, c, more)
-        return outputs.flip(0) if reverse else outputs, h, c
+        return over_time(self.mode, gates, alive, h, c, reverse,
+                         (weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr")))
 
     def forward(self, input, hx=None):
         from ..utils.rnn import PackedSequence, padded, running
@@ -144,6 +156,13 @@ class RNNBase(Module):
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
         return x, torch.stack(hidden), None if c is None else torch.stack(cells)
+
+
+def over_time(mode, gates, alive, h, c, reverse, weights):
+    """All steps, or those from the last to the first: outputs, last hidden and cell state."""
+    gates, alive = (row.flip(0) if reverse and row is not None else row for row in (gates, alive))
+    outputs, h, c = (together if is_compiling() else in_parts)(mode, gates, alive, h, c, weights)
+    return outputs.flip(0) if reverse else outputs, h, c
 
 
 def together(mode, gates, alive, h, c, weights):
@@ -251,7 +270,8 @@ class RNNCellBase(Module):
             c = h if lstm else None
         elif single:
             h, c = h.unsqueeze(0), c.unsqueeze(0) if lstm else None
-        out = step(mode, F.linear(x, self.weight_ih, self.bias_ih), h, c, self.weight_hh, self.bias_hh)
+        out = step(mode, F.linear(x, self.weight_ih, self.bias_ih), h, c,
+                   state_gates(h, self.weight_hh, self.bias_hh))
         out = tuple(v.squeeze(0) if single else v for v in out if v is not None)
         return out if lstm else out[0]
 

@@ -1,4 +1,5 @@
-"""One model on several devices, or in several processes: here there is one device."""
+"""One model on several devices, or in several processes."""
+from . import comm  # noqa: F401
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply

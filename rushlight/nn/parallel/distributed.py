@@ -2,25 +2,34 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
+import weakref
 
 from ..._src.autograd.mode import is_grad_enabled as grad_enabled, no_grad
+from ..._src.capture.asking import is_compiling
 from ..._src.compiling import disable
 from ..._src.core.devices import device
 from ..._src.core.errors import NotBuiltError
+from ..._src.core.log import logger
 from ..._src.core.native import Tensor
-from ..._src.core.pytree import tree_flatten
+from ..._src.core.pytree import tree_flatten, tree_map
+from ...func.modules import functional_call
+from ..modules.batchnorm import SyncBatchNorm
 from ..modules.module import Module
-from .reducer import MEGABYTE, GradBucket, Reducer
+from .captured import averaged
+from .reducer import MEGABYTE, GradBucket, Reducer  # noqa: F401
 
-__all__ = ["DistributedDataParallel", "GradBucket"]
+log = logger("buckets")
+LOGGED = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+ENVIRONMENT = ("MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME")
 
 
 class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the processes of a group.
 
     RuntimeError where no parameter wants a gradient; ValueError where there is no group
-    (``torch.distributed.init_process_group``), or devices are named.
+    (``torch.distributed.init_process_group``), or ``device_ids`` is not the GPU that the module lies on.
 
     >>> import rushlight as torch
     >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
@@ -43,20 +52,20 @@ class DistributedDataParallel(Module):
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
                 "gradient.")
+        own = next(module.parameters()).device
         if device_ids or output_device is not None:
-            raise ValueError(
-                "DistributedDataParallel: device_ids and output_device are for modules on one GPU; this one is on "
-                f"the CPU, but got device_ids {device_ids}, output_device {output_device}")
+            check_devices(module, device_ids, output_device)
         if mixed_precision is not None:
             raise NotBuiltError("DistributedDataParallel(mixed_precision=...)", "None", "use torch.autocast")
-        self.module, self.dim, self.device_ids, self.output_device = module, dim, None, None
+        self.module, self.dim, self.device, self.output_device = module, dim, own, output_device
+        self.device_ids = [own.index] if device_ids else None
         self.process_group = chosen(process_group)
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.find_unused_parameters, self.static_graph, self.gradient_as_bucket_view = (find_unused_parameters,
                                                                                         static_graph,
                                                                                         gradient_as_bucket_view)
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
-        self.require_backward_grad_sync, self.device_type = True, next(module.parameters()).device.type
+        self.require_backward_grad_sync, self.device_type = True, own.type
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
         self.joining, self.buffer_root = None, 0
         named = {name: p for name, p in module.named_parameters() if p.requires_grad
@@ -68,15 +77,20 @@ class DistributedDataParallel(Module):
         self.reducer = Reducer(list(named.values()), self.process_group, self.bucket_bytes_cap, gradient_as_bucket_view,
                                find_unused_parameters or static_graph,
                                {id(p): name for name, p in named.items()})
+        weakref.finalize(self, self.reducer.leave).atexit = False
+        self.group_name = self.process_group.group_name
+        self.names_by_bucket = [[self.reducer.names[id(p)] for p in b.parameters] for b in self.reducer.buckets]
+        log.info("%d gradients in %d buckets of %s bytes", len(named), len(self.reducer.buckets),
+                 [sum(p.nbytes for p in b.parameters) for b in self.reducer.buckets])
 
     def shared_buffers(self) -> list:
         return [buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
     def send_out(self, tensors):
         """Gives all processes the tensors of rank 0 (in a ``join`` block, of one with batches)."""
-        if tensors:
-            with no_grad():
-                self.process_group.broadcast_from([t.detach() for t in tensors], self.buffer_root)
+        with no_grad():
+            for place in dict.fromkeys(t.device for t in tensors):
+                self.process_group.broadcast_from([t.detach() for t in tensors if t.device == place], self.buffer_root)
 
     def register_comm_hook(self, state, hook):
         """``hook(state, bucket)`` says what becomes of gradients: a future of a bucket's new content.  TypeError for
@@ -117,15 +131,32 @@ class DistributedDataParallel(Module):
         from ...distributed.joining import ModelJoinHook
         return ModelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
 
-    join_device = property(lambda self: device("cpu"))
+    join_device = property(lambda self: self.device)
     join_process_group = property(lambda self: self.process_group)
 
     def forward(self, *inputs, **kwargs):
+        if is_compiling() and self.averages_within():
+            if self.device_ids is not None:
+                inputs, kwargs = tree_map(self.moved, (inputs, kwargs))
+            made = averaged(self.module, self.names_by_bucket, self.reducer.name, self.group_name)
+            return functional_call(self.module, made, inputs, kwargs)
         self.begin()
+        if self.device_ids is not None:
+            inputs, kwargs = tree_map(self.moved, (inputs, kwargs))
         outputs = self.module(*inputs, **kwargs)
         if grad_enabled() and self.require_backward_grad_sync:
             self.await_gradients(outputs)
         return outputs
+
+    def averages_within(self) -> bool:
+        """Whether a compiled program has the averages of its gradients in it: there is nothing to do before a pass, and
+        nothing to wait for after it."""
+        return (grad_enabled() and self.require_backward_grad_sync and self.joining is None
+                and not self.will_sync_module_buffers() and self.reducer.within())
+
+    def moved(self, value):
+        """A tensor of the inputs, where the module is."""
+        return value.to(self.device) if isinstance(value, Tensor) else value
 
     @disable
     def begin(self):
@@ -143,6 +174,27 @@ class DistributedDataParallel(Module):
     def will_sync_module_buffers(self) -> bool:
         return self.broadcast_buffers and bool(self.shared_buffers())
 
+    def _get_ddp_logging_data(self) -> dict:
+        """What is known of the wrapper, by the names that PyTorch logs."""
+        parameters = [p for b in self.reducer.buckets for p in b.parameters]
+        whole = parameters if self.module is None else list(self.module.parameters())
+        sizes = [sum(p.nbytes for p in b.parameters) for b in self.reducer.buckets]
+        place = getattr(self.output_device, "index", self.output_device)
+        return {
+            "backend_name": self.process_group.name(), "world_size": self.process_group.size(),
+            "rank": self.process_group.rank(), "module_name": type(self.module).__name__,
+            "device_ids": ", ".join(map(str, self.device_ids or ())), "output_device": -1 if place is None else place,
+            "broadcast_buffers": int(self.broadcast_buffers), "bucket_cap_bytes": self.bucket_bytes_cap,
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view), "static_graph": int(self.static_graph),
+            "num_parameter_tensors": len(parameters), "total_parameter_size_bytes": sum(p.nbytes for p in parameters),
+            "dtypes": ", ".join(sorted({LOGGED.get(p.dtype.name, p.dtype.name) for p in parameters})),
+            "bucket_sizes": ", ".join(map(str, sizes)),
+            "is_multi_device_module": int(len({p.device for p in whole}) > 1),
+            "has_sync_bn": int(any(isinstance(m, SyncBatchNorm) for m in self.module.modules())),
+            "comm_hook": getattr(self.reducer.hook, "__name__", "") if self.reducer.hook is not None else "",
+            **{name.lower(): os.environ.get(name, "N/A") for name in ENVIRONMENT}}
+
     def _set_static_graph(self):
         """The graph does not change between steps; parameters that it does not reach are looked for."""
         self.static_graph = self.reducer.seeks = True
@@ -150,6 +202,21 @@ class DistributedDataParallel(Module):
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+
+def check_devices(module, device_ids, output_device):
+    """ValueError where ``device_ids`` is not the one GPU that a module lies on."""
+    places = {p.device for p in module.parameters()}
+    if len(places) != 1 or next(iter(places)).index is None or len(device_ids or [0]) != 1:
+        raise ValueError(
+            "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-"
+            f"device GPU modules or CPU modules, but got device_ids {device_ids}, output_device {output_device}, and "
+            f"module parameters {places}.")
+    place = next(iter(places))
+    for given in [*(device_ids or []), *([] if output_device is None else [output_device])]:
+        if device(place.type, given) != place if isinstance(given, int) else device(given) != place:
+            raise ValueError(f"DistributedDataParallel: the module is on {place}, but got device_ids {device_ids}, "
+                             f"output_device {output_device}")
 
 
 def check_same_model(group, named):

@@ -5,10 +5,14 @@ import functools
 
 from ..._src.autograd.backward import Engine
 from ..._src.autograd.mode import no_grad
-from ..._src.core.native import Tensor
+from ..._src.capture.asking import is_collecting, is_compiling
+from ..._src.core.native import Tensor, mine
+from ..._src.core.native.engine import runs
+from ..._src.core.native.objects import ACCUMULATE
 from ..._src.core.op import OPS
 from ..._src.flat import int32, tensor
 from ...distributed.reduction import RedOpType
+from .captured import named
 
 MEGABYTE = 1 << 20
 FIRST_BUCKET = MEGABYTE  # bytes of the bucket that is complete first
@@ -62,7 +66,7 @@ class Bucket:
 
     def room(self) -> Tensor:
         if self.buffer is None:
-            self.buffer = OPS["zeros"]((self.total,), dtype=self.parameters[0].dtype)
+            self.buffer = OPS["zeros"]((self.total,), dtype=self.parameters[0].dtype, device=self.parameters[0].device)
         return self.buffer
 
     def part(self, place: int) -> Tensor:
@@ -71,14 +75,14 @@ class Bucket:
 
 
 def buckets_of(parameters: list, cap: int) -> list:
-    """Parameters in the order in which gradients come, in buckets of one dtype and of up to ``cap`` bytes (the first:
-    at most FIRST_BUCKET)."""
+    """Parameters in the order in which gradients come, in buckets of one dtype and device and of up to ``cap`` bytes
+    (the first: at most FIRST_BUCKET)."""
     made, open_ = [], {}
     for p in parameters:
-        held = open_.setdefault(p.dtype, [])
+        held = open_.setdefault((p.dtype, p.device), [])
         held.append(p)
         if sum(q.numel() * q.itemsize for q in held) >= (min(FIRST_BUCKET, cap) if not made else cap):
-            made.append(open_.pop(p.dtype))
+            made.append(open_.pop((p.dtype, p.device)))
     return [Bucket(k, ps) for k, ps in enumerate([*made, *(held for held in open_.values() if held)])]
 
 
@@ -87,19 +91,68 @@ class Reducer:
     the backward pass do the rest.
 
     ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked
-      for, and count as done.
+      for, and count as done.  ``owed``: whether gradients have come that nobody has averaged, as in ``no_sync``;
+      ``passes``: what compiled programs have averaged in backward passes that are under way, by their numbers.
     """
 
     def __init__(self, parameters, group, cap: int, view: bool, seeks: bool, names: dict):
-        self.group, self.view, self.seeks, self.names = group, view, seeks, names
+        self.group, self.view, self.seeks, self.names, self.where = group, view, seeks, names, parameters[0].device
         self.buckets = buckets_of(list(reversed(parameters)), cap)
         self.place = {id(p): (b, k) for b in self.buckets for k, p in enumerate(b.parameters)}
         self.hook, self.state, self.active, self.launched = None, None, False, 0
         self.unused, self.reached, self.divisor = set(), set(), None
+        self.owed, self.many, self.passes, self.name = False, group.size() > 1, {}, named(self)
         self.handles = [p.register_post_accumulate_grad_hook(functools.partial(Reducer.ready, self))
                         for p in parameters]
 
+    def leave(self):
+        """The wrapper is gone: parameters are free, but for a pass whose backward may still come."""
+        if not self.active or self.reached:
+            for handle in self.handles:
+                handle.remove()
+
     # --- a pass -------------------------------------------------------------------------------------------------------
+    def within(self) -> bool:
+        """Whether a compiled program may average all gradients itself: nobody looks at buckets or at what is missing
+        from them, and this pass alone has gradients to be averaged."""
+        return (self.hook is None and self.divisor is None and not self.view and not self.seeks and not self.owed
+                and self.many)
+
+    def told(self, index: int):
+        """A compiled program averages a bucket, in the backward pass that runs: its gradients are the whole ones of
+        parameters that nothing else has reached, or will.  The rest, and what was owed, is averaged after the pass."""
+        run = mine.run
+        if run is None:
+            return  # the backward pass is within a program, which has all of it
+        if run.epoch not in self.passes:
+            under_way = {one.epoch for one in runs.active}
+            self.passes = {epoch: keys for epoch, keys in self.passes.items() if epoch in under_way}
+            self.passes[run.epoch] = set()
+            Engine.queue_callback(functools.partial(self.settle, run.epoch))
+        wanted = {id(p) for p in self.buckets[index].parameters}
+        self.passes[run.epoch].update(
+            id(node.variable) for node in run.node.edges if node is not None and node.kind == ACCUMULATE
+            and id(node.variable) in wanted and node.pending == 1 and node.buffer is None)
+
+    def settle(self, epoch: int):
+        """Ends a pass in which programs have averaged gradients: others are averaged with them, which stay as they
+        are."""
+        del self.passes[epoch]
+        if not self.owed:
+            return
+        for bucket in self.buckets:
+            given = [p.grad for p in bucket.parameters if p.grad is not None]
+            if given:
+                with no_grad():
+                    self.group.all_reduce(given, RedOpType.AVG)
+        self.owed = False
+
+    def whole(self, parameter) -> bool:
+        """Whether the gradient that has come is what a compiled program has averaged."""
+        if is_compiling():
+            return is_collecting(self.name)
+        return mine.run is not None and id(parameter) in self.passes.get(mine.run.epoch, ())
+
     def prepare(self, outputs):
         """Awaits a gradient of each parameter.  RuntimeError where the pass before has not had one of each."""
         if self.active and self.reached:
@@ -137,7 +190,10 @@ class Reducer:
 
     def ready(self, parameter):
         """A parameter's gradient is complete."""
+        if self.whole(parameter):
+            return
         if not self.active:
+            self.owed = True
             return
         if not self.queued:
             self.queued = True
@@ -170,7 +226,7 @@ class Reducer:
             handed = GradBucket(bucket.index, last, bucket.parameters, bucket.room())
             bucket.future = self.hook(self.state, handed)
             return
-        given = [OPS["zeros"](p.shape, dtype=p.dtype) if gradient is None else gradient
+        given = [OPS["zeros"](p.shape, dtype=p.dtype, device=p.device) if gradient is None else gradient
                  for gradient, p in zip(bucket.given, bucket.parameters)]
         bucket.results = list(map(bucket.part, range(len(given)))) if self.view else given
         size = self.divisor or self.group.size()
@@ -203,7 +259,7 @@ class Reducer:
                     self.replaced(bucket, found[0] if isinstance(found, (list, tuple)) else found)
             self.hand_out(bucket, used)
             bucket.reset()
-        self.active = False
+        self.active, self.owed = False, False
 
     def replaced(self, bucket, found):
         """What a hook has made of a bucket."""
@@ -217,7 +273,7 @@ class Reducer:
         if not self.seeks or self.group.size() == 1:
             return set(self.place) - self.unused
         keys = list(self.place)
-        flags = flags_of(keys, self.unused)
+        flags = flags_of(keys, self.unused, self.where)
         self.group.all_reduce([flags])
         return {key for key, count in zip(keys, flags.tolist()) if count}
 
@@ -242,7 +298,7 @@ class Reducer:
             with no_grad():
                 self.launch(bucket)
         if self.seeks and self.group.size() > 1:
-            self.group.all_reduce([flags_of(list(self.place), set(self.place))])
+            self.group.all_reduce([flags_of(list(self.place), set(self.place), self.where)])
         for bucket in self.buckets:
             if bucket.future is not None:
                 bucket.future.wait()
@@ -254,5 +310,5 @@ def same_memory(a, b) -> bool:
     return a._storage is b._storage and a._offset == b._offset
 
 
-def flags_of(keys, unused):
-    return tensor([int(key not in unused) for key in keys], dtype=int32)
+def flags_of(keys, unused, where):
+    return tensor([int(key not in unused) for key in keys], dtype=int32, device=where)

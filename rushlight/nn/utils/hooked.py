@@ -1,6 +1,8 @@
 """Tensors of a module that a hook computes before each forward, from parameters and buffers beside them."""
 from __future__ import annotations
 
+from ..parameter import is_lazy
+
 __all__ = ["Computed"]
 
 
@@ -37,6 +39,13 @@ class Computed:
         if cls._key(module, name) is not None:
             hook = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).strip("_")
             raise RuntimeError(f"Cannot register two {hook} hooks on the same parameter {name}: remove the first one")
+
+    @classmethod
+    def _require_shape(cls, tensor):
+        """ValueError for a parameter whose shape is not known yet."""
+        if is_lazy(tensor):
+            raise ValueError(f"The module passed to `{cls.__name__}` can't have uninitialized parameters. Make sure to "
+                             "run the dummy forward before applying the hook")
 
     @classmethod
     def _detach(cls, module, name, otherwise):

@@ -30,7 +30,7 @@ class _Orthogonal(Module):
         super().__init__()
         if orthogonal_map == _OrthMaps.householder and weight.is_complex():
             raise ValueError(
-                "the householder map takes real matrices only: choose matrix_exp or cayley for complex ones")
+                "The householder parametrization does not support complex tensors: choose matrix_exp or cayley")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
@@ -67,15 +67,15 @@ class _Orthogonal(Module):
         base could say it."""
         if q.shape != self.shape:
             raise ValueError(
-                f"a tensor of shape {tuple(q.shape)} was assigned where an orthogonal one of shape "
-                f"{tuple(self.shape)} is kept")
+                f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. Got a tensor of shape "
+                f"{tuple(q.shape)}.")
         tall = q.mT if q.size(-2) < q.size(-1) else q
         if hasattr(self, "base"):
             return self._rebased(q, tall)
         if self.orthogonal_map is not _OrthMaps.householder:
             raise NotImplementedError(
-                f"the {self.orthogonal_map.name} map cannot be assigned to without a base: use "
-                "use_trivialization=True or the householder map")
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                "use_trivialization=False.")
         vectors, tau = torch.geqrf(tall)
         diagonal = vectors.diagonal(dim1=-2, dim2=-1)
         diagonal.sign_()
@@ -114,11 +114,12 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
     weight = tensor_of(module, name)
     if weight.dim() < 2:
         raise ValueError(
-            f"{name!r} has shape {tuple(weight.shape)}: only a matrix, or a batch of them, can be orthogonal")
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.")
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.is_complex() or weight.size(-1) == weight.size(-2) else "householder"
     if orthogonal_map not in _OrthMaps.__members__:
-        raise ValueError(f"orthogonal_map is {orthogonal_map!r}: it must be one of {', '.join(_OrthMaps.__members__)}")
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
     made = _Orthogonal(weight, _OrthMaps[orthogonal_map], use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
 

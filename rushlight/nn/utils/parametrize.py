@@ -52,14 +52,14 @@ def _maybe_set(dest, src):
     dest.data = src.data if isinstance(src, torch.Tensor) else src
 
 
-def _require_same(what, before, after):
-    """ValueError for a result of another kind than (dtype, shape)."""
+def _require_same(before, after):
+    """ValueError for a parametrization whose result is of another kind than (dtype, shape)."""
     if not isinstance(after, torch.Tensor):
-        raise ValueError(f"{what} must return a tensor, not {type(after).__name__}")
-    if (after.dtype, after.shape) != before:
-        raise ValueError(
-            f"{what} may not change a tensor of {before[0]} {tuple(before[1])} into one of {after.dtype} "
-            f"{tuple(after.shape)}, unless the `unsafe` flag is set")
+        raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}")
+    for what, wanted, found in zip(("dtype", "shape"), before, (after.dtype, after.shape)):
+        if wanted != found:
+            raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless the "
+                             f"`unsafe` flag is enabled: {wanted} before, {found} after")
 
 
 class ParametrizationList(ModuleList):
@@ -80,23 +80,23 @@ class ParametrizationList(ModuleList):
         if self.is_tensor:
             if start.dtype != original.dtype:
                 raise ValueError(
-                    f"`right_inverse` gave {start.dtype} for a tensor of {original.dtype}: where it gives one tensor, "
-                    "the dtype must stay")
+                    "When `right_inverse` outputs one tensor, it may not change the dtype: "
+                    f"{original.dtype} became {start.dtype}")
             with torch.no_grad():
                 _maybe_set(original, start)
             _register_parameter_or_buffer(self, "original", original)
         else:
             self._enter_parts(start, original)
         if not unsafe:
-            _require_same("a parametrization", before, self())
+            _require_same(before, self())
 
     def _enter_parts(self, parts, original):
         """Several tensors from which the original is computed: parameters if it was one."""
         for place, part in enumerate(parts):
             if not isinstance(part, torch.Tensor):
                 raise ValueError(
-                    f"`right_inverse` must give a tensor or a sequence of tensors, and its element {place} is "
-                    f"{type(part).__name__}")
+                    "'right_inverse' must return a Tensor or a Sequence of tensors: got element "
+                    f"{place} of the sequence with type {type(part).__name__}")
             part = Parameter(part, original.requires_grad) if isinstance(original, Parameter) else part.requires_grad_(
                 original.requires_grad)
             _register_parameter_or_buffer(self, f"original{place}", part)
@@ -111,7 +111,8 @@ class ParametrizationList(ModuleList):
                     except NotImplementedError:
                         break
         if not isinstance(value, (torch.Tensor, collections.abc.Sequence)):
-            raise ValueError(f"`right_inverse` must give a tensor or a sequence of tensors, not {type(value).__name__}")
+            raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...), got "
+                             f"{type(value).__name__}")
         return value
 
     def originals(self):
@@ -210,21 +211,27 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         _inject_property(module, tensor_name)
         module.parametrizations[tensor_name] = made
     else:
-        raise ValueError(f"{tensor_name!r} is neither a parameter, a buffer nor a parametrized tensor of {module}")
+        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+                         f"'{tensor_name}'")
     return module
 
 
 def _check_next(parametrization, value):
-    """ValueError for a parametrization that turns the value of those before it, or its own inverse of that, into
-    another kind of tensor."""
-    kind = value.dtype, value.shape
-    _require_same("a parametrization", kind, parametrization(value))
+    """ValueError for a parametrization that turns the value of those before it, or that has an inverse that turns what
+    comes of it, into another kind of tensor."""
+    kind, made = (value.dtype, value.shape), parametrization(value)
+    _require_same(kind, made)
     if hasattr(parametrization, "right_inverse"):
         try:
-            start = parametrization.right_inverse(value)
+            start = parametrization.right_inverse(made)
         except NotImplementedError:
             return
-        _require_same("`right_inverse`", kind, start)
+        if not isinstance(start, torch.Tensor):
+            raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(start).__name__}")
+        for what, wanted, found in zip(("dtype", "shape"), kind, (start.dtype, start.shape)):
+            if wanted != found:
+                raise ValueError(f"The tensor returned by parametrization.right_inverse must have the same {what} as "
+                                 f"the parametrized one, unless the `unsafe` flag is enabled: {wanted} and {found}")
 
 
 def is_parametrized(module, tensor_name=None) -> bool:
@@ -239,12 +246,12 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     """Makes a parametrized tensor an ordinary one again: with its present value, or (``leave_parametrized=False``) as
     it was."""
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"{tensor_name!r} of {module} is not parametrized")
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     known = module.parametrizations[tensor_name]
     if not known.is_tensor and not leave_parametrized:
         raise ValueError(
-            f"{tensor_name!r} is computed from {known.ntensors} tensors, none of which it was before: it can only be "
-            "left parametrized")
+            f"Cannot leave unparametrized (`leave_parametrized=False`) {tensor_name!r}, which is computed from "
+            f"{known.ntensors} tensors")
     if known.is_tensor:
         tensor = known.original
         if leave_parametrized:

@@ -80,6 +80,25 @@ def _scores_for(tensor, importance_scores):
     return importance_scores
 
 
+def _validate_pruning_amount_init(amount):
+    """TypeError for what is no number, ValueError for a fraction outside of 0 to 1 and a negative count."""
+    if not isinstance(amount, numbers.Real):
+        raise TypeError(f"Invalid type for amount: {amount!r} must be an int or a float")
+    if amount < 0 or not isinstance(amount, numbers.Integral) and amount > 1:
+        raise ValueError(f"amount={amount} must be a fraction from 0.0 to 1.0 or a count of at least 0")
+
+
+def _validate_pruning_amount(amount, tensor_size):
+    """ValueError for a count of more than there are."""
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(f"amount={amount} is more than the {tensor_size} that there are to prune")
+
+
+def _compute_nparams_toprune(amount, tensor_size) -> int:
+    """How many an amount is: a count, or a fraction of ``tensor_size``."""
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
 def _dims_but(tensor, dim):
     """All dimensions of a tensor but one."""
     return [d for d in range(tensor.dim()) if d != dim % tensor.dim()]
@@ -163,19 +182,13 @@ class ByScore(BasePruningMethod):
     """Prunes an amount (a fraction or a count) of entries or slices: those of the lowest score."""
 
     def __init__(self, amount):
-        if not isinstance(amount, numbers.Real):
-            raise TypeError(f"Invalid type for amount: {amount!r} must be an int or a float")
-        if amount < 0 or not isinstance(amount, numbers.Integral) and amount > 1:
-            raise ValueError(f"amount={amount} must be a fraction from 0.0 to 1.0 or a count of at least 0")
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _count(self, size) -> int:
         """How many of ``size`` are pruned; ValueError for more than there are."""
-        if not isinstance(self.amount, numbers.Integral):
-            return round(self.amount * size)
-        if self.amount > size:
-            raise ValueError(f"amount={self.amount} is more than the {size} that there are to prune")
-        return int(self.amount)
+        _validate_pruning_amount(self.amount, size)
+        return _compute_nparams_toprune(self.amount, size)
 
     def _scores(self, t):
         raise NotImplementedError(f"{type(self).__name__} does not say what its scores are")

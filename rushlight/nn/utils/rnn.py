@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterable
 
 from ..._src import flat as torch
 from ..._src.checks import _check_is_size, _check_value
@@ -36,6 +37,35 @@ class PackedSequence(PackedSequence_):
         """The steps in the processor's memory."""
         return self.to("cpu", *args, **kwargs)
 
+    def cuda(self, *args, **kwargs):
+        """The steps in a GPU's memory: the current one unless ``device`` says which."""
+        named = kwargs.pop("device", None)
+        where = (named,) if named is not None else () if args else ("cuda",)
+        return self.to(*where, *args, **kwargs)
+
+    def pin_memory(self):
+        """The steps and batch sizes in memory that devices read directly."""
+        return PackedSequence(*(part if part is None else part.pin_memory() for part in self))
+
+    def is_pinned(self) -> bool:
+        """Whether the steps lie in memory that devices read directly."""
+        return self.data.is_pinned()
+
+    is_cuda = property(lambda self: self.data.is_cuda, doc="Whether the steps lie on a GPU.")
+
+
+def _cast(name):
+    def cast(self):
+        return self.to(dtype=getattr(torch, name))
+    cast.__name__, cast.__qualname__ = name, f"PackedSequence.{name}"
+    cast.__doc__ = f"The steps as {name}."
+    return cast
+
+
+for _name, _dtype in (("double", "float64"), ("float", "float32"), ("half", "float16"), ("long", "int64"),
+                      ("int", "int32"), ("short", "int16"), ("char", "int8"), ("byte", "uint8")):
+    setattr(PackedSequence, _name, _cast(_dtype))
+
 
 def invert_permutation(permutation):
     """The permutation that undoes another."""
@@ -50,6 +80,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     lengths = lengths if hasattr(lengths, "dim") else torch.tensor(list(lengths))
     x = input.transpose(0, 1) if batch_first else input
     order = None
+    if x.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
     if not enforce_sorted:
         lengths, order = lengths.sort(descending=True)
         order = order.to(x.device)
@@ -58,7 +90,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={x.size(1)})")
     refuse_where(lengths[1:] > lengths[:-1],
-                 RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True."))
+                 RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "
+                              "pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
+                              "requirement if you do not need ONNX exportability."))
     refuse_where(lengths <= 0,
                  RuntimeError(
                      "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"))
@@ -81,7 +115,8 @@ def padded(data, lasting, padding_value=0.0):
     """Steps [n, *] as a tensor [t, b, *], with padding where sequences do not last."""
     lasting = lasting.to(data.device)
     places = (lasting.reshape(-1).cumsum(0) - 1).clamp(min=0).view(lasting.shape)
-    return torch.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places], padding_value)
+    return torch.where(lasting.reshape(*lasting.shape, *[1] * (data.dim() - 1)), data[places],
+                       data.new_full((), padding_value))
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
@@ -101,7 +136,14 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Tensors [l, *] of different lengths as one padded tensor."""
+    if isinstance(sequences, torch.Tensor):
+        sequences = sequences.unbind(0)
+    elif not isinstance(sequences, Iterable):
+        raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: "
+                           f"{type(sequences)}")
     sequences = list(sequences)
+    if not sequences:
+        raise RuntimeError("received an empty list of sequences")
     longest = max(s.size(0) for s in sequences)
     out = sequences[0].new_full((len(sequences), longest, *sequences[0].shape[1:]), padding_value)
     for k, s in enumerate(sequences):

@@ -7,8 +7,6 @@ from ..parameter import Parameter
 from .hooked import Computed
 from .singular import check_iterations, largest, matrix_of, output_dim, random_unit, unit
 
-__all__ = ["SpectralNorm", "spectral_norm", "remove_spectral_norm"]
-
 
 class SpectralNorm(Computed):
     """The hook: divides the weight by its largest singular value, which power iteration follows."""
@@ -46,12 +44,13 @@ class SpectralNorm(Computed):
         hook, weight = SpectralNorm(name, n_power_iterations, dim, eps), module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        SpectralNorm._require_shape(weight)
         matrix = hook.reshape_weight_to_matrix(weight.detach())
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
         object.__setattr__(module, name, weight.data)  # until the first forward, the weight as it was
-        for ending, dim in (("_u", 0), ("_v", 1)):
-            module.register_buffer(name + ending, random_unit(matrix, dim, eps))
+        for ending, side in (("_u", 0), ("_v", 1)):
+            module.register_buffer(name + ending, random_unit(matrix, side, eps))
         module.register_forward_pre_hook(hook)
         return hook
 

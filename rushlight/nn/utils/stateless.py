@@ -9,6 +9,10 @@ from ...func.modules import functional_call as call
 __all__ = ["functional_call"]
 
 
+def _functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
 def functional_call(module, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *,
                     tie_weights=True, strict=False):
     """``torch.func.functional_call`` by its older name."""

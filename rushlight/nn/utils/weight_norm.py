@@ -28,6 +28,7 @@ class WeightNorm(Computed):
     def apply(module, name, dim):
         """Splits a parameter, and gives the hook that joins it."""
         WeightNorm._require_none(module, name)
+        WeightNorm._require_shape(getattr(module, name))
         hook, weight = WeightNorm(name, dim), getattr(module, name).detach()
         delattr(module, name)
         module.register_parameter(f"{name}_g", Parameter(torch.norm_except_dim(weight, 2, hook.dim)))

@@ -22,7 +22,7 @@ class _BaseDataLoaderIter:
         self._auto_collation, self._drop_last, self._collate_fn = (loader._auto_collation, loader.drop_last,
                                                                    loader.collate_fn)
         self._index_sampler, self._persistent_workers = loader._index_sampler, loader.persistent_workers
-        self._pin_memory = loader.pin_memory and Registry.accelerator is not None
+        self._pin_memory = loader.pin_memory and Registry.present() is not None
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader, first_iter=False):

@@ -65,7 +65,7 @@ class DataLoader:
                                                                                              timeout, worker_init_fn,
                                                                                              generator)
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        if pin_memory and Registry.accelerator is None:
+        if pin_memory and Registry.present() is None:
             warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
                  "be used.")
         self.pin_memory, self.persistent_workers, self.drop_last = pin_memory, persistent_workers, drop_last

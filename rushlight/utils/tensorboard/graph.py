@@ -93,3 +93,16 @@ def graph_of(model, inputs) -> GraphDef:
     for k, value in enumerate(outputs):
         watching.nodes.append(node(f"output/output.{k + 1}", "IO Node", [watching.made[id(value)][0]], value))
     return GraphDef(node=watching.nodes, versions=VersionDef(producer=22))
+
+
+def graph_of_file(path) -> GraphDef:
+    """The graph of an ONNX file: its inputs, and its operators by the name of their first result."""
+    import onnx
+
+    program = onnx.load(path).graph
+    nodes = [NodeDef(name=given.name, op="Variable") for given in program.input]
+    for step in program.node:
+        settings = ", ".join(onnx.helper.printable_attribute(a) for a in step.attribute)
+        nodes.append(NodeDef(name=step.output[0], op=step.op_type, input=step.input,
+                             attr={"parameters": AttrValue(s=settings.encode())}))
+    return GraphDef(node=nodes, versions=VersionDef(producer=22))

@@ -1,6 +1,8 @@
 """Large blocks: none overlap, neighbours join when they are free, and memory goes back to the system."""
 import ctypes
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -51,12 +53,18 @@ def test_neighbours_join():
     assert allocate(200 << 20).address == at
 
 
+ALONE = """
+from rushlight._src.core.native import allocate
+storage = allocate(1 << 20)
+at = storage.address
+del storage
+assert allocate(1 << 19).address == at
+"""
+
+
 def test_what_was_never_touched_is_taken_last():
-    trim()
-    storage = allocate(1 << 20)
-    at = storage.address
-    del storage
-    assert allocate(1 << 19).address == at
+    """In a process that has no other free blocks."""
+    subprocess.run([sys.executable, "-c", ALONE], check=True)
 
 
 def test_free_memory_goes_back():

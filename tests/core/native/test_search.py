@@ -85,6 +85,7 @@ def test_truth_values_of_any_byte(n):
 def test_no_data():
     x = rushlight.empty(3, 4, device="meta")
     for call in (lambda: x[x > 0], lambda: (x > 0).nonzero(), lambda: rushlight.ones(3, 4)[x > 0],
-                 lambda: x[rushlight.ones(3, 4) > 0], lambda: rushlight.argwhere(x)):
+                 lambda: rushlight.argwhere(x)):
         with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
             call()
+    assert x[rushlight.ones(3, 4) > 0].shape == (12,)  # the mask has data

@@ -79,7 +79,7 @@ def release(block: i64, index: i64) -> None:
     store_i64(slabs.heads, index, block)
 
 
-@native(freelist=1024, acyclic=True)
+@native(freelist=1024, acyclic=True, weakref=True)
 class Storage:
     """Bytes with a version counter.  ``owner`` keeps foreign memory alive; without one the allocator takes the bytes
     back."""

@@ -14,7 +14,8 @@ FINE = 16  # grains up to which each number of them is a class; above eight size
 CLASSES = 192
 MOST = 67108864  # bytes of the largest block that has a class; the host looks for larger ones
 KIND = 2048  # the kinds of storages whose owner is the queue of their block: from here on by class
-BIN = 4  # words of a class: where free blocks are listed, how many there are and may be, the bytes of each
+BIN = 5  # words of a class: where free blocks are listed, how many there are and may be, the bytes of each, and the
+# class that is taken instead
 # words of a device's counters
 (FAR, ALLOCATED, MOST_ALLOCATED, TAKEN, GIVEN, BYTES_TAKEN, BYTES_GIVEN, RESERVED, MOST_RESERVED, MOST_BLOCKS, SEGMENTS,
  SEGMENTS_MADE, BYTES_RESERVED, COUNTERS) = range(14)
@@ -32,6 +33,7 @@ class Queue:
     bins: i64  # BIN words for each class
     counts: i64  # the device's counters
     random: i64  # seed and position of the device's random stream
+    noted: i64  # whether the board is asked for all memory, and blocks that come back are listed as of class 0, too
 
 
 @native
@@ -63,7 +65,14 @@ def empty_bins() -> i64:
     fill_bytes(bins, 0, CLASSES * BIN * 8)
     for index in range(1, CLASSES):
         store_i64(bins, index * BIN + 3, size_of(index))
+        store_i64(bins, index * BIN + 4, index)
     return bins
+
+
+@native
+def class_on(queue: Queue, nbytes: i64) -> i64:
+    """The class of the blocks that a queue takes for so many bytes."""
+    return load_i64(queue.bins, class_of(nbytes) * BIN + 4)
 
 
 @native
@@ -103,6 +112,21 @@ def take_block(queue: Queue, index: i64) -> i64:
 
 @native
 @exclusive
+def unlist_block(queue: Queue, index: i64, address: i64) -> bool:
+    """Takes a block, which stays free, off the list of its class; False where it is not there any more."""
+    place = queue.bins + index * BIN * 8
+    listed = load_i64(place, 0)
+    count = load_i64(place, 1)
+    for k in range(count):
+        if load_i64(listed, k) == address:
+            store_i64(listed, k, load_i64(listed, count - 1))
+            store_i64(place, 1, count - 1)
+            return True
+    return False
+
+
+@native
+@exclusive
 def list_block(queue: Queue, index: i64, address: i64) -> None:
     """Lists a block as free."""
     place = queue.bins + index * BIN * 8
@@ -127,3 +151,5 @@ def give_block(queue: Queue, index: i64, address: i64) -> None:
     """Takes a block back from its storage."""
     count_out(queue.counts, load_i64(queue.bins, index * BIN + 3))
     list_block(queue, index, address)
+    if queue.noted != 0:
+        list_block(queue, 0, address)

@@ -8,25 +8,33 @@ from .arguments import collect
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set
 from .memory import call_kernel, load_i64, store_i64
 from .objects import Plan, Storage, mine, state, wrap
-from .queues import KIND, MOST, Queue, class_of, take_block
+from .queues import KIND, MOST, Queue, class_on, take_block
 
 
 @native
-def storage_on(queue: Queue, nbytes: i64) -> Storage:
-    """A fresh storage of a queue's device, contents undefined."""
-    index = 0
-    address = 0
-    if nbytes <= MOST:
-        index = class_of(nbytes)
-        address = take_block(queue, index)
+def kept_storage(queue: Queue, nbytes: i64) -> object:
+    """A storage of a queue's device in a block that was used before, contents undefined; None where there is none."""
+    if nbytes > MOST or queue.noted != 0:
+        return None
+    index = class_on(queue, nbytes)
+    address = take_block(queue, index)
     if address == 0:
-        return cast(Storage, state.far_storage(queue, nbytes))
+        return None
     storage = Storage()
     storage.nbytes = nbytes
     storage.owner = queue
     storage.address = address
     storage.kind = KIND + index
     return storage
+
+
+@native
+def storage_on(queue: Queue, nbytes: i64) -> Storage:
+    """A fresh storage of a queue's device, contents undefined."""
+    kept = kept_storage(queue, nbytes)
+    if kept is None:
+        return cast(Storage, state.far_storage(queue, nbytes))
+    return cast(Storage, kept)
 
 
 @native

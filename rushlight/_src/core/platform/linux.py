@@ -7,19 +7,16 @@ import os
 import pathlib
 import platform
 
+from .arm import BITS, SVE_LENGTH, WORDS
 from .base import HUGE_PAGE
 from .posix import PRIVATE, Posix, PosixShared
 
 IN_HUGE_PAGES, NOT_NEEDED = 14, 4  # of madvise
 NO_RESERVE = 0x4000
-WHEN_PARENT_ENDS, INTERRUPT, SVE_LENGTH = 1, 2, 51  # of prctl, SIGINT
+WHEN_PARENT_ENDS, INTERRUPT = 1, 2  # of prctl, SIGINT
 TILES, ASK_FOR_STATE, TILE_DATA = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 INTERLEAVED = 3  # MPOL_INTERLEAVE
 SET_POLICY = {"x86_64": 238, "aarch64": 237}  # the system call set_mempolicy
-# what Linux tells of AArch64: which of its two words (AT_HWCAP, AT_HWCAP2), and the bit
-WORDS = {1: 16, 2: 26}
-BITS = {"neon": (1, 1), "fullfp16": (1, 10), "lse": (1, 8), "dotprod": (1, 20), "sve": (1, 22), "sve2": (2, 1),
-        "i8mm": (2, 13), "bf16": (2, 14)}
 PROCESSORS, NODES = "/sys/devices/system/cpu", "/sys/devices/system/node"
 
 

@@ -2,7 +2,9 @@
 through here."""
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from importlib import import_module
 
 from ...core.copies import drop_copies
@@ -16,12 +18,19 @@ from ...core.random import default_generator
 from ..base import Properties, Provider
 
 
+class Planning(threading.local):
+    """``others``: the (Target, Features) that a thread plans for in place of the processor's; empty: for these."""
+
+    others: tuple = ()
+
+
 class Processor(Provider):
     """The host's memory and its threads: work is done when a call returns."""
 
     type, on_host = "cpu", True
     dlpack, autocast = 1, HOST
     compiler = None  # the Target, once it is there: nothing can be imported any more while Python ends
+    planning = Planning()
 
     def count(self) -> int:
         return 1
@@ -50,7 +59,20 @@ class Processor(Provider):
     def view(self, tensor):
         return view_memory(tensor, tensor.dtype.numpy)
 
+    @contextlib.contextmanager
+    def planned_for(self, target=None, features=None):
+        """A block in which the thread plans programs on the processor's tensors for another device's Target, or for a
+        machine with these Features, which need not be there; None: for this one.  Calls are planned for this one."""
+        planning = self.planning
+        before, planning.others = planning.others, (target, features) if target or features else ()
+        try:
+            yield
+        finally:
+            planning.others = before
+
     def target(self):
+        if self.planning.others and (planned := self.planning.others[0]):
+            return planned
         if self.compiler is None:
             # LLVM's layer and templates, which only programs need
             self.compiler = import_module(f"{__name__}.target").target

@@ -14,6 +14,7 @@ from ...core import dtypes
 from ...core.dtypes import bool_, float32, int64, uint8
 from ...core.expr import Expr, index
 from ...core.expr_text import text
+from ...ops import dropping
 from ...ops.flash import AttentionSpec
 
 LOG2E = 1 / math.log(2)
@@ -105,6 +106,11 @@ class Attention:
         """The most queries, and keys, that look at each other."""
         return self.spec.longest or (self.queries, self.keys)
 
+    @property
+    def tiles(self):
+        """The tiles of dropout over the queries, and keys, of a head."""
+        return self.spec.part[:2] or dropping.tiles(*self.most)
+
 
 class Form(NamedTuple):
     """What the text of attention depends on, whatever the numbers of queries, keys and heads.
@@ -129,6 +135,16 @@ class Form(NamedTuple):
     def key(self) -> str:
         """Names the text completely."""
         return f"{self._replace(mods=None)} {self.mods and self.mods.key}"
+
+    def first(self, name: str, head: str) -> str:
+        """The place of the first row of an operand for a head of the batch, as text; sequences that lie end to end have
+        no batch."""
+        row = f"{'k' if name in ('k', 'v', 'grad_k', 'grad_v') else 'q'}_first * {name}_row"
+        return f"{'' if self.ragged else f'batch * {name}_batch + '}{head} * {name}_head + {row}"
+
+    def number(self, head: str) -> str:
+        """The place of a head's first row among rows' totals, as text."""
+        return f"{head} * queries + q_first" if self.ragged else f"(batch * heads + {head}) * queries"
 
     @property
     def plain(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import functools
 import itertools
 import weakref
 
 import numpy as np
 
 from ...compiler.reference import callback
+from ...core.kinds import Exchanged
 from ...core.log import logger
 from ...graph.graph import Graph
 
@@ -27,8 +29,19 @@ def span(meta) -> tuple:
     )
 
 
+def in_place(graph: Graph, inputs, outputs):
+    """What does a step in the device's own memory (``kinds.Exchanged``); None where nothing does."""
+    if len(graph.nodes) != 1 or not isinstance(graph.nodes[0].op.kind, Exchanged):
+        return None
+    node, metas = graph.nodes[0], (*inputs, *outputs)
+    plain = len(inputs) == len(outputs) == 1 and node.args[0] is graph.inputs[0]
+    if not plain or any(not meta.contiguous or meta.turned for meta in metas):
+        return None
+    return functools.partial(node.op.kind.there, **node.params)
+
+
 class HostStep:
-    """A part of a program by its NumPy meaning.
+    """A part of a program by its NumPy meaning, or a collective by whoever carries it between devices.
 
     ``inputs`` and ``outputs`` are the Metas of the memory of each.  Its number, which a launch names as its kernel, is
     below 0; those of shaders are above.
@@ -44,13 +57,16 @@ class HostStep:
         self.weak = [node.weak for node in graph.inputs]
         self.reads = any(meta.numel for meta in self.inputs)  # else what it makes is always the same
         self.names = list(dict.fromkeys(node.op.name for node in graph.nodes))
-        self.kernel = callback(graph, self.inputs, self.outputs)
+        self.kernel, self.there = callback(graph, self.inputs, self.outputs), in_place(graph, self.inputs, self.outputs)
         self.known[self.number] = self
         log.debug("on the host: %s", ", ".join(self.names))
 
     def run(self, board, words):
         """Computes on copies; ``words``: the addresses on the device, or numbers, then the host's address of the error
         flag."""
+        if self.there is not None and self.there(
+                board.where, *zip(words, (*self.inputs, *self.outputs))):
+            return
         if self.reads:
             self.runs.update(self.names)
         block, held = (ctypes.c_int64 * len(words))(*words), []

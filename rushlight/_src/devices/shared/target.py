@@ -9,10 +9,11 @@ from ...compiler.launch import encode
 from ...compiler.program import CompiledKernel
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
+from ...core.undefined import Level
 from ..cpu.code import Code
 from .host import HostStep
 from .products import Epilogue, Prologue
-from .writer import untiled
+from .writer import scattered, untiled
 
 
 class Modules:
@@ -51,7 +52,12 @@ class TextTarget(Target):
         self.kind, self.claims = kind, claims
 
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
-        return [untiled(part) for part in split(arrange(kernel), scratch)]
+        made = [untiled(part) for part in split(arrange(kernel), scratch)]
+        return made if Level.now else [scattered(part, self.updates) for part in made]  # the order of sums is any
+
+    def updates(self, store) -> bool:
+        """Whether several threads may do this update of memory at the same time."""
+        return False
 
     def claim(self, node):
         found = self.claims.get(node.op)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiler import math
-from ...compiler.kernel import Kernel, walk
+from ...compiler.kernel import Kernel, KernelStage, walk
 from ...core.expr import Expr, const, extent_of
 
 
@@ -23,11 +23,40 @@ def form(kernel: Kernel) -> str:
     return "group" if kernel.lane is None and loops and not kernel.running else "thread"
 
 
+def spread(kernel: Kernel, least: int) -> str:
+    """How the units of a kernel with its sizes are spread: as ``form`` says, and "scan" where a group shares a row of
+    at least so many elements whose results so far are stored."""
+    found, stage = form(kernel), kernel.stages[0]
+    if found != "thread" or kernel.lane is not None or len(kernel.stages) != 1 or len(stage.loops) != 1:
+        return found
+    extent = extent_of(stage.loops[0])
+    short = isinstance(extent, int) and extent < least
+    results = {r.result for r in stage.reductions}  # of which a thread knows only its part while it makes others
+    apart = all(r.running and r.at is None and r.value.free.isdisjoint(results) for r in stage.reductions)
+    return found if short or not apart else "scan"
+
+
 def untiled(kernel: Kernel) -> Kernel:
     """Tiles are for vectors; threads take their axis as one of their own."""
     if kernel.across is None:
         return kernel
     return Kernel((*kernel.outer, kernel.across), kernel.lane, kernel.stages, kernel.serial, kernel.flag)
+
+
+def scattered(kernel: Kernel, possible) -> Kernel:
+    """A kernel whose loops only update memory, or write it, at places that data choose as one in which every update has
+    a unit of its own: of what is written to one place, any stays.  Itself where it does more, or ``possible(store)``
+    says that the device has no such update."""
+    stage = kernel.stages[0]
+    if len(kernel.stages) != 1 or not stage.loops or stage.reductions or not all(
+            possible(s) and next(walk(s.at, "position"), None) is not None for s in stage.stores):
+        return kernel
+    axes, read = {*kernel.outer, *stage.loops, kernel.lane}, {x.arg for e in stage.exprs() for x in walk(e, "load")}
+    if any(s.buffer in read for s in stage.stores) or any(
+            isinstance(extent_of(axis), Expr) and extent_of(axis).free & axes for axis in stage.loops):
+        return kernel
+    return Kernel((*kernel.outer, *stage.loops), kernel.lane, [KernelStage((), [], stage.stores)], False, kernel.flag,
+                  None, True)
 
 
 def numbers_of(kernel: Kernel) -> str:
@@ -89,6 +118,10 @@ class Writer:
     # --- lines --------------------------------------------------
     def line(self, text: str):
         self.scopes[-1].lines.append(text)
+
+    def lines(self, *texts: str):
+        for text in texts:
+            self.line(text)
 
     def let(self, text: str, scope=None) -> str:
         """Names a value in a scope."""

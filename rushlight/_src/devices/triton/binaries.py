@@ -36,6 +36,18 @@ class Binary(NamedTuple):
     scratch: int = 0
 
 
+class Packaged(NamedTuple):
+    """A module whose machine code is there, without Triton, for what is known of its arguments once and for all."""
+
+    module: Module
+    variant: Variant
+    binary: Binary
+
+    @property
+    def flag(self) -> bool:
+        return self.module.flag
+
+
 class Unfit(RuntimeError):
     """A module of which there is no machine code for a GPU: its compiler cannot make it, or no unit could hold it."""
 
@@ -86,6 +98,8 @@ def binary(module: Module, variant: Variant, architecture: str) -> Binary:
                               getattr(made.metadata, "global_scratch_size", 0)))
         cache.put("triton", key, found)
     result = Binary(*decode(found))
+    if result.scratch:
+        raise Unfit(f"{module.name} needs {result.scratch} bytes of memory for each program: launches give none")
     most = SHARED.get(architecture, MOST_SHARED) << 10
     if result.shared > most:
         raise Unfit(f"{module.name} needs {result.shared} bytes of shared memory, of which {architecture} has "

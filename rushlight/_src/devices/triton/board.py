@@ -18,22 +18,25 @@ from ...core.platform import here
 from ...core.random import stream_of
 from ...core.settings import settings
 from ..shared.code import taken_apart
-from . import choices, runner
-from .binaries import Variant, binary
-from .memory import Memory
+from . import runner
+from .binaries import Packaged, Variant, binary
+from .memory import Memory, classed
 from .programs import DecodedProgram
 from .step import modules
+from .vendor.libraries import Libraries
 
 FLAGS = 1 << 12  # programs that may report errors
 RELAXED = 2  # recording of a thread's stream does not forbid to ask for memory
 
 
 class Board:
-    """A device of a Driver.  ``kind``: the type of device that it is known as."""
+    """A device of a Driver.  ``kind``: the type of device that it is known as; ``libraries``: the vendor's."""
 
-    def __init__(self, driver, index: int, kind="cuda"):
+    def __init__(self, driver, index: int, kind="cuda", libraries=None):
         self.driver, self.index, self.where = driver, index, device(kind, index)
+        self.libraries = libraries or Libraries(driver.vendor.kind)
         self.programs, self.kernels, self.tables, self.queues = {}, {}, {}, {}
+        self.raw: dict = {}  # by address: storages that were given out as addresses
         self.own_thread, self.lock = threading.local(), guarded("devices", threading.RLock())
         self.architecture, self.runner = driver.architecture(index), runner.caller()
         self.memory = Memory(self, driver.total(index))
@@ -43,9 +46,8 @@ class Board:
         ctypes.memset(self.flags, 0, 8 * FLAGS)
         self.blocking = settings.launch_blocking
         # streams that are being recorded; the one that programs are recorded on
-        for reason in choices.chosen(settings.allocator):
-            warn(f"PYTORCH_CUDA_ALLOC_CONF is not followed in {reason}")
         self.recordings, self.recorder = 0, None
+        self.reported: list = []  # errors of libraries that work beside the programs
         here.after_fork(forget)
 
     # --- queues -----------------------------------------------------------------------------------------------
@@ -57,7 +59,8 @@ class Board:
             if found is None:
                 found = held[stream] = Queue()
                 found.place, found.board, found.stream = self.where, self, stream
-                found.counts, found.bins = self.memory.counts, native.empty_bins()
+                found.counts, found.bins, found.noted = self.memory.counts, native.empty_bins(), self.memory.noted
+                classed(found)
                 found.random = stream_of(self.where).address
                 words = (ctypes.c_int64 * 3)(stream, self.driver.address("launch"), self.memory.counts)
                 self.tables[stream, id(held)] = words
@@ -102,6 +105,10 @@ class Board:
         if mine.queue is not None and mine.queue.board is self:
             mine.queue = queue
 
+    def all_queues(self) -> list:
+        """The queues of all streams, those of pools among them."""
+        return [*self.queues.values(), *(queue for pool in self.memory.pools for queue in pool.queues.values())]
+
     def pool_names(self) -> dict:
         """The names of the pools that queues belong to."""
         return {queue: pool.name for pool in self.memory.pools for queue in pool.queues.values()}
@@ -114,6 +121,13 @@ class Board:
     def storage(self, nbytes: int):
         with self.lock:
             return self.memory.storage(self.queue, nbytes)
+
+    def lent(self, nbytes: int, stream=None):
+        """A storage of the thread's stream, or of another, that ``raw`` keeps by its address."""
+        with self.lock:
+            made = self.memory.storage(self.queue if stream is None else self.queue_of(stream), nbytes)
+            self.raw[made.address] = made
+            return made
 
     def enter(self, size: int) -> int:
         with self.driver.at(self.index), self.driver.relaxed():
@@ -135,10 +149,14 @@ class Board:
 
     # --- order of work ----------------------------------------------------------------------------------------
     def wait(self):
+        """Returns when all streams have done what they were given, and raises what went wrong."""
+        self.finish()
+        self.check()
+
+    def finish(self):
         """Returns when all streams have done what they were given."""
         with self.driver.at(self.index):
             self.driver.call("synchronize")
-        self.check()
 
     def settle(self):
         """Returns when the thread's stream has done what it was given."""
@@ -156,7 +174,9 @@ class Board:
             return self.flags + 8 * free
 
     def check(self):
-        """Raises what a program has reported since."""
+        """Raises what a program, or a library beside it, has reported since."""
+        if self.reported:
+            raise self.reported.pop(0)
         count = 8 * len(self.flagged)
         if not count or not ctypes.string_at(self.flags, count).strip(b"\0"):
             return
@@ -201,7 +221,8 @@ class Board:
         """(the handle of a kernel, its Binary)."""
         found = self.kernels.get((number, variant))
         if found is None:
-            made = binary(modules.made[number], variant, self.architecture)
+            module = modules.made[number]
+            made = module.binary if isinstance(module, Packaged) else binary(module, variant, self.architecture)
             self.driver.use(self.index)
             with self.driver.relaxed():
                 found = self.kernels[number, variant] = self.driver.kernel(made), made
@@ -218,6 +239,12 @@ class Board:
             self.upload(storage.address, held.ctypes.data, held.nbytes)  # done when it returns: other streams read it
             self.tables[values, name] = storage
         return self.tables[values, name].address
+
+    def failed(self, status: int):
+        """Raises what the driver, or a library, said to launches of a program."""
+        if status >= runner.LIBRARY:
+            raise RuntimeError(self.libraries.failed(self, status - runner.LIBRARY))
+        self.driver.failed(self.driver.names["launch"], status)
 
     def run(self, code: int, values: int):
         """Gives the thread's stream a program.  What goes wrong is seen when somebody waits for it."""

@@ -50,7 +50,7 @@ def attending_by(op, plan, first: int, attentions: Attentions):
 
     def suits(node) -> bool:
         q, _, v = node.args[first:first + 3]
-        return attentions.refusal(q.dtype.name, guess(q.shape[-1]), guess(v.shape[-1])) is None
+        return own.suits(node) and attentions.refusal(q.dtype.name, guess(q.shape[-1]), guess(v.shape[-1])) is None
 
     def planned(assembler, node, targets, prologues):
         _, problem, operands = own.plan(assembler, node, targets, prologues)

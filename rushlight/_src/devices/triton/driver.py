@@ -13,16 +13,18 @@ import os
 import threading
 from typing import NamedTuple
 
+from ...core.advice import warn
 from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.forking import guarded
 from ...core.native import mine
 from ...core.platform import here
 from .binaries import Unfit
 
-P, U, Z, I, F = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float
+P, U, Z, I, F, L = (ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_int, ctypes.c_float,
+                    ctypes.c_ulonglong)
 OUT = ctypes.POINTER(ctypes.c_void_p)
-FREED = 4, 709  # statuses of calls after the library has been taken down, when Python ends
-OUT_OF_MEMORY, INVALID_VALUE = 2, 1
+OUT_OF_MEMORY, INVALID_VALUE, NO_DEVICE = 2, 1, 100
+CONNECTED, UNCONNECTED = 704, (217, 711)  # of peers: they were connected before; the device has no way, or too many
 ORDINAL = 9  # the attribute of an address that is its device's index
 
 
@@ -46,9 +48,9 @@ COMMON = {  # entry: types of its arguments
     "event_done": (P,), "event_before": (P, P, U), "event_elapsed": (ctypes.POINTER(F), P, P), "load": (OUT, P),
     "function": (OUT, P, ctypes.c_char_p), "function_set": (P, I, I),
     "launch": (P, U, U, U, U, U, U, U, P, P, P), "synchronize": (), "reaches": (ctypes.POINTER(I), I, I),
-    "pointer": (P, I, P),
+    "pointer": (P, I, P), "bus": (P, I, I), "priorities": (ctypes.POINTER(I), ctypes.POINTER(I)),
     "capture": (P, I), "captured": (P, OUT), "capturing": (P, ctypes.POINTER(I)), "capture_mode": (ctypes.POINTER(I),),
-    "instantiate": (OUT, P, ctypes.c_ulonglong), "replay": (P, P), "graph_free": (P,), "replay_free": (P,),
+    "instantiate": (OUT, P, L), "replay": (P, P), "graph_free": (P,), "replay_free": (P,),
 }
 NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "init": "cuInit", "count": "cuDeviceGetCount", "name": "cuDeviceGetName", "total": "cuDeviceTotalMem_v2",
@@ -61,6 +63,7 @@ NVIDIA = Vendor("cuda", ("libcuda.so.1", "nvcuda.dll"), {
     "event_before": "cuStreamWaitEvent", "event_elapsed": "cuEventElapsedTime", "load": "cuModuleLoadData",
     "function": "cuModuleGetFunction", "function_set": "cuFuncSetAttribute", "launch": "cuLaunchKernel",
     "synchronize": "cuCtxSynchronize", "reaches": "cuDeviceCanAccessPeer", "pointer": "cuPointerGetAttribute",
+    "bus": "cuDeviceGetPCIBusId", "priorities": "cuCtxGetStreamPriorityRange",
     "capture": "cuStreamBeginCapture_v2",
     "captured": "cuStreamEndCapture", "capturing": "cuStreamIsCapturing",
     "capture_mode": "cuThreadExchangeStreamCaptureMode", "instantiate": "cuGraphInstantiateWithFlags",
@@ -75,12 +78,24 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "event_wait": "hipEventSynchronize", "event_done": "hipEventQuery", "event_before": "hipStreamWaitEvent",
     "event_elapsed": "hipEventElapsedTime", "load": "hipModuleLoadData", "function": "hipModuleGetFunction",
     "function_set": "hipFuncSetAttribute", "launch": "hipModuleLaunchKernel", "synchronize": "hipDeviceSynchronize",
-    "reaches": "hipDeviceCanAccessPeer", "pointer": "hipPointerGetAttribute", "capture": "hipStreamBeginCapture",
+    "reaches": "hipDeviceCanAccessPeer", "pointer": "hipPointerGetAttribute", "bus": "hipDeviceGetPCIBusId",
+    "priorities": "hipDeviceGetStreamPriorityRange",
+    "capture": "hipStreamBeginCapture",
     "captured": "hipStreamEndCapture",
     "capturing": "hipStreamIsCapturing", "capture_mode": "hipThreadExchangeStreamCaptureMode",
     "instantiate": "hipGraphInstantiateWithFlags", "replay": "hipGraphLaunch", "graph_free": "hipGraphDestroy",
     "replay_free": "hipGraphExecDestroy"},
     8, 63)
+OWN = {  # what only one of them has, or has with other arguments: the full name and its types
+    "cuda": {"retain": ("cuDevicePrimaryCtxRetain", (OUT, I)), "enter": ("cuCtxSetCurrent", (P,)),
+             "connect": ("cuCtxEnablePeerAccess", (P, U)), "peer_copy": ("cuMemcpyPeerAsync", (P, P, P, P, Z, P)),
+             "words": ("cuGetErrorString", (I, ctypes.POINTER(ctypes.c_char_p))),
+             "capture_state": ("cuStreamGetCaptureInfo_v2", (P, ctypes.POINTER(I), ctypes.POINTER(L), OUT,
+                                                             ctypes.POINTER(OUT), ctypes.POINTER(Z))),
+             "node_set": ("cuGraphExecKernelNodeSetParams_v2", (P, P, P))},
+    "hip": {"enter": ("hipSetDevice", (I,)), "connect": ("hipDeviceEnablePeerAccess", (I, U)),
+            "peer_copy": ("hipMemcpyPeerAsync", (P, I, P, I, Z, P)), "words": ("hipGetErrorString", (I,))},
+}
 NOT_READY = 600  # of a question whether something is done, for both
 ARCHITECTURES = "gfx942", "gfx950", "gfx90a", "gfx1201", "gfx1200", "gfx1100"
 NODES = "/sys/class/kfd/kfd/topology/nodes"  # where Linux tells the versions of AMD's GPUs
@@ -93,17 +108,24 @@ class Driver:
         self.vendor, self.library, self.entries, self.contexts = vendor, library, {}, {}
         self.own, self.lock = threading.local(), guarded("devices", threading.Lock())
         self.waiting = "default"  # what happens where the host waits for a copy: "default" (nothing), "warn", "error"
-        for entry, types in COMMON.items():
-            function = getattr(library, vendor.names[entry])
-            function.restype, function.argtypes = I, types
-            self.entries[entry] = function
+        self.names = dict(vendor.names)
+        for entry, (name, types) in self.signatures(vendor).items():
+            function = getattr(library, name)
+            function.restype = ctypes.c_char_p if name == "hipGetErrorString" else I
+            function.argtypes, self.names[entry], self.entries[entry] = types, name, function
+        self.connected: dict = {}  # by two devices, the lower first: whether each reads the other's memory by itself
         self.call("init", 0)
+
+    @staticmethod
+    def signatures(vendor: Vendor) -> dict:
+        """{entry: (its full name, the types of its arguments)}"""
+        return {entry: (vendor.names[entry], types) for entry, types in COMMON.items()} | OWN[vendor.kind]
 
     def call(self, entry: str, *given):
         """Calls an entry.  AcceleratorError for a status that is not 0; OutOfMemoryError where memory is short."""
         status = self.entries[entry](*given)
         if status:
-            self.failed(self.vendor.names[entry], status)
+            self.failed(self.names[entry], status)
 
     def failed(self, name: str, status: int):
         if status == OUT_OF_MEMORY:
@@ -113,13 +135,11 @@ class Driver:
         raise AcceleratorError(f"{vendor} error: {self.words(status)} ({name} gave {status})", status)
 
     def words(self, status: int) -> str:
-        if self.vendor.kind == "cuda":
-            text = ctypes.c_char_p()
-            self.library.cuGetErrorString(status, ctypes.byref(text))
-        else:
-            self.library.hipGetErrorString.restype = ctypes.c_char_p
-            text = ctypes.c_char_p(self.library.hipGetErrorString(status))
-        return (text.value or b"unknown error").decode()
+        if self.vendor.kind == "hip":
+            return (self.entries["words"](status) or b"unknown error").decode()
+        text = ctypes.c_char_p()
+        unknown = self.entries["words"](status, ctypes.byref(text))
+        return (not unknown and text.value or b"unknown error").decode()
 
     def made(self, entry: str, *given) -> int:
         """What an entry writes to its first argument."""
@@ -133,10 +153,18 @@ class Driver:
         self.call("count", ctypes.byref(out))
         return out.value
 
-    def name(self, index: int) -> str:
+    def text(self, entry: str, index: int) -> str:
+        """What an entry says of a device."""
         text = ctypes.create_string_buffer(256)
-        self.call("name", text, 256, index)
+        self.call(entry, text, 256, index)
         return text.value.decode()
+
+    def name(self, index: int) -> str:
+        return self.text("name", index)
+
+    def bus(self, index: int) -> str:
+        """The place of a device on the bus: "0000:81:00.0"."""
+        return self.text("bus", index)
 
     def total(self, index: int) -> int:
         out = Z()
@@ -158,32 +186,28 @@ class Driver:
         if self.vendor.capability:
             major, minor = (self.attribute(number, index) for number in self.vendor.capability)
             return f"sm_{10 * major + minor}"
-        found = []
-        for node in sorted(os.listdir(NODES), key=int):
-            with open(os.path.join(NODES, node, "properties"), encoding="ascii") as file:
-                facts = dict(line.split() for line in file if len(line.split()) == 2)
-            version = int(facts.get("gfx_target_version", 0))
-            if version:
-                found.append(f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}")
-        return found[index]
+        place = self.bus(index).lower()
+        found = versions()
+        if place not in found:
+            raise RuntimeError(f"Linux tells no version of the GPU at {place}: {NODES} has {found}")
+        return found[place]
 
     def use(self, index: int):
         """The calling thread's calls are for this device."""
         if getattr(self.own, "index", None) == index:
             return
         mine.queue = None  # it may be another device's
-        if self.vendor.kind == "hip":
-            self.library.hipSetDevice(index)
-        else:
-            with self.lock:
-                if index not in self.contexts:
-                    context = ctypes.c_void_p()
-                    status = self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), index)
-                    if status:
-                        self.failed("cuDevicePrimaryCtxRetain", status)
-                    self.contexts[index] = context
-            self.library.cuCtxSetCurrent(self.contexts[index])
+        self.call("enter", self.place(index))
         self.own.index = index
+
+    def place(self, index: int):
+        """What the library's entries take for a device: NVIDIA's its context, AMD's its index."""
+        if self.vendor.kind == "hip":
+            return index
+        with self.lock:
+            if index not in self.contexts:
+                self.contexts[index] = self.made("retain", index)
+            return self.contexts[index]
 
     @contextlib.contextmanager
     def at(self, index: int):
@@ -199,15 +223,27 @@ class Driver:
 
     def peer_copy(self, target_index, target, source_index, source, nbytes, stream):
         """Copies from one device to another, on a stream of the source's."""
-        cuda = self.vendor.kind == "cuda"
-        for index in (target_index, source_index):
-            self.use(index)  # the calls are for the source from now on
-        name = "cuMemcpyPeerAsync" if cuda else "hipMemcpyPeerAsync"
-        place = (lambda index: self.contexts[index]) if cuda else ctypes.c_int
-        status = getattr(self.library, name)(P(target), place(target_index), P(source), place(source_index), Z(nbytes),
-                                             P(stream))
-        if status:
-            self.failed(name, status)
+        self.connect(source_index, target_index)
+        self.use(source_index)  # the calls are for the source from now on
+        self.call("peer_copy", target, self.place(target_index), source, self.place(source_index), nbytes, stream)
+
+    def connect(self, one: int, other: int) -> bool:
+        """Lets two devices read each other's memory, where the machine has a way between them: copies then go that way
+        rather than by the host.  Whether they do."""
+        pair = min(one, other), max(one, other)
+        if pair not in self.connected:
+            self.connected[pair] = all(self.connected_from(*way) for way in (pair, pair[::-1]))
+        return self.connected[pair]
+
+    def connected_from(self, index: int, other: int) -> bool:
+        if not self.reaches(index, other):
+            return False
+        place = self.place(other)
+        with self.at(index), self.relaxed():
+            status = self.entries["connect"](place, 0)
+        if status not in (0, CONNECTED, *UNCONNECTED):
+            self.failed(self.names["connect"], status)
+        return status not in UNCONNECTED
 
     def reaches(self, index: int, other: int) -> bool:
         """Whether a device reads the memory of another one."""
@@ -220,6 +256,12 @@ class Driver:
         out = I()
         self.call("pointer", ctypes.byref(out), ORDINAL, address)
         return out.value
+
+    def priorities(self) -> tuple:
+        """(the number of the lowest priority of streams, that of the highest)."""
+        lowest, highest = I(), I()
+        self.call("priorities", ctypes.byref(lowest), ctypes.byref(highest))
+        return lowest.value, highest.value
 
     # --- graphs --------------------------------------------------
     @contextlib.contextmanager
@@ -247,7 +289,7 @@ class Driver:
         """Whether a stream or an event has been reached."""
         status = self.entries[entry](handle)
         if status not in (0, NOT_READY):
-            self.failed(self.vendor.names[entry], status)
+            self.failed(self.names[entry], status)
         return status == 0
 
     def elapsed(self, first: int, last: int) -> float:
@@ -262,10 +304,12 @@ class Driver:
         return free.value, total.value
 
     def kernel(self, binary) -> int:
-        """The handle of machine code, loaded.  Unfit where it asks for more shared memory than the device gives."""
+        """The handle of machine code, loaded.  Unfit where it asks for more shared memory than the device gives: of
+        NVIDIA's, more than 48 KB have to be asked for; AMD's give all that there is, and know this entry for functions
+        of the host's program only."""
         module = self.made("load", ctypes.c_char_p(binary.code))
         found = self.made("function", module, binary.entry.encode())
-        if binary.shared > 48 << 10:
+        if binary.shared > 48 << 10 and self.vendor.kind == "cuda":
             try:
                 self.call("function_set", found, self.vendor.shared_attribute, binary.shared)
             except AcceleratorError as reason:
@@ -275,16 +319,38 @@ class Driver:
         return found
 
 
+def versions() -> dict:
+    """{place on the bus: "gfx942"} of AMD's GPUs, as Linux's driver tells them; the order is not that of the library's
+    indices, which variables of the environment choose."""
+    found = {}
+    for node in os.listdir(NODES):
+        with open(os.path.join(NODES, node, "properties"), encoding="ascii") as file:
+            facts = {name: int(value) for name, value in (line.split() for line in file if len(line.split()) == 2)}
+        version, where = facts.get("gfx_target_version", 0), facts.get("location_id", 0)
+        if version:
+            place = f"{facts.get('domain', 0):04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7:x}"
+            found[place] = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+    return found
+
+
 def opened(vendor: Vendor):
-    """The Driver of a vendor; None where its library, or its device, is not there."""
+    """The Driver of a vendor; None where its library, or its device, is not there.  A library that is there and does
+    not work is warned about."""
     for file in vendor.files:
         if file.endswith(".dll") != (here.name == "windows"):
             continue
         try:
-            driver = Driver(vendor, ctypes.CDLL(file))
-            return driver if driver.count() else None
-        except (OSError, RuntimeError, AttributeError):  # no library, no device, or one too old for these entries
+            library = ctypes.CDLL(file)
+        except OSError:
             continue
+        try:
+            driver = Driver(vendor, library)
+            return driver if driver.count() else None
+        except AttributeError as reason:
+            warn(f"CUDA initialization: {file} is too old for this package ({reason})")
+        except (AcceleratorError, OutOfMemoryError) as reason:
+            if getattr(reason, "error_code", 0) != NO_DEVICE:
+                warn(f"CUDA initialization: Unexpected error from {file}: {reason}")
     return None
 
 

@@ -1,7 +1,8 @@
 """Kernel -> Triton: Python that runs by itself once it is given pointers.
 
 A program of the grid has a block of numbers at a time: of units, where each runs its loops in order ("thread"); of the
-elements of the loops of one outer index, whose reductions meet ("group"); "in order" it has one of all.
+elements of the loops of one outer index, whose reductions meet ("group"), or whose results so far are stored ("scan");
+"in order" it has one of all.
 
 Arguments: a pointer to each buffer, to each table of constants, to the error flag if there is one; the units, scalars
 as the bits of doubles or as whole numbers, parameters.
@@ -31,10 +32,12 @@ class Emitter(Writer):
 
     shape = "[BLOCK]"
     over, both, larger, floored = "//", "&", "tl.{}imum", "{}_whole"
+    atomic = False  # whether other programs may update the same memory at the same time
 
-    def __init__(self, kernel: Kernel, count: int):
+    def __init__(self, kernel: Kernel, count: int, shape=""):
         super().__init__()
-        self.kernel, self.form, self.buffers, self.tables = kernel, form(kernel), kernel.buffers(), {}
+        self.kernel, self.form, self.buffers, self.tables = kernel, shape or form(kernel), kernel.buffers(), {}
+        self.atomic = kernel.atomic
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.wide = {"lane", "zeros"}
         for k, buffer in enumerate(self.buffers):
@@ -141,6 +144,9 @@ class Emitter(Writer):
             self.stage(stage)
 
     def stage(self, stage: KernelStage):
+        if self.form == "scan":
+            self.scan(stage)
+            return
         shared = self.form == "group" and stage.loops
         names = [self.accumulators(r, shared) for r in stage.reductions]
         if shared:
@@ -155,6 +161,30 @@ class Emitter(Writer):
             made = (self.converted(found[-1], r.value.dtype, r.result.dtype) if r.at is None
                     else f"{found[-1]}.to({self.type(r.result.dtype)})")
             self.scopes[-1].values[r.result] = self.let(made)
+
+    def scan(self, stage):
+        """A row by blocks: each goes on with what all before it come to."""
+        (axis,), carried = stage.loops, [self.accumulators(r, False)[0] for r in stage.reductions]
+        start, end = self.name(), self.extent(stage.loops[0])
+
+        def inside():
+            at, scope = self.let(f"{start} + lane"), self.scopes[-1]
+            guard = scope.mask = self.let(f"{at} < {end}")
+            scope.leaves.add(axis)
+            scope.values[axis] = at
+            for r, before in zip(stage.reductions, carried):
+                kind, meeting = self.type(r.value.dtype), MEETING[r.combine]
+                new = self.widened(self.tensor(self.value(r.value), kind), kind)
+                new = self.let(f"tl.where({guard}, {new}, tl.full([], {self.identity(r, kind)[0]}, {kind}))")
+                found = self.let(f"tl.associative_scan({new}, 0, {meeting})")
+                found = self.let(self.update(r.combine, kind, before, found))
+                whole = self.one(f"tl.reduce({new}, 0, {meeting})")
+                self.line(f"{before} = {self.update(r.combine, kind, before, whole)}")
+                scope.leaves.add(r.result)
+                scope.values[r.result] = self.let(self.converted(found, r.value.dtype, r.result.dtype))
+            self.stores(stage)
+
+        self.block(f"for {start} in range(0, {end}, BLOCK)", inside)
 
     def in_order(self, stage, loops, names, guard):
         """Nested loops, one index at a time; ``guard``: the text of which numbers of a block are in them."""
@@ -279,12 +309,21 @@ class Emitter(Writer):
             if r.running:
                 self.scopes[-1].leaves.add(r.result)
                 self.scopes[-1].values[r.result] = self.let(self.converted(own[0], r.value.dtype, r.result.dtype))
+        self.stores(stage)
+
+    def stores(self, stage):
         values = [(self.value(const(s.at)), self.value(s.value)) for s in stage.stores]
         for s, (at, value) in zip(stage.stores, values):
             self.store(s, at, value)
 
     def store(self, s, at, value):
         dtype, mask = s.buffer.dtype, self.scopes[-1].mask
+        if self.atomic:  # each number of the block, wherever its place is
+            value, kind = self.tensor(value, self.type(dtype)), MEMORY[dtype.name]
+            value = value if kind == self.type(dtype) else f"{value}.to({kind})"
+            entry, order = (f"atomic_{s.combine}", ", sem='relaxed'") if s.combine else ("store", "")
+            self.line(f"tl.{entry}({self.names[s.buffer]} + {at} + zeros, {value}, mask={mask}{order})")
+            return
         if s.combine:
             old = self.let(self.from_memory(s.buffer, at, mask))
             value = self.let(self.update(s.combine, self.type(dtype), old, value))

@@ -9,15 +9,22 @@ class Mark:
     """An event, which goes back to the driver with the last who knows it."""
 
     def __init__(self, board, stream: int):
-        self.driver, self.process = board.driver, os.getpid()
+        self.driver, self.index, self.process = board.driver, board.index, os.getpid()
         with self.driver.at(board.index):  # it may be that something is let go of amid work for another device
             self.handle = self.driver.made("event", 0)
             self.driver.call("event_mark", self.handle, stream)
 
     def passed(self) -> bool:
-        """Whether the work before it is done."""
-        return self.driver.done("event_done", self.handle)
+        """Whether the work before it is done; any thread may ask."""
+        with self.driver.at(self.index):
+            return self.driver.done("event_done", self.handle)
+
+    def reach(self):
+        """Returns when the work before it is done; any thread may wait."""
+        with self.driver.at(self.index):
+            self.driver.call("event_wait", self.handle)
 
     def __del__(self):
         if self.process == os.getpid() and hasattr(self, "handle"):
-            self.driver.entries["event_free"](self.handle)
+            with self.driver.at(self.index):  # whichever thread lets go of it
+                self.driver.entries["event_free"](self.handle)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ...core.native import mine
 from ...core.random import stream_of
+from .segments import Driven, Owned
 
 SEED, PLACE, PLACES = 0x5EED_5EED_0D15_EA5E, 0x3A4D_0000_0000_0000, 1 << 32  # stand for what a graph draws
 NODE_FIELDS = "function", "grid", "threads", "shared", "arguments"
@@ -21,17 +22,25 @@ MODES = {"global": GLOBAL, "thread_local": THREAD, "relaxed": RELAXED}
 
 
 class Pool:
-    """Memory that graphs share: queues by stream.  It goes back to the driver with the last of them."""
+    """Memory that graphs share, or a MemPool has: queues by stream.  It goes back to the driver with the last who
+    knows it.  ``functions``: the program's own that give its segments; ``whole``: each block has a segment of its own;
+    ``on_oom``: others may have its free blocks where memory is short."""
 
     numbers = itertools.count(1)
 
-    def __init__(self, board):
+    def __init__(self, board, functions=None, whole=False, on_oom=False):
         self.board, self.queues, self.name, self.process = board, {}, (0, next(self.numbers)), os.getpid()
-        board.memory.pools.add(self)
+        self.on_oom, self.source = on_oom, None
+        if functions is not None:
+            self.source = Owned(board.memory, functions, whole)
+        elif whole:
+            self.source = Driven(board.memory, True)
+        with board.lock:
+            board.memory.pools.add(self)
 
     def __del__(self):
         if self.process == os.getpid():
-            self.board.memory.trim(set(self.queues.values()))
+            self.board.memory.orphaned(set(self.queues.values()))
 
 
 class Parameters(ctypes.Structure):
@@ -94,7 +103,7 @@ class Recording:
         """The graph is whole.  RuntimeError where something that cannot be recorded was asked for meanwhile."""
         board, status = self.board, self.ended()
         if status:
-            board.driver.failed(board.driver.vendor.names["captured"], status)
+            board.driver.failed(board.driver.names["captured"], status)
         self.program = board.driver.made("instantiate", self.graph, 0)
 
     def abandon(self):
@@ -124,11 +133,9 @@ class Recording:
             raise RuntimeError("a graph with random numbers can be recorded on GPUs of NVIDIA only: run it eagerly")
         status, name, count = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_size_t()
         graph, nodes = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_void_p)()
-        got = driver.library.cuStreamGetCaptureInfo_v2(
-            ctypes.c_void_p(self.board.stream), ctypes.byref(status), ctypes.byref(name), ctypes.byref(graph),
-            ctypes.byref(nodes), ctypes.byref(count))
-        if got or count.value != 1:
-            raise RuntimeError(f"the driver does not tell which launch it has recorded ({got}, {count.value})")
+        driver.call("capture_state", self.board.stream, *map(ctypes.byref, (status, name, graph, nodes, count)))
+        if count.value != 1:
+            raise RuntimeError(f"the driver does not tell which launch it has recorded: {count.value} could be it")
         function, programs, threads, shared = head
         held = (ctypes.c_int64 * len(given))(*given)
         places = (ctypes.c_int64 * len(given))(*(ctypes.addressof(held) + 8 * k for k in range(len(given))))
@@ -147,10 +154,7 @@ class Recording:
             one.arguments[:] = [seed if value == SEED else first + value - PLACE if 0 <= value - PLACE < PLACES
                                 else value
                                 for value in one.given]
-            status = board.driver.library.cuGraphExecKernelNodeSetParams_v2(
-                ctypes.c_void_p(self.program), ctypes.c_void_p(one.node), ctypes.byref(one.parameters))
-            if status:
-                board.driver.failed("cuGraphExecKernelNodeSetParams_v2", status)
+            board.driver.call("node_set", self.program, one.node, ctypes.byref(one.parameters))
         board.driver.call("replay", self.program, board.stream)
         return seed, first
 

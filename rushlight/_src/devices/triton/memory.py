@@ -13,21 +13,13 @@ from ...core.errors import OutOfMemoryError
 from ...core.native import Queue, Storage
 from ...core.native import queues as native
 from ...core.native.memory import load_i64, store_i64
+from .choices import choices
 from .events import Mark
+from .segments import Driven, Segment, expandable, listed
 
 ALIGNED = 1 << 21  # bytes of segments are multiples of these
 SEGMENTS = (1 << 20, 1 << 22), (1 << 23, 1 << 25)  # blocks of at most so many bytes lie in segments of so many
 FAR = 1 << 31  # bytes of a block from which on positions have 64 bits
-NEAR = 8  # a kept block is taken for a smaller one of at least so many ninths of it
-
-
-class Segment:
-    """Memory that the driver gave: its blocks by address, of which none is beyond ``used`` bytes."""
-
-    __slots__ = ("address", "size", "used", "blocks", "queue")
-
-    def __init__(self, address: int, size: int, queue: Queue):
-        self.address, self.size, self.used, self.blocks, self.queue = address, size, 0, {}, queue
 
 
 class Block:
@@ -40,6 +32,8 @@ class Block:
                                                                                      set())
 
     def __del__(self):
+        if self.memory.history is not None:
+            self.memory.history.note("free_requested", self.address, self.size, self.queue.stream)
         self.memory.fallen.append(Freed(self.queue, self.address, self.kind, self.size, tuple(self.streams), []))
         self.memory.settle()
 
@@ -64,6 +58,12 @@ class Freed(NamedTuple):
     events: list
 
 
+def classed(queue: Queue):
+    """Writes down which classes of blocks a queue takes, as it was chosen."""
+    for index, instead in enumerate(choices.classes()):
+        store_i64(queue.bins, index * native.BIN + 4, instead)
+
+
 class Memory:
     """The memory of a board."""
 
@@ -77,9 +77,90 @@ class Memory:
         self.fallen = collections.deque()  # what is Freed, and not in any list yet
         self.changing = 0  # blocks of its lock in which lists change
         self.lent: list = []  # what is Freed, and may be in use by other streams
-        self.retries = self.refused = 0
-        self.fraction = 1.0
+        self.retries = self.refused = self.most_segments = 0
+        self.fraction = choices.process_fraction
         self.pools = weakref.WeakSet()  # of graphs
+        self.orphans: set = set()  # queues of pools that are gone, in whose memory tensors lay then
+        self.driven, self.ranges, self.foreign = Driven(self), None, None  # what gives segments, or each block
+        self.tried = False  # whether the driver was asked for ranges
+        self.history, self.observers = None, []
+
+    # --- what is kept of it ---------------------------------------------------------------------------------
+    @property
+    def noted(self) -> int:
+        """Whether all blocks are asked for here."""
+        return int(self.history is not None or self.foreign is not None)
+
+    def watch(self, history, clear=False):
+        """Keeps a history from here on, which goes on with what another one has kept unless that is to be cleared;
+        None ends it."""
+        with self.changes():
+            if self.history is not None:
+                self.history.given(self)
+                if history is not None and not clear:
+                    history.go_on(self.history)
+            self.history = history
+            self.asked_anew()
+
+    def come_from(self, functions):
+        """Each block comes from functions from here on, and is given back to them; None: from segments."""
+        with self.changes():
+            self.foreign = functions
+            self.asked_anew()
+
+    def asked_anew(self):
+        """Tells queues whether all blocks are asked for here."""
+        for queue in self.board.all_queues():
+            queue.noted = self.noted
+            while not queue.noted and listed(queue, 0):
+                native.unlist_block(queue, 0, listed(queue, 0)[-1])
+
+    def chosen(self, fraction):
+        """Other settings hold from here on; ``fraction``: of the memory that the process may have; None: as before."""
+        with self.changes():
+            self.fraction = self.fraction if fraction is None else fraction
+            for queue in self.board.all_queues():
+                classed(queue)
+
+    # --- what gives segments ------------------------------------------------------------------------------------
+    def source(self, queue: Queue):
+        """What gives a queue its segments from here on."""
+        own = next((pool.source for pool in self.pools if pool.source is not None and queue in pool.queues.values()),
+                   None)
+        if own is not None:
+            return own
+        if choices.expandable_segments and not self.tried:
+            self.ranges, self.tried = expandable(self), True
+        return self.ranges if choices.expandable_segments and self.ranges is not None else self.driven
+
+    @property
+    def limit(self) -> int:
+        """The bytes that the process may have."""
+        return int(self.fraction * self.total)
+
+    def allowed(self, size: int):
+        """OutOfMemoryError where so many bytes more are beyond what the process may have."""
+        if size and self.count(native.RESERVED) + size > self.limit:
+            raise OutOfMemoryError("the part of memory that the process may have is used up")
+
+    def entered(self, action: str, address: int, size: int, queue: Queue, segment: bool):
+        """Counts memory that the driver gave; ``segment``: whether it is one more."""
+        for word, by in ((native.RESERVED, size), (native.SEGMENTS, segment), (native.SEGMENTS_MADE, segment),
+                         (native.BYTES_RESERVED, size)):
+            self.add(word, by)
+        self.words[native.MOST_RESERVED] = max(self.count(native.MOST_RESERVED), self.count(native.RESERVED))
+        self.most_segments = max(self.most_segments, self.count(native.SEGMENTS))
+        self.note(action, address, size, queue)
+
+    def left(self, action: str, address: int, size: int, queue: Queue, segment: bool):
+        """Counts memory that went back to the driver."""
+        self.add(native.RESERVED, -size)
+        self.add(native.SEGMENTS, -segment)
+        self.note(action, address, size, queue)
+
+    def note(self, action: str, address: int, size: int, queue: Queue, requested=None):
+        if self.history is not None:
+            self.history.note(action, address, size, queue.stream, requested)
 
     def count(self, word: int) -> int:
         return self.words[word]
@@ -118,39 +199,84 @@ class Memory:
         self.returned()
         made = Storage()
         made.nbytes = nbytes
-        if nbytes <= native.MOST:
-            index = native.class_of(nbytes)
-            made.address = native.take_block(queue, index) or self.cut(queue, index)
-            made.kind, made.owner = native.KIND + index, queue
+        if self.foreign is not None and self.foreign.serves(self.board):
+            made.owner = one = self.foreign.block(self, queue, nbytes)
+            made.address = one.address
+            return made
+        queue, kind, address, size = self.block(queue, nbytes)
+        made.address = address
+        if kind and not queue.noted:
+            made.kind, made.owner = kind, queue
         else:
-            size = nbytes + ALIGNED - 1 & -ALIGNED
-            address, size = self.kept(queue, size) or (self.segment(queue, size, size), size)
-            native.count_in(self.counts, size)
-            self.add(native.FAR, size >= FAR)
-            made.address, made.owner = address, Block(self, queue, address, 0, size)
+            made.owner = Block(self, queue, address, kind, size)
+            self.note("alloc", address, size, queue, nbytes)
         return made
+
+    def block(self, queue: Queue, nbytes: int) -> tuple:
+        """(its queue, kind, address, bytes) of a block that is counted as taken.  OutOfMemoryError where there is
+        none."""
+        found = self.free_block(queue, nbytes)
+        try:
+            return found or self.fresh_block(queue, nbytes)
+        except OutOfMemoryError:
+            for pool in self.pools:
+                other = pool.queues.get(queue.stream) if pool.on_oom else None
+                found = found or (self.free_block(other, nbytes) if other is not None else None)
+            return found or self.refuse(queue, nbytes)
+
+    def free_block(self, queue: Queue, nbytes: int):
+        """A block that a queue has free; None where there is none."""
+        if nbytes <= native.MOST:
+            index = native.class_on(queue, nbytes)
+            address = native.take_block(queue, index)
+            return (queue, native.KIND + index, address, native.size_of(index)) if address else None
+        found = self.kept(queue, choices.rounded(nbytes) + ALIGNED - 1 & -ALIGNED)
+        if found is None:
+            return None
+        self.taken(found[1])
+        return queue, 0, *found
+
+    def fresh_block(self, queue: Queue, nbytes: int) -> tuple:
+        """A block of memory that nobody has had."""
+        if nbytes <= native.MOST:
+            index = native.class_on(queue, nbytes)
+            return queue, native.KIND + index, self.cut(queue, index), native.size_of(index)
+        size = choices.rounded(nbytes) + ALIGNED - 1 & -ALIGNED
+        address = self.segment(queue, size, size)
+        self.taken(size)
+        return queue, 0, address, size
+
+    def taken(self, size: int):
+        """Counts a large block."""
+        native.count_in(self.counts, size)
+        self.add(native.FAR, size >= FAR)
 
     def kept(self, queue: Queue, size: int):
         """(address, bytes) of a kept block that is hardly larger; None where there is none."""
         rows = self.large[queue]
         at = bisect.bisect_left(rows, (size, 0))
-        if at < len(rows) and rows[at][0] * NEAR <= size * (NEAR + 1):
+        if at < len(rows) and rows[at][0] <= choices.largest_for(size):
             found, address = rows.pop(at)
             return address, found
         return None
 
-    def give(self, queue: Queue, address: int, size: int):
-        """Takes a large block back."""
+    def uncounted(self, size: int):
+        """Counts a large block that was given back."""
         native.count_out(self.counts, size)
         self.add(native.FAR, -(size >= FAR))
+
+    def give(self, queue: Queue, address: int, size: int):
+        """Takes a large block back."""
+        self.uncounted(size)
         bisect.insort(self.large[queue], (size, address))
 
     def cut(self, queue: Queue, index: int) -> int:
         """The address of a new block of a class."""
         size = native.size_of(index)
         whole = next((whole for most, whole in SEGMENTS if size <= most), None)
-        if whole is None:
-            address = self.segment(queue, size + ALIGNED - 1 & -ALIGNED, size)
+        source = self.source(queue)
+        if whole is None or not source.divides(whole):
+            address = self.segment(queue, size if source is self.ranges else size + ALIGNED - 1 & -ALIGNED, size)
         else:
             found = self.open.get((queue, whole))
             if found is None or found.size - found.used < size:
@@ -163,38 +289,80 @@ class Memory:
 
     def segment(self, queue: Queue, size: int, used: int) -> int:
         """The address of memory that is asked of the driver: ``used`` of its bytes are one block."""
-        limit = int(self.fraction * self.total)
-        try:
-            if self.count(native.RESERVED) + size > limit:
-                raise OutOfMemoryError("the part of memory that the process may have is used up")
-            address = self.board.enter(size)
-        except OutOfMemoryError:  # there may be enough among the blocks that are kept
-            if self.board.recordings:  # nothing may be waited for
-                self.refuse(size)
-            self.retries += 1
-            self.board.wait()
-            self.trim()
-            if self.count(native.RESERVED) + size > limit:
-                self.refuse(size)
+        source = self.source(queue)
+        self.collect(size)
+        if self.orphans and not self.board.recordings:
+            self.orphaned(set())
+        for more in (None, self.released, self.emptied):
+            # while a stream is recorded nothing may be waited for
+            if more is not None and (self.board.recordings or not more(queue, size)):
+                continue
             try:
-                address = self.board.enter(size)
-            except OutOfMemoryError:
-                self.refuse(size)
-        made = self.segments[address] = Segment(address, size, queue)
+                address = source.enter(queue, size)
+                break
+            except OutOfMemoryError:  # there may be enough among the blocks that are kept
+                continue
+        else:
+            raise OutOfMemoryError(f"there is no segment of {size} bytes")
+        made = self.segments[address] = Segment(address, size, queue, source)
         if used:
             made.used, made.blocks[address] = used, used
-        for word, by in ((native.RESERVED, size), (native.SEGMENTS, 1), (native.SEGMENTS_MADE, 1),
-                         (native.BYTES_RESERVED, size)):
-            self.add(word, by)
-        self.words[native.MOST_RESERVED] = max(self.count(native.MOST_RESERVED), self.count(native.RESERVED))
         return address
 
-    def refuse(self, size: int):
+    def emptied(self, queue: Queue, size: int) -> bool:
+        """Gives back all that is kept."""
+        self.retries += 1
+        self.board.wait()
+        self.trim()
+        return True
+
+    def released(self, queue: Queue, size: int) -> bool:
+        """Gives back so much of the blocks kept that are too large to be taken for smaller ones, where there are such
+        blocks (``max_split_size_mb``)."""
+        least = max(size, choices.max_split_size)
+        rows, wanted, gone = [row for row in self.large[queue] if row[0] >= choices.max_split_size], size, set()
+        for nbytes, address in sorted(rows, key=lambda row: (row[0] < least, abs(row[0] - least))):
+            if wanted > 0 and address in self.segments:
+                gone.add(address)
+                wanted -= nbytes
+        if wanted > 0 or not gone:
+            return False
+        self.board.wait()
+        self.dropped([self.segments[address] for address in gone])
+        self.shrink({queue})
+        return True
+
+    def collect(self, size: int):
+        """Gives segments back that are wholly free for longest, where more than a part of the memory is in use
+        (``garbage_collection_threshold``)."""
+        most = int(choices.garbage_collection_threshold * self.limit)
+        if not most or self.board.recordings or self.count(native.RESERVED) + size <= most:
+            return
+        free = self.free_segments(self.own_queues())
+        known = set(free)
+        for one in self.segments.values():
+            one.idle = one.idle + 1 if one in known else 0
+        wanted, mean = self.count(native.RESERVED) + size - most, sum(one.idle for one in free) / max(len(free), 1)
+        gone = []
+        for one in sorted(free, key=lambda one: -one.idle):
+            if wanted > 0 and one.idle >= mean:
+                gone.append(one)
+                wanted -= one.size
+        if gone:
+            self.board.wait()
+            self.dropped(gone)
+            self.shrink({one.queue for one in gone})
+
+    def refuse(self, queue: Queue, size: int):
         """Raises what says what holds the memory."""
         from .report import holders
         self.refused += 1
+        free = self.limit - self.count(native.RESERVED)
+        self.note("oom", free, size, queue)
+        for observer in self.observers:
+            observer(self.board.index, size, self.total, free)
         allocated, reserved = self.count(native.ALLOCATED), self.count(native.RESERVED)
-        limit = "" if self.fraction == 1 else f", of which this process may have {int(self.fraction * self.total)}"
+        limit = "" if self.fraction == 1 else f", of which this process may have {self.limit}"
         raise OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {size} bytes. The device has {self.total} bytes{limit}; tensors "
             f"hold {allocated}, and {reserved - allocated} are kept for later. {holders(self)}",
@@ -219,6 +387,8 @@ class Memory:
 
     def returned(self):
         """Takes back what nobody has and other streams are done with."""
+        if self.history is not None:
+            self.history.given(self)
         while self.fallen:
             one = self.fallen.popleft()
             if one.streams:
@@ -238,8 +408,10 @@ class Memory:
 
     def back(self, one: Freed):
         """Takes a block back."""
+        self.note("free_completed", one.address, one.size, one.queue)
         if one.kind:
-            native.give_block(one.queue, one.kind - native.KIND, one.address)
+            native.count_out(self.counts, one.size)
+            native.list_block(one.queue, one.kind - native.KIND, one.address)
         else:
             self.give(one.queue, one.address, one.size)
 
@@ -248,52 +420,88 @@ class Memory:
         """(address, bytes) of the free blocks of a queue."""
         found = [(address, size) for size, address in self.large[queue]]
         for index in range(1, native.CLASSES):
-            place = queue.bins + index * native.BIN * 8
-            listed = load_i64(place, 0)
-            found += [(load_i64(listed, k), load_i64(place, 3)) for k in range(load_i64(place, 1))]
+            size = load_i64(queue.bins + index * native.BIN * 8, 3)
+            found += [(address, size) for address in listed(queue, index)]
         return found
 
     def trim(self, pool=None):
         """Gives segments without a block in use back to the driver: those of some queues, or all but those that graphs
         write to."""
         with self.changes():
-            self.trimmed(pool)
+            self.returned()
+            queues = self.own_queues() if pool is None else pool
+            self.dropped(self.free_segments(queues))
+            self.shrink(queues)
 
-    def trimmed(self, pool):
-        self.returned()
-        queues = self.queues() - {q for held in self.pools for q in held.queues.values()} if pool is None else pool
-        addresses = sorted(self.segments)
+    def orphaned(self, queues: set):
+        """Gives back what is free of queues whose pool is gone; what tensors lie in goes back when they are gone and
+        the driver is asked for more."""
+        self.trim(self.orphans | queues)
+        self.orphans = (self.orphans | queues) & self.queues()
+
+    def own_queues(self) -> set:
+        """The queues that no graph, and no pool, has."""
+        return self.queues() - {q for held in self.pools for q in held.queues.values()}
+
+    def free_segments(self, queues: set) -> list:
+        """The segments of queues in which nothing is in use, so far."""
         free = collections.Counter()
+        addresses = sorted(self.segments)
         for queue in queues:
             for address, size in self.free_blocks(queue):
                 free[addresses[bisect.bisect_right(addresses, address) - 1]] += size
-        gone = [self.segments[address] for address, nbytes in free.items()
-                if nbytes == sum(self.segments[address].blocks.values())]
-        gone += [one for one in self.segments.values() if not one.blocks and one.queue in queues]
-        for queue in {one.queue for one in gone}:
-            self.unlist(queue, {address for one in gone if one.queue is queue for address in one.blocks})
-        for one in gone:
+        found = [self.segments[address] for address, nbytes in free.items()
+                 if nbytes == sum(self.segments[address].blocks.values())]
+        return found + [one for one in self.segments.values() if not one.blocks and one.queue in queues]
+
+    def dropped(self, free: list):
+        """Gives free segments back to where they come from, but for those of which other threads have taken a block
+        meanwhile."""
+        for one in free:
+            if not self.unlisted(one):
+                continue
             del self.segments[one.address]
             self.open = {key: held for key, held in self.open.items() if held is not one}
-            self.board.leave(one.address)
-            self.add(native.RESERVED, -one.size)
-            self.add(native.SEGMENTS, -1)
+            one.source.leave(one)
+
+    def unlisted(self, one: Segment) -> bool:
+        """Takes the blocks of a segment off the lists of free ones; False, and they stay, where one is in use."""
+        rows, done = self.large[one.queue], []
+        for address, size in one.blocks.items():
+            index = native.class_of(size) if size <= native.MOST else 0
+            if index and native.unlist_block(one.queue, index, address):
+                done.append((index, address))
+            elif not index and (size, address) in rows:
+                rows.remove((size, address))
+            else:
+                for kind, known in done:
+                    native.list_block(one.queue, kind, known)
+                return False
+        return True
+
+    def shrink(self, queues: set):
+        """Takes memory from behind addresses of queues that nothing uses; not while a stream is recorded, since all
+        work has to be done."""
+        if self.ranges is not None and not self.board.recordings:
+            self.ranges.shrink(queues)
+
+    def swept(self, queue: Queue, least: int) -> bool:
+        """Makes room of a queue's free blocks, whatever their sizes, where they have so many bytes.  Whether there was
+        any."""
+        free = [one for one in self.free_segments({queue}) if one.source is self.ranges]
+        if sum(one.size for one in free) < least:
+            return False
+        self.dropped(free)
+        return True
+
+    def size_at(self, address: int) -> int:
+        """The bytes of a block."""
+        addresses = sorted(self.segments)
+        at = bisect.bisect_right(addresses, address) - 1
+        return self.segments[addresses[at]].blocks.get(address, 0) if at >= 0 else 0
 
     def queues(self) -> set:
         return {one.queue for one in self.segments.values()}
-
-    def unlist(self, queue: Queue, addresses: set):
-        """Forgets free blocks."""
-        self.large[queue] = [row for row in self.large[queue] if row[1] not in addresses]
-        for index in range(1, native.CLASSES):
-            place, kept = queue.bins + index * native.BIN * 8, 0
-            listed = load_i64(place, 0)
-            for k in range(load_i64(place, 1)):
-                address = load_i64(listed, k)
-                if address not in addresses:
-                    store_i64(listed, kept, address)
-                    kept += 1
-            store_i64(place, 1, kept)
 
     # --- figures --------------------------------------------------------------------------------------------
     def statistics(self) -> dict:
@@ -313,4 +521,5 @@ class Memory:
     def reset_statistics(self):
         self.words[native.MOST_ALLOCATED] = self.count(native.ALLOCATED)
         self.words[native.MOST_RESERVED] = self.count(native.RESERVED)
+        self.most_segments = self.count(native.SEGMENTS)
         self.words[native.MOST_BLOCKS] = self.count(native.TAKEN) - self.count(native.GIVEN)

@@ -3,13 +3,69 @@ copies that may still read or write it are done."""
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 import threading
+import time
 
 from ...core.forking import guarded
 from .events import Mark
 
 LEAST = 4096  # bytes of a block; larger ones have twice as many each
+
+
+class Level:
+    """How much there is of something, the most there was, and how much came and went."""
+
+    def __init__(self):
+        self.current = self.peak = self.allocated = self.freed = 0
+
+    def come(self, by: int):
+        self.current += by
+        self.allocated += by
+        self.peak = max(self.peak, self.current)
+
+    def go(self, by: int):
+        self.current -= by
+        self.freed += by
+
+
+class Spent:
+    """How long calls took, in microseconds."""
+
+    def __init__(self):
+        self.total = self.max = self.min = self.count = 0
+
+    def add(self, seconds: float):
+        taken = round(1e6 * seconds)
+        self.min = min(self.min, taken) if self.count else taken
+        self.total, self.max, self.count = self.total + taken, max(self.max, taken), self.count + 1
+
+    @property
+    def avg(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+class PinnedFigures:
+    """What is counted of pinned memory: blocks of the driver, and blocks that are in use or not done with."""
+
+    def __init__(self):
+        self.blocks, self.nbytes, self.active, self.active_bytes = (Level() for _ in range(4))
+        self.pinning, self.unpinning = Spent(), Spent()
+
+    def levels(self) -> dict:
+        return {"allocations": self.blocks, "allocated_bytes": self.nbytes, "active_requests": self.active,
+                "active_bytes": self.active_bytes}
+
+    def table(self) -> dict:
+        """By PyTorch's names."""
+        found = {f"{name}.{kind}": getattr(level, kind) for name, level in self.levels().items()
+                 for kind in ("current", "peak", "allocated", "freed")}
+        times = {"host_alloc_time": self.pinning, "host_free_time": self.unpinning}
+        found |= {f"{name}.{kind}": getattr(spent, kind) for name, spent in times.items()
+                  for kind in ("total", "max", "min", "count", "avg")}
+        return found | {"num_host_alloc": self.blocks.allocated, "num_host_free": self.blocks.freed}
 
 
 class PinnedMemory:
@@ -28,33 +84,75 @@ class PinnedBlocks:
 
     def __init__(self, driver):
         self.driver, self.free, self.waiting, self.used = driver, {}, [], {}
-        self.lock = guarded("devices", threading.RLock())
+        self.fallen = collections.deque()  # (address, bytes) of what was let go of, and is not seen to yet
+        self.lock, self.counted = guarded("devices", threading.RLock()), PinnedFigures()
+        self.changing = 0  # blocks of ``changes`` that are under way
 
     def take(self, nbytes: int) -> PinnedMemory:
         """A block with room for so many bytes."""
         size = LEAST << max(0, (nbytes - 1).bit_length() - LEAST.bit_length() + 1)
-        with self.lock:
+        with self.changes():
             self.returned()
             kept = self.free.get(size)
-            if kept:
-                return PinnedMemory(self, kept.pop(), size)
-            with self.driver.relaxed():
-                return PinnedMemory(self, self.driver.made("pin", size, 0), size)
+            address = kept.pop() if kept else self.pinned(size)
+            self.counted.active.come(1)
+            self.counted.active_bytes.come(size)
+            return PinnedMemory(self, address, size)
+
+    def pinned(self, size: int) -> int:
+        """The address of a block that the driver pins."""
+        start = time.perf_counter()
+        with self.driver.relaxed():
+            address = self.driver.made("pin", size, 0)
+        self.counted.pinning.add(time.perf_counter() - start)
+        self.counted.blocks.come(1)
+        self.counted.nbytes.come(size)
+        return address
 
     def copied(self, board):
         """A copy was begun that the host does not wait for: a block that is let go of must wait for it."""
-        self.used[board.index, board.stream] = board
+        with self.lock:
+            self.used[board.index, board.stream] = board
 
     def give(self, address: int, size: int):
+        """Takes a block back; it may come amid anything, of this class too, so that it is only noted where somebody
+        has the lock."""
+        self.fallen.append((address, size))
+        if self.lock.acquire(blocking=False):
+            try:
+                if not self.changing:
+                    self.returned()
+            finally:
+                self.lock.release()
+
+    @contextlib.contextmanager
+    def changes(self):
+        """A block in which nobody else, and nothing that is let go of meanwhile, changes the lists."""
         with self.lock:
-            if self.used:
-                self.waiting.append(([], tuple(self.used.items()), address, size))
-                self.returned()
-            else:
-                self.free.setdefault(size, []).append(address)
+            self.changing += 1
+            try:
+                yield
+            finally:
+                self.changing -= 1
+
+    def keep(self, address: int, size: int):
+        """A block that nothing uses any more."""
+        self.free.setdefault(size, []).append(address)
+        self.counted.active.go(1)
+        self.counted.active_bytes.go(size)
 
     def returned(self):
         """Takes back blocks whose copies are done."""
+        with self.changes():
+            while self.fallen:
+                address, size = self.fallen.popleft()
+                if self.used:
+                    self.waiting.append(([], tuple(self.used.items()), address, size))
+                else:
+                    self.keep(address, size)
+            self.looked_at()
+
+    def looked_at(self):
         if any(board.recordings for board in self.used.values()):  # nothing may be asked while a stream is recorded
             return
         rest = []
@@ -62,7 +160,7 @@ class PinnedBlocks:
             if not marks:
                 marks.extend(Mark(board, stream) for (_, stream), board in used)
             if all(mark.passed() for mark in marks):
-                self.free.setdefault(size, []).append(address)
+                self.keep(address, size)
             else:
                 rest.append((marks, used, address, size))
         self.waiting = rest
@@ -76,8 +174,34 @@ class PinnedBlocks:
 
     def trim(self):
         """Unpins what nobody has."""
-        with self.lock, self.driver.relaxed():
+        with self.changes(), self.driver.relaxed():
             self.returned()
-            for addresses in self.free.values():
+            for size, addresses in self.free.items():
                 while addresses:
-                    self.driver.call("unpin", addresses.pop())
+                    self.unpin(addresses.pop(), size)
+
+    def unpin(self, address: int, size: int):
+        """Gives a block back to the driver."""
+        start = time.perf_counter()
+        self.driver.call("unpin", address)
+        self.counted.unpinning.add(time.perf_counter() - start)
+        self.counted.blocks.go(1)
+        self.counted.nbytes.go(size)
+
+    # --- figures --------------------------------------------------------------------------------------------
+    def figures(self) -> dict:
+        """``torch.cuda.host_memory_stats``."""
+        with self.lock:
+            return self.counted.table()
+
+    def reset_peaks(self):
+        with self.lock:
+            for level in self.counted.levels().values():
+                level.peak = level.current
+
+    def reset_sums(self):
+        """What came and went is counted from here on; the times, too."""
+        with self.lock:
+            for level in self.counted.levels().values():
+                level.allocated = level.freed = 0
+            self.counted.pinning, self.counted.unpinning = Spent(), Spent()

@@ -9,9 +9,12 @@ from ...compiler.launch import CONSTANT, decode
 from ...core.native.memory import load_i64
 from ..shared.host import HostStep
 from . import runner
-from .binaries import Variant
+from .binaries import Packaged, Variant
 from .memory import FAR
-from .step import modules
+from .step import Module, modules
+from .vendor.blas import Product
+from .vendor.calls import ProductCall
+from .vendor.dnn import Asked, DnnCall
 
 ALIGNMENT = 15  # bits of an argument that the compiler took for 0
 
@@ -20,8 +23,9 @@ class DecodedLaunch:
     """A launch with what of it does not depend on values."""
 
     def __init__(self, board, launch, flag: int):
-        self.launch, self.module = launch, modules.made[launch.kernel]
-        module, slots = self.module, list(launch.slots)
+        self.launch, made = launch, modules.made[launch.kernel]
+        self.settled = made.variant if isinstance(made, Packaged) else None
+        module, slots = made.module if self.settled else made, list(launch.slots)
         if module.flag:
             slots.pop()
         middle = len(module.pointers)
@@ -30,20 +34,42 @@ class DecodedLaunch:
         first = middle + len(fixed)
         # may be known as multiples of 16
         self.asked = {*range(first), *range(first + module.numbers, len(self.slots))}
-        self.programs = module.programs(launch.extent, launch.grain)
+        self.module, self.programs = module, module.programs(launch.extent, launch.grain)
 
-    def words(self, board, given, wide: bool) -> list:
+    def records(self, board, given, wide: bool) -> list:
         """The words of the launch.  What the compiler may know of alignment is what was true of all values so far."""
         found = [number if value == CONSTANT else load_i64(given, value) + number for value, number in self.slots]
-        self.asked = {k for k in self.asked if not found[k] & ALIGNMENT}
-        variant = Variant(self.launch.grain, wide or self.launch.extent >= FAR, tuple(sorted(self.asked)))
+        variant = self.variant(found, wide)
         handle, made = board.kernel(self.launch.kernel, variant)
         count = len(self.slots)
         length = runner.HEAD + 3 * count + 2 * (count + runner.TAIL)
         head = [handle, self.programs, made.threads, made.shared, count, length]
         slots = [word for k, (value, number) in enumerate(self.slots)
                  for word in (value, number, ALIGNMENT if k in self.asked else 0)]
-        return head + slots + [0] * (2 * (count + runner.TAIL))
+        return [head + slots + [0] * (2 * (count + runner.TAIL))]
+
+    def variant(self, found: list, wide: bool) -> Variant:
+        """The machine code that suits these arguments.  RuntimeError where there is one only, for others."""
+        self.asked = {k for k in self.asked if not found[k] & ALIGNMENT}
+        if self.settled is None:
+            return Variant(self.launch.grain, wide or self.launch.extent >= FAR, tuple(sorted(self.asked)))
+        if not self.asked >= set(self.settled.aligned):
+            raise RuntimeError("a packaged kernel takes addresses that are multiples of 16")
+        self.asked = set(self.settled.aligned)
+        return self.settled
+
+
+def decoded(board, launch, flag: int):
+    """A launch of a module, or a call of a library, taken apart."""
+    made = modules.made[launch.kernel]
+    if not isinstance(made, (Asked, Product)):
+        return DecodedLaunch(board, launch, flag)
+    call, find = (DnnCall, board.libraries.dnn) if isinstance(made, Asked) else (ProductCall, board.libraries.blas)
+    library = find(board)
+    if library is None:
+        raise RuntimeError("a program was planned with a library that is not there any more")
+    return call(library, launch, made, lambda one, module: DecodedLaunch(
+        board, one._replace(kernel=modules.number(Module(*module))), flag))
 
 
 class Launches:
@@ -56,7 +82,7 @@ class Launches:
     def prepare(self, board, given: int):
         """Writes the words, for values such as those at ``given``.  What was written before is taken again."""
         wide = board.memory.words[0] > 0
-        parts = [one.words(board, given, wide) for one in self.launches]
+        parts = [part for one in self.launches for part in one.records(board, given, wide)]
         words = [0, int(wide), len(parts), *(word for part in parts for word in part)]
         key = tuple(words)
         if key in self.blocks:
@@ -102,7 +128,7 @@ class Launches:
                 self.prepare(board, given)
                 status = self.attempt(board, given, queue)
         if status:
-            board.driver.failed(board.driver.vendor.names["launch"], status)
+            board.failed(status)
 
     def attempt(self, board, given: int, queue) -> int:
         """What the driver says to the launches; UNPREPARED where the words are not for these values."""
@@ -124,7 +150,7 @@ class DecodedProgram:
                 self.parts += [Launches(run)] * bool(run) + [(HostStep.known[launch.kernel], launch)]
                 run = []
             elif launch.extent > 0:
-                run.append(DecodedLaunch(board, launch, self.flag))
+                run.append(decoded(board, launch, self.flag))
         if run or not self.parts:
             self.parts.append(Launches(run))
 

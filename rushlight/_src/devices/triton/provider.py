@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 import weakref
 
+from ...core.advice import warn
 from ...core.forking import guarded
+from ...core.native import mine
+from ...core.native.remote import kept_storage
 from ...core.settings import settings
-from ..base import Pinned, Properties, Streams
+from ..base import Pinned, Streams
 from ..shared.provider import BoardProvider
 from . import driver as drivers
 from . import report
 from .board import Board
+from .choices import choices
 from .events import Mark
 from .pinned import PinnedBlocks
+from .properties import properties_of
 from .recorded import RecordedProgram
+from .segments import Uncached
+from .sensors import sensors
 from .target import Blocks
+from .vendor.libraries import Libraries
 
 STREAMS = 32  # of a priority
 
@@ -30,6 +39,8 @@ class Queue(Streams):
 
     def new(self, priority):
         """One of STREAMS of a priority, in turns: streams live as long as the process, as in PyTorch."""
+        lowest, highest = self.priorities()
+        priority = max(highest, min(lowest, priority))
         with self.board.lock:
             made = self.made.setdefault(priority, [])
             if len(made) < STREAMS:
@@ -38,6 +49,14 @@ class Queue(Streams):
             else:
                 made.append(made.pop(0))
             return made[-1]
+
+    def priority(self, stream):
+        """The priority that a stream was asked for with; 0 of the first one, and of those of other libraries."""
+        return next((priority for priority, made in self.made.items() if stream in made), 0)
+
+    def priorities(self):
+        with self.driver.at(self.board.index):
+            return self.driver.priorities()
 
     def current(self):
         return self.board.stream
@@ -62,25 +81,30 @@ class Queue(Streams):
             self.driver.call("event_before", stream, event.handle, 0)
 
     def passed(self, event):
-        return self.driver.done("event_done", event.handle)
+        return event.passed()
 
     def reach(self, event):
-        self.driver.call("event_wait", event.handle)
+        event.reach()
         self.board.check()
 
     def elapsed(self, first, last):
-        return self.driver.elapsed(first.handle, last.handle)
+        with self.driver.at(self.board.index):
+            return self.driver.elapsed(first.handle, last.handle)
 
 
 class GPUs(BoardProvider):
-    """The devices of one driver; programs are Triton's."""
+    """The devices of one driver; programs are Triton's.  ``libraries``: the vendor's, instead of those that are
+    found."""
 
     dlpack, queue, has_array_interface = 2, Queue, True
 
-    def __init__(self, driver, kind="cuda"):
+    def __init__(self, driver, kind="cuda", libraries=None):
         super().__init__(kind)
         self.driver, self.boards, self.lock = driver, {}, guarded("devices", threading.RLock())
-        self.pins = PinnedBlocks(driver)
+        self.pins, self.functions, self.caching = PinnedBlocks(driver), None, True
+        self.libraries = libraries or Libraries(driver.vendor.kind)
+        for reason in choices.follow(settings.allocator or settings.allocator_cuda or settings.allocator_hip):
+            warn(f"PYTORCH_CUDA_ALLOC_CONF is not followed in {reason}")
         if driver.vendor.kind == "hip":
             self.dlpack = 10
 
@@ -90,8 +114,26 @@ class GPUs(BoardProvider):
                                "must use the 'spawn' start method")
         with self.lock:
             if index not in self.boards:
-                self.boards[index] = Board(self.driver, index, self.type)
+                self.boards[index] = made = Board(self.driver, index, self.type, self.libraries)
+                made.memory.foreign = self.source
             return self.boards[index]
+
+    @property
+    def source(self):
+        """What gives each block; None: blocks are kept and cut from segments."""
+        return self.functions or (None if self.caching else Uncached())
+
+    def cache(self, wanted: bool):
+        """Whether blocks that are given back are kept for later, from here on."""
+        with self.lock:
+            self.caching = wanted
+            for board in self.boards.values():
+                board.memory.come_from(self.source)
+
+    @functools.cached_property
+    def sensors(self):
+        """What tells how busy and warm the devices are.  RuntimeError where nothing does."""
+        return sensors(self.driver.vendor.kind)
 
     # --- which devices there are ---
     @functools.cached_property
@@ -103,7 +145,7 @@ class GPUs(BoardProvider):
 
     @functools.cache
     def properties(self, index):
-        return Properties(self.driver.name(index), self.driver.total(index), self.driver.units(index))
+        return properties_of(self.driver, index, self.capability(index))
 
     def capability(self, index: int) -> tuple:
         """(major, minor) of a GPU's architecture: (9, 0) of "sm_90", (9, 4) of "gfx942"."""
@@ -119,16 +161,24 @@ class GPUs(BoardProvider):
 
     # --- memory ---
     def storage(self, index, nbytes):
+        queue = mine.queue  # None in a forked process
+        if queue is not None and queue.board is self.boards.get(index):
+            kept = kept_storage(queue, nbytes)
+            if kept is not None:
+                return kept
         return self.board(index).storage(nbytes)
 
     def figures(self, index) -> dict:
         """``torch.cuda.memory_stats``."""
-        return report.statistics(self.board(index).memory)
+        memory = self.board(index).memory
+        with memory.changes():
+            return report.statistics(memory)
 
     def snapshot(self, index) -> list:
         """``torch.cuda.memory_snapshot``."""
         board = self.board(index)
-        return report.snapshot(board.memory, index, board.pool_names())
+        with board.memory.changes():
+            return report.snapshot(board.memory, index, board.pool_names())
 
     def summary(self, index) -> str:
         """``torch.cuda.memory_summary``."""
@@ -160,6 +210,9 @@ class GPUs(BoardProvider):
         super().trim(index)
         self.pins.trim()
 
+    def trim_host(self):
+        self.pins.trim()
+
     # --- copies ---
     def peer(self, target_index, target, source_index, source, nbytes, non_blocking):
         board, other = self.board(source_index), self.board(target_index)
@@ -187,11 +240,29 @@ class GPUs(BoardProvider):
         if stream != board.stream:
             self.streams(index).wait(board.stream, Mark(board, stream))
 
+    def at(self, index):
+        self.board(index)
+        return self.driver.at(index)
+
+    def vendor(self):
+        return self.driver.vendor.kind
+
+    def recording(self, index):
+        return self.board(index).recording is not None
+
+    @contextlib.contextmanager
+    def watching(self, index):
+        with self.driver.relaxed():
+            yield not self.board(index).recordings
+
+    def report(self, index, error):
+        self.board(index).reported.append(error)
+
     # --- programs ---
     def target(self):
         if self.compiler is None:
             names = sorted({self.driver.architecture(index) for index in range(self.count())})
-            self.compiler = Blocks(self.type, " ".join(names))
+            self.compiler = Blocks(self.type, " ".join(names), self.libraries)
         return self.compiler
 
     def prepare(self, index, plan):
@@ -215,7 +286,7 @@ class GPUs(BoardProvider):
         return None
 
     def launch_failed(self, status):
-        self.driver.failed(self.driver.vendor.names["launch"], status)
+        self.board(self.current()).failed(status)
 
     def generator(self, index):
         return self.board(index).generator()

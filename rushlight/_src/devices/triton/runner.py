@@ -1,14 +1,20 @@
 """Machine code that gives a stream the launches of a program, as the hot path calls it.
 
 A program's words: status (0: its launches were given; below 0: it was not made for these values, and nothing was given;
-above: what the driver said), whether its positions have 64 bits, and the count of its launches; then of each HEAD words
-(function, programs, threads, bytes of shared memory, count of slots, words until the next), for each slot (value,
-number, bits that have to be 0), room for the arguments, and their addresses.
+above: what the driver said, or LIBRARY more than what a library said), whether its positions have 64 bits, and the
+count of its launches; then of each HEAD words (function, programs, threads, bytes of shared memory, count of slots,
+words until the next), for each slot (value, number, bits that have to be 0), room for the arguments, and their
+addresses.
+
+What has no threads is a call of an entry of another library, with CALLED arguments: "programs" is the number of that
+which is the stream, and "bytes of shared memory" whether argument POINTED is given by its address.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 
 from ...core.native.queues import FAR
 from ..cpu.llvm import jit
@@ -20,6 +26,9 @@ STATUS, WIDE, COUNT, BODY = range(4)
 FUNCTION, PROGRAMS, THREADS, SHARED, SLOTS, LENGTH, HEAD = range(7)
 STREAM, LAUNCH, COUNTS = range(3)  # of a queue's words
 TAIL = 2  # arguments that Triton adds: memory of its own, and of its profiler
+CALLED = 16  # arguments of a library's entry; more than it has do no harm
+POINTED = 2
+LIBRARY = 1 << 32
 UNPREPARED = -1
 
 
@@ -71,7 +80,18 @@ def text() -> str:
                                               pointers, null], i32)
                 return [f.cast("zext", got, i64)]
 
-            status, = f.when(f.compare("==", status, 0), asked, lambda: [status])
+            def library():
+                f.store(word(queue, STREAM), f.offset(arguments, word(at, PROGRAMS), i64))
+                values = [word(arguments, k) for k in range(CALLED)]
+                values[POINTED] = f.select(f.compare("!=", word(at, SHARED), 0), word(pointers, POINTED),
+                                           values[POINTED])
+                got = f.cast("zext", f.call_pointer(handle, values, i32), i64)
+                return [f.select(f.compare("!=", got, 0), f.add(got, LIBRARY), got)]
+
+            def next_one():
+                return f.when(f.compare("!=", word(at, THREADS), 0), asked, library)
+
+            status, = f.when(f.compare("==", status, 0), next_one, lambda: [status])
             return [f.offset(at, word(at, LENGTH), i64), status]
 
         return [f.loop(0, launches, 1, [first, constant(i64, 0)], launched)[1]]
@@ -82,9 +102,12 @@ def text() -> str:
     return f.module.text()
 
 
+@functools.cache
 def address() -> int:
-    """The address of the machine code."""
-    return jit.build("gpu_run", text, ["gpu_run"])["gpu_run"]
+    """The address of the machine code; kept on disk by its text."""
+    written = text()
+    name = f"gpu_run {hashlib.sha256(written.encode()).hexdigest()[:16]}"
+    return jit.build(name, lambda: written, ["gpu_run"])["gpu_run"]
 
 
 def caller():

@@ -7,15 +7,17 @@ import logging
 from typing import NamedTuple
 
 from ...compiler.lower import NotLowerable
+from ...core.dtypes import bool_
 from ...core.expr import INFINITY, Expr
 from ...core.meta import product
 from ..shared.target import Modules, TextKernel
-from ..shared.writer import Named, Refused, form, numbers_of
+from ..shared.writer import Named, Refused, form, numbers_of, spread
 from .emit import Emitter
 from .scalars import MEMORY, POINTERS, TYPES
 
 kernels_log = logging.getLogger("rushlight.kernels")
-LEAST, MOST = 64, 4096  # elements of a block
+LEAST, MOST, SCANNED = 64, 4096, 2048  # elements of a block; of one of a scan at most
+LONG = 256  # elements of a row whose scan a program shares, at least
 
 
 class Module(NamedTuple):
@@ -40,7 +42,7 @@ class Module(NamedTuple):
 
     def programs(self, units: int, block: int) -> int:
         """Programs of a launch with so many units."""
-        return {"thread": -(-units // block), "group": units, "order": 1}[self.form]
+        return {"thread": -(-units // block), "group": units, "scan": units, "order": 1}[self.form]
 
     def constants(self, block: int) -> dict:
         """The constants of a launch by name."""
@@ -83,8 +85,12 @@ class TritonKernel(TextKernel):
 
     def __init__(self, arranged, scalars: dict):
         super().__init__(arranged, scalars)
+        self.shape = spread(arranged, LONG)
+        if any(r.value.dtype is bool_ for s in arranged.stages for r in s.reductions):  # which no scan of Triton has
+            self.shape = form(arranged)
         dtypes = " ".join(f"{b.dtype.name}" for b in self.kernel.buffers())
-        key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}"
+        key = f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)} "
+        key += self.shape
         self.address = self.written.get(key)
         if self.address is None:
             self.address = self.written[key] = modules.number(self.module(key))
@@ -92,7 +98,7 @@ class TritonKernel(TextKernel):
     def module(self, key: str) -> Module:
         kernel, name = self.kernel, "k" + hashlib.sha256(key.encode()).hexdigest()[:12]
         try:
-            emitter = Emitter(kernel, len(self.parameters))
+            emitter = Emitter(kernel, len(self.parameters), self.shape)
             text = emitter.text(name)
         except Refused as reason:
             raise NotLowerable(Named(name), str(reason)) from None
@@ -109,7 +115,9 @@ class TritonKernel(TextKernel):
 
     def geometry(self, rows, inner, lanes=None) -> tuple:
         """(units, elements of a block) that a launch has."""
-        units, kind = rows if lanes is None else rows * lanes, form(self.kernel)
+        units, kind = rows if lanes is None else rows * lanes, self.shape
+        if kind == "scan":
+            return units, max(LEAST, min(SCANNED, power_above(inner))), 0, 0
         if kind == "order":
             return units, 1, 0, 0
         if kind == "group":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import types
 
-MISSING = "Triton is not installed: pip install rushlight[triton]"
+MISSING = "Triton is not installed: pip install rushlight[cuda]"
 
 
 def imported():

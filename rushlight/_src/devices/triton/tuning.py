@@ -18,8 +18,9 @@ from ...core.errors import AcceleratorError, OutOfMemoryError
 from ...core.log import logger
 from ...core.settings import settings
 from .binaries import Unfit
-from .programs import DecodedLaunch
+from .programs import decoded
 from .rates import shared_of
+from .vendor.dnn import DnnCall
 
 log = logger("autotune")
 MOST = 8  # choices that are measured
@@ -35,11 +36,13 @@ SPILLED_OF_HSACO = b"\xb1.vgpr_spill_count"
 
 
 class Choice(NamedTuple):
-    """What may be chosen: its name, the seconds that the model of cost says, and what makes the plan."""
+    """What may be chosen: its name, the seconds that the model of cost says, and what makes the plan; ``library``:
+    whether a vendor's library has a part in it."""
 
     name: str
     estimate: float
     plan: Callable
+    library: bool = False
 
 
 def registers(code: bytes) -> tuple:
@@ -103,15 +106,22 @@ class Bench:
         launches, values = self.prepared(plan)
         for launch in launches:
             try:
-                DecodedLaunch(self.board, launch, 0).words(self.board, ctypes.addressof(values), False)
+                one = decoded(self.board, launch, 0)
+                if isinstance(one, DnnCall):
+                    reason = one.refusal()
+                    if reason:
+                        return reason
+                    continue
+                one.records(self.board, ctypes.addressof(values), False)
             except Unfit as reason:
                 return str(reason)
             except AcceleratorError as reason:
                 if reason.error_code != TOO_LARGE:  # anything else is a fault, which no other choice mends
                     raise
                 return str(reason)
-            made = next(made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel)
-            reason = unfit(made, self.board.architecture)
+            made = next((made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel),
+                        None)  # none: the call of a library
+            reason = unfit(made, self.board.architecture) if made is not None else ""
             if reason:
                 return reason
         return ""
@@ -143,6 +153,9 @@ def tuned(kind: str, name: str, choices: list, sizes: Callable):
     choices = sorted(choices, key=lambda choice: choice.estimate)
     provider = device(kind).provider if settings.max_autotune else None
     if provider is None or len(choices) == 1 or not provider.count():
+        if any(choice.library for choice in choices):
+            log.debug("%s: %s, by the model of cost: %s", name, choices[0].name, ", ".join(
+                f"{choice.name} {choice.estimate * 1e6:.1f} us" for choice in choices[:MOST]))
         return choices[0].plan()
     index = provider.current()
     board = provider.board(index)
@@ -168,7 +181,8 @@ def searched(name: str, choices: list, bench: Bench) -> tuple:
     """(the name of the fastest choice, its plan)."""
     best, lines, measured = None, [], 0
     for choice in choices:
-        if measured == MOST or choice.estimate > WORST * choices[0].estimate and best is not None:
+        unlikely = measured >= MOST or choice.estimate > WORST * choices[0].estimate and best is not None
+        if unlikely and not choice.library:  # of a library there are few, of which its own model thinks well
             lines.append(f"{choice.name}: not measured, {choice.estimate * 1e6:.1f} us are expected")
             continue
         plan = choice.plan()

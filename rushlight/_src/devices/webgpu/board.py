@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import os
 
 import numpy as np
 
 from ...compiler.launch import CONSTANT, decode
-from ...core.errors import OutOfMemoryError
+from ...core.errors import AcceleratorError, OutOfMemoryError
 from ..shared.host import HostStep
 from ..shared.code import taken_apart
 from ..shared.memory import GRAIN, Blocks
+from . import windows
 from .probes import PROBES
 from .step import modules
 
@@ -21,6 +23,8 @@ INSIDE = (1 << PLACES) - 1
 ACROSS = 65535  # workgroups of one dimension
 MOST = (1 << 31) - 1  # bytes of a block: kernels count its elements in 32 bits
 COMPUTE = 4  # the bit of the stage that computes
+LOST = "device is lost"  # in what wgpu says then
+BOUND, BUFFER = "max-storage-buffer-binding-size", "max-buffer-size"
 BINDINGS = "max-storage-buffers-per-shader-stage"
 SHARED = "max-compute-workgroup-storage-size"
 # what adapters may have, by WebGPU's names, and the words that kernels know it by
@@ -28,39 +32,56 @@ FEATURES = {"shader-int64": "i64", "shader-f64": "f64", "shader-f16": "f16", "su
             "subgroups": "subgroups"}
 
 
-class Board(Blocks):
-    """A device.  An address is the number of a buffer, shifted, and the bytes within it."""
+def living(method):
+    """A method of a Board that asks its device for something.  AcceleratorError once the device is lost."""
+    @functools.wraps(method)
+    def asked(self, *given, **more):
+        if self.lost:
+            raise AcceleratorError(self.lost)
+        try:
+            return method(self, *given, **more)
+        except self.refusal as reason:
+            if LOST not in str(reason).lower():
+                raise
+            self.lost = (f"the device of WebGPU '{self.name}' is lost, and with it all tensors on it: "
+                         "rushlight.devices.recover(device) makes it anew")
+            raise AcceleratorError(self.lost) from reason
+    return asked
 
-    def __init__(self, adapter):
+
+class Board(Blocks):
+    """A device.  An address is the number of a buffer, shifted, and the bytes within it.
+
+    ``limits``: lower ones than the adapter's, by WebGPU's names; ``first``: the number of its first buffer."""
+
+    def __init__(self, adapter, limits=None, first=1):
         import wgpu
+
+        self.lost, self.refusal = "", wgpu.GPUError  # why nothing can be asked of it any more
 
         wanted = [name for name in FEATURES if name in adapter.features]
         self.features = frozenset(FEATURES[name] for name in wanted) | {"fma", "loops"}
-        limits = (
-            BINDINGS,
-            "max-storage-buffer-binding-size",
-            "max-buffer-size",
-            SHARED,
-        )
-        self.limits = {name: adapter.limits[name] for name in limits}
-        bound = min(self.limits["max-storage-buffer-binding-size"], self.limits["max-buffer-size"])
-        self.largest = min(bound, MOST) & -GRAIN
+        self.limits = {name: adapter.limits[name] for name in (BINDINGS, BOUND, BUFFER, SHARED)} | (limits or {})
+        self.window = self.limits[BOUND] & -GRAIN  # bytes of a buffer that a launch binds at once
+        self.largest = min(self.limits[BUFFER], MOST) & -GRAIN
         self.name = adapter.info["device"]
         self.device = adapter.request_device_sync(required_features=wanted, required_limits=self.limits)
         self.queue, self.usage = self.device.queue, wgpu.BufferUsage
         super().__init__()
-        self.buffers, self.next, self.pipelines, self.groups, self.programs, self.layouts = {}, 1, {}, {}, {}, {}
+        self.buffers, self.next, self.pipelines, self.groups, self.programs, self.layouts = {}, first, {}, {}, {}, {}
+        self.wide: set = set()  # the numbers of buffers that are larger than a window
         self.flag = self.buffer(16)
         self.features -= {name for name, holds in PROBES.items() if name in self.features and not holds(self)}
 
     # --- memory --------------------------------------------------
+    @living
     def buffer(self, nbytes: int):
         return self.device.create_buffer(
             size=nbytes, usage=self.usage.STORAGE | self.usage.COPY_SRC | self.usage.COPY_DST
         )
 
     def take(self, nbytes: int) -> int:
-        """The address of a block.  OutOfMemoryError for more than can be bound at once, or than there is."""
+        """The address of a block.  OutOfMemoryError for more than a buffer may have, or than there is."""
         if self.rounded(nbytes) > self.largest:
             raise OutOfMemoryError(
                 f"a block of WebGPU has at most {self.largest} bytes on this device, not {nbytes}",
@@ -69,17 +90,19 @@ class Board(Blocks):
             )
         return super().take(nbytes)
 
+    def give(self, address: int, nbytes: int):
+        if address >> PLACES in self.buffers:  # else it was a lost device's
+            super().give(address, nbytes)
+
     def enter(self, size: int) -> int:
         """The address of a buffer of its own."""
-        import wgpu
-
         try:
             made = self.buffer(size)
-        except wgpu.GPUError:  # there may be enough among the blocks that are kept
+        except self.refusal:  # there may be enough among the blocks that are kept
             self.trim()
             try:
                 made = self.buffer(size)
-            except wgpu.GPUError as reason:
+            except self.refusal as reason:
                 raise OutOfMemoryError(
                     f"WebGPU has no {size} bytes left: {reason}",
                     "at most what the device has left",
@@ -87,23 +110,31 @@ class Board(Blocks):
                 ) from None
         number, self.next = self.next, self.next + 1
         self.buffers[number] = made
+        if size > self.window:
+            self.wide.add(number)
         return number << PLACES
 
     def leave(self, address: int):
+        self.wide.discard(address >> PLACES)
         self.buffers.pop(address >> PLACES).destroy()
 
     def trim(self):
         super().trim()
         self.groups.clear()
 
+    @living
     def wait(self):
         """Returns when the queue has done all that it was given."""
         self.queue.read_buffer(self.flag, 0, 4)  # what is read then comes after all of it
 
     def at(self, address: int) -> tuple:
-        """(the buffer, the bytes within it) of an address."""
-        return self.buffers[address >> PLACES], address & INSIDE
+        """(the buffer, the bytes within it) of an address.  AcceleratorError for memory of a device that was lost."""
+        found = self.buffers.get(address >> PLACES)
+        if found is None:
+            raise AcceleratorError("a tensor's memory was on a device of WebGPU that has been lost since")
+        return found, address & INSIDE
 
+    @living
     def upload(self, target: int, source: int, nbytes: int, non_blocking=False):
         """Copies to the device; the queue has its own copy when this returns, whatever ``non_blocking``."""
         if not nbytes:
@@ -118,6 +149,7 @@ class Board(Blocks):
             ctypes.memmove(held.ctypes.data + offset - first, source, nbytes)
             self.queue.write_buffer(buffer, first, held)
 
+    @living
     def download(self, target: int, source: int, nbytes: int, non_blocking=False):
         """Copies from the device; they are there when this returns, whatever ``non_blocking``."""
         if not nbytes:
@@ -127,6 +159,7 @@ class Board(Blocks):
         held = np.frombuffer(self.queue.read_buffer(buffer, first, last - first), np.uint8)
         ctypes.memmove(target, held.ctypes.data + offset - first, nbytes)
 
+    @living
     def copy(self, target: int, source: int, nbytes: int) -> bool:
         """Copies within the device; False where WebGPU does not: within one buffer, or parts of words."""
         (to, at), (of, start) = self.at(target), self.at(source)
@@ -159,6 +192,7 @@ class Board(Blocks):
             found = self.layouts[count] = bound, self.device.create_pipeline_layout(bind_group_layouts=[bound])
         return found
 
+    @living
     def run(self, code: int, values: int):
         """Runs a program in one submission; what its flag says is there when this returns."""
         with self.lock:
@@ -224,14 +258,26 @@ class DecodedProgram:
                 ctypes.c_int64.from_address(values[self.flag]).value = flag
 
     def submit(self, board: Board, launches, values):
-        """Gives the queue some launches."""
+        """Gives the queue some launches; those whose buffers are too large to be bound whole by windows."""
+        together: list = []
+        for one in launches:
+            if board.wide and not board.wide.isdisjoint(self.bound(board, *one[:2], values)):
+                self.submitted(board, together, values)
+                together = []
+                windows.submit(board, self, *one, values)
+            else:
+                together.append(one)
+        self.submitted(board, together, values)
+
+    def submitted(self, board: Board, launches, values):
+        """Gives the queue launches in one submission."""
+        if not launches:
+            return
         encoder = board.device.create_command_encoder()
         steps = encoder.begin_compute_pass()
         for launch, module, at, length in launches:
-            steps.set_pipeline(board.pipeline(launch.kernel))
-            steps.set_bind_group(0, self.group(board, launch, module, at, length, values))
-            groups = module.groups(launch.extent)
-            steps.dispatch_workgroups(min(groups, ACROSS), -(-groups // ACROSS))
+            dispatch(board, steps, launch.kernel, self.group(board, launch, module, at, length, values),
+                     module.groups(launch.extent))
         steps.end()
         board.queue.submit([encoder.finish()])
 
@@ -274,7 +320,7 @@ class DecodedProgram:
             if len(board.groups) > 1 << 14:
                 board.groups.clear()
             entries = [{"binding": 0, "resource": {"buffer": self.memory, "offset": at, "size": 4 * length}}]
-            whole = [board.buffers[number] for number in bound] + [board.flag] * module.flag
+            whole = [board.at(number << PLACES)[0] for number in bound] + [board.flag] * module.flag
             entries += [
                 {"binding": k + 1, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
                 for k, buffer in enumerate(whole)
@@ -283,6 +329,13 @@ class DecodedProgram:
             board.groups[key] = found, self
             return found
         return found[0]
+
+
+def dispatch(board: Board, steps, kernel: int, group, groups: int):
+    """Enters a launch of so many workgroups in a pass."""
+    steps.set_pipeline(board.pipeline(kernel))
+    steps.set_bind_group(0, group)
+    steps.dispatch_workgroups(min(groups, ACROSS), -(-groups // ACROSS))
 
 
 def adapters() -> list:

@@ -51,4 +51,4 @@ def attending(op, plan, first: int, attentions: Attentions):
         _, problem, operands = own.plan(assembler, node, targets, prologues)
         return plan, problem, operands
 
-    return own._replace(suits=lambda node: attentions.suits(node, first), plan=planned)
+    return own._replace(suits=lambda node: own.suits(node) and attentions.suits(node, first), plan=planned)

@@ -20,40 +20,17 @@ from ...core.failures import DIVIDED_BY_ZERO, OUT_OF_RANGE
 from ..shared.writer import Refused, Scope, Writer, form
 from .functions import called_in
 from .scalars import BUILTINS, OPERATIONS, TYPES, Operation, convert, literal, wrapped
+from .words import NARROW, READ, STORE, STORED, UPDATE
 
 THREADS = 256  # of a workgroup whose threads work alone
 GROUP = 128  # of one that shares a reduction
-LONG = 512  # elements of a scan that a group shares, at least
+SCANNED = 512  # elements of a scan that a group shares, at least
 ACROSS = 65535  # workgroups of one dimension
 SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|"}
-NARROW = {"bool": 8, "uint8": 8, "int8": 8, "int16": 16, "float16": 16, "bfloat16": 16}
 
 # what threads of a reduction know of their subgroup
 SUBGROUPS = (", @builtin(subgroup_size) sub_size: u32, @builtin(subgroup_invocation_id) sub_lane: u32"
              ", @builtin(subgroup_id) sub: u32, @builtin(num_subgroups) subs: u32")
-
-STORE = """fn store_b{k}(at: i32, value: u32) {{
-  let shift = u32(at % {per}) * {bits}u; let place = at / {per};
-  var old = atomicLoad(&b{k}[place]);
-  loop {{
-    let made = atomicCompareExchangeWeak(&b{k}[place], old, (old & ~({mask}u << shift)) | (value << shift));
-    if (made.exchanged) {{ break; }}
-    old = made.old_value;
-  }}
-}}"""
-
-
-def spread(kernel: Kernel) -> str:
-    """How the units of a kernel with its sizes are spread: as ``form`` says, and "scan" where a group shares a long row
-    whose results so far are stored."""
-    found, stage = form(kernel), kernel.stages[0]
-    if found != "thread" or kernel.lane is not None or len(kernel.stages) != 1 or len(stage.loops) != 1:
-        return found
-    extent = extent_of(stage.loops[0])
-    short = isinstance(extent, int) and extent < LONG
-    results = {r.result for r in stage.reductions}  # of which a thread knows only its part while it makes others
-    apart = all(r.running and r.at is None and r.value.free.isdisjoint(results) for r in stage.reductions)
-    return found if short or not apart else "scan"
 
 
 class Emitter(Writer):
@@ -63,9 +40,12 @@ class Emitter(Writer):
     "subgroups" where threads exchange numbers, and "fma" where its multiply-add rounds once.
     """
 
+    atomic = False  # whether other threads may update the same memory at the same time
+
     def __init__(self, kernel: Kernel, count: int, features, shape=""):
         super().__init__()
         self.kernel, self.features, self.form = kernel, features, shape or form(kernel)
+        self.atomic = kernel.atomic
         self.buffers, self.head, self.constants, self.meets = kernel.buffers(), [], {}, False
         self.written = {s.buffer for stage in kernel.stages for s in stage.stores}
         self.line("let none = words[0] >> 31u;")  # 0, which no compiler knows
@@ -91,6 +71,9 @@ class Emitter(Writer):
         if name not in TYPES:
             raise Refused(f"numbers of {buffer.dtype}")
         narrow = name in NARROW and not self.is_half(name)
+        if self.atomic and buffer in self.written:
+            self.head.append(f"@group(0) @binding({k + 1}) var<storage, read_write> b{k}: array<atomic<u32>>;")
+            return
         element = ("f16" if self.is_half(name) else self.type(buffer.dtype) if not narrow
                    else "atomic<u32>" if buffer in self.written else "u32")
         self.head.append(f"@group(0) @binding({k + 1}) var<storage, read_write> b{k}: array<{element}>;")
@@ -352,23 +335,32 @@ class Emitter(Writer):
     def store(self, s, at, value):
         k, dtype = self.names[s.buffer][1:], s.buffer.dtype
         place = f"o{k} + {at}"
+        if self.atomic:
+            self.line(f"{self.updating(k, s)}({place}, {value});")
+            return
         if s.combine:
             kind = self.type(dtype)
             value = self.update(s.combine, dtype, kind, self.from_memory(s.buffer, place), value)
         if self.is_half(dtype.name):
             self.line(f"b{k}[{place}] = f32_to_f16({value});")
         elif dtype.name in NARROW:
-            stored = {
-                "bool": "select(0u, 1u, {})",
-                "uint8": "({}) & 255u",
-                "int8": "u32({}) & 255u",
-                "int16": "u32({}) & 65535u",
-                "float16": "f32_to_half({})",
-                "bfloat16": "f32_to_brain({})",
-            }[dtype.name].format(value)
+            stored = STORED[dtype.name].format(value)
             self.line(f"store_b{k}({place}, {stored});")
         else:
             self.line(f"b{k}[{place}] = {value};")
+
+    def updating(self, k, s) -> str:
+        """The name of a function that updates a number of a buffer, whatever other threads do with it."""
+        dtype, name = s.buffer.dtype, s.buffer.dtype.name
+        kind, bits, combine = self.type(dtype), NARROW.get(name, 32), s.combine or "set"
+        text = UPDATE.format(
+            combine=combine, k=k, kind=kind, per=32 // bits, bits=bits, mask=(1 << bits) - 1,
+            before=READ[name].format("raw"),
+            after=self.update(combine, dtype, kind, "before", "value") if s.combine else "value",
+            stored=STORED[name].format("after"))
+        if text not in self.head:
+            self.head.append(text)
+        return f"{combine}_b{k}"
 
     def folded(self, r, own) -> list:
         """The threads' parts of a reduction combined: each thread has the whole."""
@@ -477,8 +469,9 @@ class Emitter(Writer):
             return BUILTINS[e.op].format(*x)
         if e.dtype.is_floating_point and e.op in ("add", "sub", "mul"):
             x = self.kept(e, x)
-        if e.op == "div" and e.args[1].op == "number" and e.args[1].arg == 0:  # which Mesa's compiler takes for 0 / 1
-            x[1] = self.hidden(x[1], self.type(e.dtype))
+        if e.op == "div":  # Mesa's compiler takes 0 / x for 0, and x / 0 for x / 1
+            x = [self.hidden(one, self.type(e.dtype)) if a.op == "number" and a.arg == 0 else one
+                 for a, one in zip(e.args, x)]
         if e.op == "fma" and e.dtype.is_floating_point and "fma" not in self.features and "f64" in self.features:
             single = self.type(e.dtype) == "f32"
             return f"f32(f64({x[0]}) * f64({x[1]}) + f64({x[2]}))" if single else f"fused_f64({', '.join(x)})"
@@ -525,15 +518,7 @@ class Emitter(Writer):
             return f"f32(b{k}[{place}])"
         if name not in NARROW:
             return f"b{k}[{place}]"
-        raw = f"load_b{k}({place})"
-        return {
-            "bool": f"({raw} != 0u)",
-            "uint8": raw,
-            "int8": f"((i32({raw}) << 24u) >> 24u)",
-            "int16": f"((i32({raw}) << 16u) >> 16u)",
-            "float16": f"half_to_f32({raw})",
-            "bfloat16": f"brain_to_f32({raw})",
-        }[name]
+        return READ[name].format(f"load_b{k}({place})")
 
     def load(self, e, x) -> str:
         k = self.names[e.arg][1:]

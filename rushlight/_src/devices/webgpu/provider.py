@@ -52,6 +52,16 @@ class Boards:
                 cls.made[number] = Board(cls.adapters()[number])
             return cls.made[number]
 
+    @classmethod
+    def renew(cls, number: int) -> Board:
+        """A board in the place of one that is lost; numbers of buffers go on, so that tensors of before are known."""
+        with cls.lock:
+            old = cls.at(number)
+            if old.lost:
+                cls.found = None
+                cls.made[number] = Board(cls.adapters()[number], first=old.next)
+            return cls.made[number]
+
 
 class Queue(Streams):
     """The only queue of a board, under any number of streams.  WebGPU does not tell how far it is: whoever asks
@@ -156,6 +166,10 @@ class WebGPU(BoardProvider):
         missing = {"i64": ("int64",), "f64": ("float64",)}
         without = [name for kind, names in missing.items() if kind not in self.board(index).features for name in names]
         return frozenset(dtype for dtype in ALL if dtype.has_kernels and dtype.name not in without)
+
+    def recover(self, index):
+        Boards.renew(self.numbers()[index])
+        self.queues.pop(index, None)
 
     # --- programs ---
     def target(self):

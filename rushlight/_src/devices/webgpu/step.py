@@ -12,8 +12,9 @@ from ...core.expr import Expr, extent_of
 from ...core.meta import product
 from ...core.nodes import evaluate
 from ..shared.target import Modules, TextKernel
-from ..shared.writer import Named, Refused, numbers_of
-from .emit import GROUP, THREADS, emit, spread
+from ..shared.writer import Named, Refused, numbers_of, spread
+from .emit import GROUP, SCANNED, THREADS, emit
+from .windows import moving
 
 kernels_log = logging.getLogger("rushlight.kernels")
 
@@ -23,7 +24,8 @@ class Module(NamedTuple):
 
     That is the bytes of an element of each buffer, which scalars are floats, and whether there is an error flag.
 
-    ``threads``: units of one workgroup.  ``wide``: whether floats among its scalars are float64."""
+    ``threads``: units of one workgroup.  ``wide``: whether floats among its scalars are float64.  ``moves``: as
+    ``windows.moving`` says."""
 
     name: str
     text: str
@@ -32,6 +34,7 @@ class Module(NamedTuple):
     flag: bool
     threads: int
     wide: bool
+    moves: tuple = ()
 
     @property
     def bindings(self) -> int:
@@ -87,7 +90,7 @@ class ShaderKernel(TextKernel):
 
     def __init__(self, arranged, scalars: dict, features: frozenset, bindings: int):
         super().__init__(arranged, scalars)
-        self.shape = spread(arranged)
+        self.shape = spread(arranged, SCANNED)
         dtypes = " ".join(f"{b.dtype.name}" for b in self.kernel.buffers())
         key = (f"{self.kernel}\n{len(self.parameters)} {dtypes} {self.kernel.flag} {numbers_of(self.kernel)}", features,
                self.shape)
@@ -124,6 +127,7 @@ class ShaderKernel(TextKernel):
                 kernel.flag,
                 threads,
                 "f64" in features,
+                moving(kernel, self.shape),
             )
         )
 

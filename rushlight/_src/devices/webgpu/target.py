@@ -23,6 +23,9 @@ class Shaders(TextTarget):
     def step(self, kernel: Kernel, scalars: dict):
         return ShaderKernel(kernel, scalars, self.features, self.bindings)
 
+    def updates(self, store):
+        return store.buffer.dtype.name not in ("int64", "float64")  # there are atomic words of 32 bits
+
     def declines_attention(self, query, value):
         return self.attentions.refusal(query.dtype.name, query.shape[-1], value.shape[-1])
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ...core.dtypes import INTEGER, bool_, uint64
+from ...core.dtypes import INTEGER, bfloat16, bool_, float16, uint64
 from ...core.errors import ZeroDivisorError
 from ...core.kinds import Convert, Elementwise, P, is_tensor, sum_to
 from ...core.narrow import narrow, widen
@@ -22,6 +22,7 @@ neg = unary("neg", np.negative, lambda y, x: -1)
 abs = unary("abs", np.abs, lambda y, x: P.sgn(x) if x.dtype.is_complex else P.sign(x), real_result)
 sign = unary("sign", lambda x: np.where(x == x, np.sign(x), 0).astype(x.dtype), lambda y, x: 0)
 sgn = unary("sgn", lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x))).astype(x.dtype))
+as_stored = unary("as_stored", np.positive, lambda y, x: 1)  # of halves, which kernels carry as float32
 reciprocal = unary("reciprocal", lambda x: (1 / x).astype(x.dtype), lambda y, x: P.neg(P.mul(y, y)))
 sqrt = unary("sqrt", np.sqrt, lambda y, x: P.div(0.5, y))
 rsqrt = unary("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), lambda y, x: P.mul(-0.5, P.mul(y, P.mul(y, y))))
@@ -65,6 +66,22 @@ copysign = binary("copysign", np.copysign,
                   lambda y, a, b: (P.where(P.eq(a, 0), P.mul(y, 0), P.copysign(1.0, P.mul(P.sign(a), y))
                                            if is_tensor(a) else None), None))
 nextafter = binary("nextafter", np.nextafter)
+
+
+def next_half(dtype):
+    """The next number of a half precision: its bits, read as a whole number, grow with its size."""
+    def run(a, b):
+        a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
+        stored, aim = narrow(a, dtype), narrow(b, dtype)
+        start, low, high = stored.view(np.int16), widen(stored, dtype), widen(aim, dtype)
+        inward = (high > low) == (low < 0)
+        moved = np.where(low == 0, np.where(np.signbit(high), -32767, 1), np.where(inward, start - 1, start + 1))
+        moved = np.where(low == high, aim.view(np.int16), moved).astype(np.int16).view(stored.dtype)
+        return np.where(np.isnan(low) | np.isnan(high), np.float32(np.nan), widen(moved, dtype))
+    return run
+
+
+NEXT_HALF = {dtype: binary(f"nextafter_{dtype.name}", next_half(dtype)) for dtype in (bfloat16, float16)}
 hypot = binary("hypot", np.hypot, lambda y, a, b: (P.div(a, y), P.div(b, y)))
 
 

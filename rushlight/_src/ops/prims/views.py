@@ -216,6 +216,24 @@ strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offse
                lambda x, shape, strides, offset: 0)
 
 
+class Within(View):
+    """All elements, of which those in one region of the memory alone have a gradient."""
+
+    def vjp(self, op, g, y, x, shape, strides, offset):
+        ones = P.full(shape=tuple(shape), value=1, dtype=g.dtype)
+        memory = laid_down(ones, shape, strides, offset, max(span(x.shape, x._meta.strides),
+                                                             offset + span(shape, strides)))
+        seen = P.strided(memory, shape=tuple(x.shape), strides=tuple(x._meta.strides), offset=0)
+        return [P.where(P.ne(seen, 0), g, 0)]
+
+
+# x itself; the region is said as that of ``strided``
+within = view("within", Within(lambda x, shape, strides, offset: x, lambda s, shape, strides, offset: tuple(s),
+                               lambda index, s, shape, strides, offset: (index, None), None,
+                               lambda x, shape, strides, offset: (tuple(x.strides), 0)),
+              lambda x, shape, strides, offset: 0)
+
+
 class Part(View):
     """A tensor of any dtype in a block of bytes."""
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from ...._src.core.later import later
 
-__all__ = ["BackendConfig", "get_native_backend_config"]
-
 
 class BackendConfig:
     """Patterns of a backend, each with what it says: entries of ``configs``, which have a ``pattern``.

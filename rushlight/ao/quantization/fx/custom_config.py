@@ -28,12 +28,12 @@ class PrepareCustomConfig:
         self.preserved_attributes = attributes
         return self
 
-    def set_non_traceable_module_names(self, names):
-        self.non_traceable_module_names = names
+    def set_non_traceable_module_names(self, module_names):
+        self.non_traceable_module_names = module_names
         return self
 
-    def set_non_traceable_module_classes(self, classes):
-        self.non_traceable_module_classes = classes
+    def set_non_traceable_module_classes(self, module_classes):
+        self.non_traceable_module_classes = module_classes
         return self
 
 

@@ -19,7 +19,8 @@ class Table:
     def __init__(self):
         torch = facade()
         nn, F = torch.nn, torch.nn.functional
-        self.weighted = {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, *FUSED}
+        self.weighted = {nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d,
+                         nn.Linear, *FUSED}
         self.binary = {operator.add: "add", operator.iadd: "add", torch.add: "add", "add": "add", "add_": "add",
                        operator.mul: "mul", operator.imul: "mul", torch.mul: "mul",
                        "mul": "mul", "mul_": "mul", torch.matmul: "matmul", operator.matmul: "matmul"}

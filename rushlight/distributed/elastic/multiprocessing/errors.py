@@ -11,7 +11,6 @@ import signal
 import time
 import traceback
 
-__all__ = ["ChildFailedError", "ProcessFailure", "record"]
 HINT = "To enable traceback see: torch.distributed.elastic.multiprocessing.errors.record"
 
 

@@ -5,8 +5,6 @@ import os
 
 from .distributed import get_socket_with_port
 
-__all__ = ["get_env_variable_or_raise", "get_socket_with_port"]
-
 
 def get_env_variable_or_raise(env_name: str) -> str:
     """A variable of the environment.  ValueError where it is not set."""

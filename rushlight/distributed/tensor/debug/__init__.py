@@ -1,6 +1,4 @@
 """What calls on DTensors exchange."""
 from ...._src.core.later import later
 
-__all__ = ["CommDebugMode"]
-
 __getattr__ = later(__name__, {"_comm_mode": ("CommDebugMode",)})

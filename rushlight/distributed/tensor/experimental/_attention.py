@@ -3,14 +3,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+from typing import NamedTuple
 
 import rushlight as torch
 
 from ...._src.core.op import OPS
+from ...._src.ops.dropping import blocks_drawn, within
 from ....nn import functional as F
 from ....overrides import TorchFunctionMode
 from ... import collectives, membership
 from .. import transport
+from .._dispatch import Drawing
 
 __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
 
@@ -75,7 +78,9 @@ def context_parallel_unshard(mesh, buffers: list, seq_dims: list, load_balancer=
 def context_parallel(mesh, *, buffers=None, buffer_seq_dims=None, no_restore_buffers=None):
     """A block in which tensors ``buffers`` are this process's shares of sequences, along ``buffer_seq_dims``, and
     ``scaled_dot_product_attention`` takes shares of queries, keys and values, [batch, heads, share, size], for all of
-    the sequence.  Afterwards buffers are whole again, but for ``no_restore_buffers``.
+    the sequence.  A mask has columns for the whole sequence, and rows for the whole of it or for this process's share
+    (a buffer that is cut along -2).  Weights are dropped as in one process, whose place in the stream
+    of random numbers the first process tells.  Afterwards buffers are whole again, but for ``no_restore_buffers``.
 
     ValueError for a grid of several dimensions, and for sequences that are not cut evenly.
     """
@@ -91,10 +96,12 @@ def context_parallel(mesh, *, buffers=None, buffer_seq_dims=None, no_restore_buf
         raise ValueError("context_parallel: a buffer is a parameter")
     group, rank, ranks = mesh.get_group(), mesh.get_local_rank(), mesh.size()
     before = [b.detach().clone() if id(b) not in kept else None for b in buffers]
-    for buffer, dim in zip(buffers, dims):
-        buffer.data = share(buffer.detach(), dim, rank, ranks, Settings.enable_load_balance)
+    shares = [share(buffer.detach(), dim, rank, ranks, Settings.enable_load_balance)
+              for buffer, dim in zip(buffers, dims)]
+    for buffer, own in zip(buffers, shares):
+        buffer.data = own
     try:
-        with Sharing(group, Settings.enable_load_balance, Settings.rotate_method == "alltoall"):
+        with Sharing(mesh, Settings.enable_load_balance, Settings.rotate_method == "alltoall"):
             yield
     finally:
         for buffer, value in zip(buffers, before):
@@ -105,8 +112,8 @@ def context_parallel(mesh, *, buffers=None, buffer_seq_dims=None, no_restore_buf
 class Sharing(TorchFunctionMode):
     """A block in which attention is that over shares of sequences."""
 
-    def __init__(self, group, balanced: bool, rotating: bool):
-        self.how = group, balanced, rotating
+    def __init__(self, mesh, balanced: bool, rotating: bool):
+        self.how, self.drawing = (mesh.get_group(), balanced, rotating), Drawing(mesh)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is not F.scaled_dot_product_attention:
@@ -115,15 +122,50 @@ class Sharing(TorchFunctionMode):
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                   enable_gqa=False):
-        if attn_mask is not None or dropout_p:
-            raise NotImplementedError("context_parallel: attention with a mask or with dropout is not implemented")
+        if not 0 <= dropout_p <= 1:
+            raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
         if query.dim() != 4 or query.shape[2] != key.shape[2]:
             raise ValueError("context_parallel: attention takes [batch, heads, share, size], with as many queries as "
                              f"keys, not {list(query.shape)} and {list(key.shape)}")
         if enable_gqa and key.shape[1] != query.shape[1]:
             key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+        if attn_mask is not None:
+            self.check_mask(attn_mask, query, is_causal)
         scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-        return Ring.apply(query, key, value, bool(is_causal), scale, self.how)
+        dropped = self.dropped(query, float(dropout_p)) if dropout_p else None
+        return Ring.apply(query, key, value, attn_mask, bool(is_causal), scale, dropped, self.how)
+
+    def dropped(self, query, probability: float):
+        """Which weights of the whole sequence are dropped."""
+        n, heads, share, _ = query.shape
+        length = share * membership.get_world_size(self.how[0])
+        return Dropped(*self.drawing.reserve(blocks_drawn(n * heads, length, length)), probability, length)
+
+    def check_mask(self, mask, query, causal):
+        """RuntimeError for a mask beside ``is_causal``; ValueError for one that does not have the columns of the whole
+        sequence, and rows of it or of this process's share; NotImplementedError for one that wants a gradient."""
+        whole = query.shape[2] * membership.get_world_size(self.how[0])
+        if causal:
+            raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        if mask.requires_grad:
+            raise NotImplementedError("context_parallel: a mask gets no gradient; detach it")
+        if not 2 <= mask.dim() <= 4 or mask.shape[-1] != whole or mask.shape[-2] not in (1, query.shape[2], whole):
+            raise ValueError(f"context_parallel: a mask is [batch, heads, {query.shape[2]} or {whole}, {whole}], with "
+                             f"columns for the whole sequence, not {list(mask.shape)}")
+
+
+class Dropped(NamedTuple):
+    """Dropout of the weights of a sequence of ``length``: from block ``place`` of the stream of ``seed`` on."""
+
+    seed: int
+    place: int
+    probability: float
+    length: int
+
+    def part(self, row: int, column: int) -> tuple:
+        """What ``_attention_part`` takes, for a part that begins at a row and a column of the whole."""
+        where, blocks = within(self.length, self.length, row, column)
+        return self.seed, self.place + blocks, self.probability, where
 
 
 class Shares:
@@ -148,7 +190,7 @@ class Shares:
 
     def passed_on(self, tensor):
         """Gives a tensor to the next process, for that of the one before."""
-        given, found = transport.carried(tensor), torch.empty(tensor.shape, dtype=tensor.dtype)
+        given, found = transport.carried(tensor), torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
         work = collectives.isend(given, group=self.group, group_dst=(self.rank + 1) % self.ranks)
         collectives.recv(found, group=self.group, group_src=(self.rank - 1) % self.ranks)
         work.wait()
@@ -164,52 +206,98 @@ def pairs(own: list, other: list, causal: bool) -> list:
     return [(a, b, causal and i == j) for a, i in enumerate(own) for b, j in enumerate(other) if not causal or j <= i]
 
 
+def centred(mask):
+    """A mask of numbers less the largest of each row, which changes no weight: logarithms of totals, by which parts are
+    joined, are then small, also where all of a row is hidden by large numbers.  Others as they are."""
+    if mask is None or mask.dtype is torch.bool:
+        return mask
+    mask = mask.detach().float()
+    high = mask.amax(-1, keepdim=True)
+    return mask - high.masked_fill(high.isinf(), 0)
+
+
+class Masks:
+    """The parts of a mask (None: there is none) for this process's queries: rows of its pieces, in their order, or of
+    the whole sequence, and columns of the whole sequence."""
+
+    def __init__(self, mask, own: list, share: int):
+        self.mask, self.own, self.step = centred(mask), own, share // len(own)
+        self.mine = mask is not None and mask.shape[-2] == share
+
+    def part(self, place: int, piece: int):
+        """That of the queries at a place of this process, and of the keys of a piece of the sequence."""
+        if self.mask is None:
+            return None
+        found = self.mask.narrow(-1, piece * self.step, self.step)
+        if found.shape[-2] > 1:
+            found = found.narrow(-2, (place if self.mine else self.own[place]) * self.step, self.step)
+        return found.reshape((1,) * (4 - found.dim()) + tuple(found.shape)).contiguous()
+
+
 def joined(known, new):
-    """Two parts of attention over the same queries as one: (result, logarithm of totals)."""
+    """Two parts of attention over the same queries as one: (result, logarithm of totals).  That of queries to which
+    nothing is shown is inf, by which their weights are 0."""
     if known is None:
         return new
-    total = torch.logaddexp(known[1], new[1])
-    first, second = ((part[0].float() * (part[1] - total).exp().unsqueeze(-1)) for part in (known, new))
+    logs = [part[1].masked_fill(part[1] == math.inf, -math.inf) for part in (known, new)]
+    total = torch.logaddexp(*logs)
+    total = total.masked_fill(total == -math.inf, math.inf)
+    first, second = (part[0].float() * (log - total).exp().unsqueeze(-1) for part, log in zip((known, new), logs))
     return first + second, total
+
+
+class Pieces:
+    """What a process has of an attention: its pieces of queries, of a mask, and of what dropout leaves."""
+
+    def __init__(self, query, mask, causal: bool, scale: float, dropped: Dropped | None, how: tuple):
+        self.group, self.balanced, rotating = how
+        self.shares, self.count = Shares(self.group, rotating), 1 + self.balanced
+        self.causal, self.scale, self.dropped = causal, scale, dropped
+        self.own = pieces_of(self.shares.rank, self.shares.ranks, self.balanced)
+        self.step, self.masks = query.shape[2] // self.count, Masks(mask, self.own, query.shape[2])
+
+    def cut(self, x):
+        return x.chunk(self.count, 2)
+
+    def pairs(self, rank: int):
+        """(place of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
+        theirs = pieces_of(rank, self.shares.ranks, self.balanced)
+        for a, b, same in pairs(self.own, theirs, self.causal):
+            seed, place, drop, part = (None, None, 0.0, ()) if self.dropped is None else self.dropped.part(
+                self.own[a] * self.step, theirs[b] * self.step)
+            yield a, b, (self.masks.part(a, theirs[b]), seed, place, same, self.scale, drop, part)
 
 
 class Ring(torch.autograd.Function):
     """Attention of this process's queries to the keys of all."""
 
     @staticmethod
-    def forward(ctx, query, key, value, causal, scale, how):
-        group, balanced, rotating = how
-        shares, count = Shares(group, rotating), 1 + balanced
-        queries = query.chunk(count, 2)
-        found = [None] * count
-        own = pieces_of(shares.rank, shares.ranks, balanced)
-        for rank, (keys, values) in shares.each(key, value):
-            for a, b, same in pairs(own, pieces_of(rank, shares.ranks, balanced), causal):
-                part = OPS["_attention_part"](queries[a], keys.chunk(count, 2)[b], values.chunk(count, 2)[b], same,
-                                              scale)
+    def forward(ctx, query, key, value, mask, *how):
+        pieces = Pieces(query, mask, *how)
+        queries, found = pieces.cut(query), [None] * pieces.count
+        for rank, (keys, values) in pieces.shares.each(key, value):
+            for a, b, arguments in pieces.pairs(rank):
+                part = OPS["_attention_part"](queries[a], pieces.cut(keys)[b], pieces.cut(values)[b], *arguments)
                 found[a] = joined(found[a], part)
         out = torch.cat([f[0] for f in found], 2).to(query.dtype)
-        ctx.save_for_backward(query, key, value, out, torch.cat([f[1] for f in found], 2))
-        ctx.causal, ctx.scale, ctx.how = causal, scale, how
+        ctx.save_for_backward(query, key, value, out, torch.cat([f[1] for f in found], 2), mask)
+        ctx.how = how
         return out
 
     @staticmethod
     def backward(ctx, gradient):
-        query, key, value, out, lse = ctx.saved_tensors
-        group, balanced, rotating = ctx.how
-        shares, count = Shares(group, rotating), 1 + balanced
-        rows = [x.chunk(count, 2) for x in (gradient, out, lse, query)]
-        own = pieces_of(shares.rank, shares.ranks, balanced)
+        query, key, value, out, lse, mask = ctx.saved_tensors
+        pieces = Pieces(query, mask, *ctx.how)
+        rows = [pieces.cut(x) for x in (gradient, out, lse, query)]
         of_queries = torch.zeros_like(query, dtype=torch.float32)
         of_keys, of_values = {}, {}
-        for rank, (keys, values) in shares.each(key, value):
+        for rank, (keys, values) in pieces.shares.each(key, value):
             of_keys[rank], of_values[rank] = (torch.zeros_like(x, dtype=torch.float32) for x in (keys, values))
-            for a, b, same in pairs(own, pieces_of(rank, shares.ranks, balanced), ctx.causal):
-                parts = OPS["_attention_part_gradient"](*(x[a].contiguous() for x in rows),
-                                                        keys.chunk(count, 2)[b], values.chunk(count, 2)[b], same,
-                                                        ctx.scale)
-                of_queries.chunk(count, 2)[a].add_(parts[0])
-                of_keys[rank].chunk(count, 2)[b].add_(parts[1])
-                of_values[rank].chunk(count, 2)[b].add_(parts[2])
-        return (of_queries.to(query.dtype), shares.returned(of_keys).to(key.dtype),
-                shares.returned(of_values).to(value.dtype), None, None, None)
+            for a, b, arguments in pieces.pairs(rank):
+                parts = OPS["_attention_part_gradient"](*(x[a].contiguous() for x in rows), pieces.cut(keys)[b],
+                                                        pieces.cut(values)[b], *arguments)
+                pieces.cut(of_queries)[a].add_(parts[0])
+                pieces.cut(of_keys[rank])[b].add_(parts[1])
+                pieces.cut(of_values[rank])[b].add_(parts[2])
+        return (of_queries.to(query.dtype), pieces.shares.returned(of_keys).to(key.dtype),
+                pieces.shares.returned(of_values).to(value.dtype), *(None for _ in range(5)))

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import contextlib
 
+from .._dispatch import inside
+
 __all__ = ["loss_parallel"]
 
 
@@ -10,5 +12,9 @@ __all__ = ["loss_parallel"]
 def loss_parallel():
     """A block for losses of scores that are split by class, which PyTorch's programs need.  Here the rules of
     primitives keep classes split anyway: a row's largest score and its sum of exponentials travel, and the score of its
-    target, never the scores."""
-    yield
+    target, never the scores.  Targets and weights may be plain tensors, which are the same in all processes."""
+    inside.losses += 1
+    try:
+        yield
+    finally:
+        inside.losses -= 1

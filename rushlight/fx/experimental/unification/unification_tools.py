@@ -4,9 +4,6 @@ from __future__ import annotations
 import functools
 import operator
 
-__all__ = ["assoc", "assoc_in", "dissoc", "first", "get_in", "getter", "groupby", "itemfilter", "itemmap", "keyfilter",
-           "keymap", "merge", "merge_with", "update_in", "valfilter", "valmap"]
-
 
 def _kind(kwargs):
     factory = kwargs.pop("factory", dict)

@@ -1,4 +1,2 @@
 """Helpers of passes."""
-from . import matcher_utils
-
-__all__ = ["matcher_utils"]
+from . import matcher_utils  # noqa: F401

@@ -52,18 +52,18 @@ class Chained:
         return super().__reduce_ex__(*args, **kwargs)
 
     @classmethod
-    def set_getstate_hook(cls, hook):
+    def set_getstate_hook(cls, hook_fn):
         """What pickles of pipes hold in place of their attributes, by a function of these."""
-        if hook is not None and IterDataPipe.getstate_hook is not None and cls.getstate_hook is not None:
+        if hook_fn is not None and IterDataPipe.getstate_hook is not None and cls.getstate_hook is not None:
             raise RuntimeError("Attempt to override existing getstate_hook")
-        cls.getstate_hook = staticmethod(hook) if hook is not None else None
+        cls.getstate_hook = staticmethod(hook_fn) if hook_fn is not None else None
 
     @classmethod
-    def set_reduce_ex_hook(cls, hook):
+    def set_reduce_ex_hook(cls, hook_fn):
         """How pipes are pickled, by a function of a pipe."""
-        if hook is not None and cls.reduce_ex_hook is not None:
+        if hook_fn is not None and cls.reduce_ex_hook is not None:
             raise RuntimeError("Attempt to override existing reduce_ex_hook")
-        cls.reduce_ex_hook = staticmethod(hook) if hook is not None else None
+        cls.reduce_ex_hook = staticmethod(hook_fn) if hook_fn is not None else None
 
     def __repr__(self):
         return type(self).__qualname__

@@ -1,5 +1,7 @@
 """Models: residual networks, VGG, DenseNet, MobileNetV2 and AlexNet, without trained weights; timm has the others, in
 Python."""
+from fnmatch import fnmatch
+
 from ...absent import absent
 from . import alexnet as _alexnet, densenet as _densenet, mobilenetv2 as _mobilenetv2, resnet as _resnet, vgg as _vgg
 
@@ -17,9 +19,13 @@ globals().update({name: getattr(room, name) for room in ROOMS for name in room._
 __all__ = [name for room in ROOMS for name in room.__all__]
 
 
-def list_models() -> list:
-    """The names that ``get_model`` takes."""
-    return sorted(BUILDERS)
+def list_models(module=None, include=None, exclude=None) -> list:
+    """The names that ``get_model`` takes: of one module of models, as it calls them; those that match a pattern of
+    ``include`` (a text or several) and none of ``exclude``."""
+    names = [n for n in sorted(BUILDERS) if module is None or hasattr(module, n)]
+    several = lambda patterns: [patterns] if isinstance(patterns, str) else list(patterns or ())
+    return [n for n in names if (not include or any(fnmatch(n, p) for p in several(include)))
+            and not any(fnmatch(n, p) for p in several(exclude))]
 
 
 def get_model(name: str, **config):

@@ -3,7 +3,8 @@ collection, field access.
 
 Destroying a long chain would recurse once per object. Beyond a small depth an object is instead put on its class's list
 of things to destroy (linked through the reference count, which nobody reads any more), and the outermost destruction
-empties the lists.
+empties the lists. How many are under way is counted for all threads together: a destruction may run Python, and another
+thread destroy meanwhile, so each takes back what it has added, and the last one to end empties the lists.
 """
 
 from . import layout
@@ -46,7 +47,9 @@ entry:
   %found = alloca i1
   store i1 true, ptr %found
   store i1 false, ptr @postponed
-  store i64 1, ptr @destroying
+  %before = load i64, ptr @destroying
+  %during = add i64 %before, 1
+  store i64 %during, ptr @destroying
   br label %round
 round:
   %again = load i1, ptr %found
@@ -54,7 +57,9 @@ round:
   br i1 %again, label %class0, label %done
 {"".join(steps)}
 done:
-  store i64 0, ptr @destroying
+  %now = load i64, ptr @destroying
+  %after = sub i64 %now, 1
+  store i64 %after, ptr @destroying
   store i1 false, ptr @postponed
   ret void
 }}
@@ -204,8 +209,10 @@ now:
   %deeper = add i64 %depth, 1
   store i64 %deeper, ptr @destroying
   call void @destroy.{self.name}(ptr %o)
-  store i64 %depth, ptr @destroying
-  %outermost = icmp eq i64 %depth, 0
+  %now.under.way = load i64, ptr @destroying
+  %left = sub i64 %now.under.way, 1
+  store i64 %left, ptr @destroying
+  %outermost = icmp eq i64 %left, 0
   %more = load i1, ptr @postponed
   %empty = and i1 %outermost, %more
   br i1 %empty, label %drain, label %done, !prof {UNLIKELY}

@@ -71,9 +71,10 @@ def plan_attention_gradient(assembler, node: Node, targets, prologues):
     return attention.plan_attention_backward, problem, {**operands, **given, **dict(zip(names, targets))}
 
 
-def always(node: Node) -> bool:
-    return True
+def by_tiles(node: Node) -> bool:
+    """Whether weights begin where a tile of dropout begins."""
+    return not any(node.params["part"][2:])
 
 
-ATTENTION = {P.attention: Claim(always, plan_attention, has_rows, heavy=True),
-             P.attention_gradient: Claim(always, plan_attention_gradient, has_rows, heavy=True)}
+ATTENTION = {P.attention: Claim(by_tiles, plan_attention, has_rows, heavy=True),
+             P.attention_gradient: Claim(by_tiles, plan_attention_gradient, has_rows, heavy=True)}

@@ -7,37 +7,37 @@ depends on it by ``remembered``.
 `native` (the default: everything the machine has).
 """
 
-import contextlib
 import functools
 import hashlib
 import platform
-import threading
 from dataclasses import dataclass
 
 from ....core.llvm import processor
 from ....core.platform import here
 from ....core.settings import settings
+from .. import provider
 
 _AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt",
          "movbe")
 _TILES = {"amx-tile", "amx-bf16", "amx-int8"}
 _AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_DOTS = _AVX512 + ("avx512vbmi", "avx512vnni", "avx512bf16")
 
 
 _LEVELS = {"x86-64-v2": _AVX2[:6], "x86-64-v3": _AVX2, "x86-64-v4": _AVX512,
-           "x86-64-amx": _AVX512 + ("avx512vnni", "avx512bf16", *sorted(_TILES))}
+           "x86-64-vnni": _DOTS, "x86-64-amx": _DOTS + tuple(sorted(_TILES))}
 LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
 WASM, WINDOWS, MAC = "wasm32", "x86_64-pc-windows-msvc", "arm64-apple-darwin"
 _NEON = ("neon", "fp-armv8")
 _ARMV8_6 = (*_NEON, "fullfp16", "dotprod", "bf16", "i8mm")
-# AArch64: (features, bits of a vector); packages know the first, which any such processor is
-_ARM_LEVELS = {ARM: (_NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128), "aarch64-sve256": ((*_ARMV8_6, "sve"), 256)}
+# AArch64: (features, bits of a vector); any such processor is the first one
+_ARM_LEVELS = {ARM: (_NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128),
+               **{f"aarch64-sve{width}": ((*_ARMV8_6, "sve"), width) for width in (256, 512)}}
 # machines with vectors of 128 bits: LLVM's name of the processor, its instructions, how many vectors its registers hold
 _OTHERS = {MAC: ("apple-m1", "", 32),
            WASM: ("generic", "+simd128,+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,"
                   "-reference-types,-multivalue,-call-indirect-overlong", 16)}
-PACKAGED = (*_LEVELS, WINDOWS, ARM, *_OTHERS)
-_planning = threading.local()  # ``features``: what this thread generates code for, where that is not this machine
+PACKAGED = (*_LEVELS, WINDOWS, *_ARM_LEVELS, *_OTHERS)
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,10 @@ def _arm(level, cpu, have, width, lacking=(), **more):
 
 def level(name):
     """The Features of machines other than this one: ``x86-64-v2``, ``x86-64-v3`` (AVX2), ``x86-64-v4`` (AVX-512),
-    ``x86-64-amx`` (tile registers, too), ``aarch64-linux-gnu`` (NEON), ``aarch64-v8.6`` (dot products of bytes and of
-    bfloats, too), ``aarch64-sve256`` (SVE with vectors of 256 bits), ``x86_64-pc-windows-msvc`` (AVX2),
-    ``arm64-apple-darwin``, or ``wasm32`` (vectors of 128 bits, no threads).  ValueError for another name.
+    ``x86-64-vnni`` (dot products of bytes and of bfloats, too), ``x86-64-amx`` (tile registers, too),
+    ``aarch64-linux-gnu`` (NEON), ``aarch64-v8.6`` (dot products of bytes and of bfloats, too), ``aarch64-sve256`` and
+    ``aarch64-sve512`` (SVE with vectors of so many bits), ``x86_64-pc-windows-msvc`` (AVX2), ``arm64-apple-darwin``, or
+    ``wasm32`` (vectors of 128 bits, no threads).  ValueError for another name.
 
     Example:
         >>> level("x86-64-v3").width, level("aarch64-linux-gnu").registers
@@ -160,7 +161,7 @@ def level(name):
                          f"{', '.join((*_LEVELS, WINDOWS, *_ARM_LEVELS, *_OTHERS))}")
     wide = "avx512vl" in have
     text = ",".join(f"+{one}" for one in have) + (",-prefer-256-bit" if wide else "")
-    cpu = {"x86-64-amx": "x86-64-v4", WINDOWS: "x86-64-v3"}.get(name, name)
+    cpu = {"x86-64-vnni": "x86-64-v4", "x86-64-amx": "x86-64-v4", WINDOWS: "x86-64-v3"}.get(name, name)
     return Features(name, cpu, text,
                     width=512 if wide else 256 if "avx2" in have else 128, registers=32 if wide else 16, is_x86=True,
                     fma="fma" in have, f16c="f16c" in have, bf16="avx512bf16" in have, vnni="avx512vnni" in have,
@@ -180,18 +181,14 @@ def levels(names) -> tuple:
 
 def targeted():
     """The Features that this thread generates code for: this machine's, but within ``targeting``."""
-    return getattr(_planning, "features", None) or host()
+    others = provider.planning.others
+    return others and others[1] or host()
 
 
-@contextlib.contextmanager
 def targeting(features):
-    """Within the block this thread plans and generates code for a machine with these Features, which need not be able
+    """A block in which this thread plans and generates code for a machine with these Features, which need not be able
     to run here."""
-    before, _planning.features = getattr(_planning, "features", None), features
-    try:
-        yield
-    finally:
-        _planning.features = before
+    return provider.planned_for(features=features)
 
 
 def remembered(maxsize=None):

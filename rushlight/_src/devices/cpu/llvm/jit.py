@@ -232,7 +232,7 @@ def object_of(digest):
 def _remember(digest, found, imports):
     _folders[digest] = cache.current()
     if not imports:  # what imports mean is known to who builds
-        _loaded[digest] = found
+        _loaded[digest] = _loaded.get(digest, {}) | found
         _origins.update((address, (digest, name)) for name, address in found.items())
     return found
 
@@ -248,7 +248,7 @@ def fetch(digest, name):
     with _lock:
         found = _loaded.get(digest)
         if found is None or name not in found:
-            image = cache.get("object", digest)
+            image = object_of(digest)
             if image is None:
                 return None
             found = _remember(digest, link(image, [name]), None)

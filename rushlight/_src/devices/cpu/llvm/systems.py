@@ -15,12 +15,13 @@ class System:
     """One that has nothing of it, for a single thread.
 
     ``threads``: whether it starts any; ``files``: whether it maps them; ``alignment``: of memory that is large;
-    ``starts``, ``ends``: functions that are called when a library is loaded, and when it goes; ``public``: names that a
-    library has there, besides those that it has everywhere.  Methods write instructions into the function ``f``.
+    ``address_bytes``: of an address; ``starts``, ``ends``: functions that are called when a library is loaded, and when
+    it goes; ``public``: names that a library has there, besides those that it has everywhere.  Methods write
+    instructions into the function ``f``.
     """
 
     threads = files = False
-    name, alignment = "alone", 64
+    name, alignment, address_bytes = "alone", 64, 8
     starts, ends, public = ("model_begin",), ("model_end",), ()
 
     def wait(self, f, word, value):
@@ -211,6 +212,7 @@ class Wasm(System):
     """WebAssembly without threads: memory is what the module itself grows (``write_allocator``)."""
 
     name, ends, public = "wasm", (), ("rl_allocate", "rl_free")
+    address_bytes = 4
 
     def support(self, module):
         write_allocator(module)

@@ -172,9 +172,17 @@ class Epilogue:
 NO_EPILOGUE = Epilogue()
 
 
+SMALL = tuple([("const", number) for number in range(256)])  # most slots of most plans, which share them
+
+
+def constant_slot(number):
+    """The slot of a constant, an int or a Table."""
+    return SMALL[number] if type(number) is int and 0 <= number < len(SMALL) else ("const", number)
+
+
 def written_slots(names, numbers, sources):
     """A kernel's slots in its order of names: operands and temporaries from `sources`, the rest constants."""
-    return tuple([sources[name] if name in sources else ("const", numbers[name]) for name in names])
+    return tuple([sources[name] if name in sources else constant_slot(numbers[name]) for name in names])
 
 
 def table(offsets, keep):

@@ -12,7 +12,6 @@ from itertools import product
 import numpy as np
 
 from ..llvm import pool
-from ..llvm.features import remembered
 from .channels_plan import ChannelPlan
 from .channels_weight import ChannelWeights
 from .contraction import ELEMENTS, NO_EPILOGUE, Contraction, numbers, tile_numbers
@@ -116,7 +115,6 @@ def plan_pixels_input_grad(convolution, epilogue=NO_EPILOGUE):
     return planned(_pixels_plan, (c, epilogue, pool.get_num_threads(), _input_pixels), Operands(c, epilogue))
 
 
-@remembered(4096)
 def _pixels_plan(c, epilogue, threads, direction):
     if not c.batch:
         return Contraction((), {})
@@ -239,7 +237,6 @@ def _three_dimensional(c):
                    y_parts=tuple(strides(part, c.out_channels, c.out) for part in c.y_parts))
 
 
-@remembered(4096)
 def _plan(direction, c, epilogue, threads, x_from=None, y_from=None):
     if not c.batch:
         return Contraction((), {})

@@ -5,11 +5,12 @@ straight from memory, several streams at once, which is what few rows (or column
 with few channels want.
 """
 
+from dataclasses import dataclass
 
 from ..llvm import jit
 from ..llvm.features import remembered
 from ..llvm.types import i64
-from ..llvm.values import constant, zero
+from ..llvm.values import Value, constant, zero
 from .elements import LINE
 from .blocked import ALONG, TABLE, batch_offsets, elements_of, part_slots
 from .units import Units
@@ -22,6 +23,8 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row"
 
 MOST_ROWS = 2   # of a tile that waits for the columns
 PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
+# bytes of columns without gaps up to which they are asked for in order: so far after a tile, and at least so far
+DENSE, BEYOND, LEAST = 2048, 512, 6144
 
 
 @remembered(512)
@@ -47,8 +50,7 @@ def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
     """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements
     along k.
 
-    `ahead`: how far from where they are read columns are asked for early, (lanes, elements along k).  They are read a
-      line of memory at a time then.
+    `ahead`: the Ahead by which columns are asked for early.  They are read a line of memory at a time then.
     """
     run = numbers.lanes * numbers.per_word
     most = max(1, LINE // (run * columns_at[0].itemsize)) if ahead else 1
@@ -63,8 +65,9 @@ def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
         return found
 
     def line(k, sums):
-        for column in columns_at:
-            column.fetch(ahead[0], b.add(k, ahead[1]))
+        for c in range(len(columns_at)):
+            further = b.add(b.mul(k, ahead.rate), b.add(b.mul(ahead.line, c * most * run), ahead.first))
+            columns_at[0].fetch(b.add(b.mul(ahead.column, c), ahead.lanes), further)
         for part in range(most):
             sums = step(b.add(k, part * run), sums, None)
         return sums
@@ -82,6 +85,50 @@ def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
     if not numbers.flips:
         return sums
     return [b.sub(total, sums[products + k % len(columns_at)]) for k, total in enumerate(sums[:products])]
+
+
+def totals(b, vectors):
+    """The sum over the lanes of each vector, in the first lanes of one: halves are added to halves until one lane is
+    left, of all vectors at once.  As many vectors as have lanes at most."""
+    lanes, width = vectors[0].type.lanes, vectors[0].type.lanes
+    groups = 1  # in each vector, of `width` lanes that are still to be added up
+    while width > 1:
+        width //= 2
+        pairs = [(vectors[k], vectors[k + 1] if k + 1 < len(vectors) else None) for k in range(0, len(vectors), 2)]
+        fits = len(vectors) > 1
+        picked = [lane for vector in range(1 + fits) for group in range(groups)
+                  for lane in range(vector * lanes + 2 * group * width, vector * lanes + (2 * group + 1) * width)]
+        picked += [None] * (lanes - len(picked))
+        other = [None if lane is None else lane + width for lane in picked]
+        vectors = [b.add(b.shuffle(x, y, picked), b.shuffle(x, y, other)) for x, y in pairs]
+        groups *= 1 + fits
+    return vectors[0]
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Which memory is asked for while a tile is at element k: for its column c that of column `lanes` + c * `column`
+    from its first on, at the element `first` + k * `rate` + c * `line` lines."""
+
+    lanes: Value
+    column: Value
+    first: Value
+    rate: Value
+    line: Value
+
+
+def ahead_of(b, columns, depth, itemsize, gapless):
+    """The Ahead of tiles of so many columns.  A processor guesses what follows in one long column, not in several short
+    ones: then it is a tile further on, in the order in which it lies in memory where columns are short and without
+    gaps, else column by column; of long ones what comes FAR on."""
+    nothing, one = constant(i64, 0), constant(i64, 1)
+    short = b.compare("<=", depth, PAGE // itemsize)
+    dense = b.and_(b.compare("<=", depth, DENSE // itemsize), gapless)
+    tile = b.maximum(b.add(b.mul(depth, columns), BEYOND // itemsize), constant(i64, LEAST // itemsize))
+    return Ahead(lanes=b.select(dense, nothing, b.select(short, constant(i64, columns), nothing)),
+                 column=b.select(dense, nothing, one),
+                 first=b.select(dense, tile, b.select(short, nothing, constant(i64, FAR // itemsize))),
+                 rate=b.select(dense, constant(i64, columns), one), line=b.select(dense, one, nothing))
 
 
 class _Dot:
@@ -139,14 +186,12 @@ class _Dot:
         b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
 
     def ahead(self):
-        """How far ahead columns are asked for, where they are read once.  A processor guesses what follows in one long
-        column, not in several short
-        ones: then it is those of the next tile, else what comes FAR on."""
+        """What is asked for early, where columns are read once."""
         if self.table or self.rows > MOST_ROWS:
             return None
-        b, size = self.b, self.b_columns.itemsize
-        short = b.compare("<=", self.s.depth, PAGE // size)
-        return b.select(short, constant(i64, self.columns), 0), b.select(short, constant(i64, 0), FAR // size)
+        b, s = self.b, self.s
+        gapless = b.compare("==", s.b_column, b.mul(s.depth, self.numbers.element.bytes))
+        return ahead_of(b, self.columns, s.depth, self.b_columns.itemsize, gapless)
 
     def store(self, r, row, column, first, last):
         """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""

@@ -2,9 +2,9 @@
 packed."""
 
 from ..llvm.types import f32, i64, ptr, vector
-from ..llvm.values import zero
-from .dot import sums_along
-from .elements import Strided
+from ..llvm.values import constant, zero
+from .dot import LEAST, ahead_of, sums_along, totals
+from .elements import LINE, Strided
 
 MOST = 4     # queries
 MOST_BESIDE_TILES = 2  # the same where tile registers are the other way
@@ -17,13 +17,17 @@ def write_scores(module, numbers):
     f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64),
                                    ("out", ptr)], internal=True)
     query, keys, step, count, size, out = f.parameters
-    last = f.sub(count, 1)
+    last, nbytes = f.sub(count, 1), numbers.element.bytes
+    ahead = ahead_of(f, KEYS, size, nbytes, f.compare("==", step, f.mul(size, nbytes)))
 
     def some(at, _):
         # places past the end repeat the last key; what becomes of them lies behind the row's end
-        rows = [Strided(f, numbers, f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step))) for k in range(KEYS)]
-        for k, total in enumerate(sums_along(f, numbers, [Strided(f, numbers, query)], rows, size)):
-            f.store(f.reduce("add", total), f.offset(out, f.add(at, k), f32))
+        rows = [Strided(f, numbers, f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step)), step)
+                for k in range(KEYS)]
+        sums, most = sums_along(f, numbers, [Strided(f, numbers, query)], rows, size, ahead), min(KEYS, numbers.lanes)
+        for k in range(0, KEYS, most):
+            found = f.shuffle(totals(f, sums[k:k + most]), None, range(most))
+            f.store(found, f.offset(out, f.add(at, k), f32), align=4)
 
     f.loop(0, count, KEYS, [], some)
     f.ret()
@@ -42,12 +46,16 @@ def write_values(module, numbers):
     masks = [f.lane_mask(f.sub(columns, j * lanes), lanes) for j in range(VECTORS)]
     places = [f.offset(out, j * lanes * 4) for j in range(VECTORS)]
     factor = f.splat(f.load(f32, corrections), lanes)
+    further = f.mul(f.maximum(f.div(constant(i64, LEAST), f.maximum(step, 1)), constant(i64, KEYS)), step)
     last = f.sub(count, 1)
 
     def added(k, place, sums):
         """One row more; probabilities past the end are 0."""
         weight = f.splat(f.convert(f.load(stored, f.offset(weights, k, stored)), f32), lanes)
         row = f.offset(values, f.mul(place, step))
+        later = f.offset(row, further)
+        for line in range(0, VECTORS * lanes * numbers.element.bytes, LINE):
+            f.prefetch(f.offset(later, line), locality=2)
         found = []
         for j, (mask, total) in enumerate(zip(masks, sums)):
             loaded = f.load(vector(numbers.element, lanes), f.offset(row, j * lanes * numbers.element.bytes),

@@ -2,7 +2,7 @@
 writing them down.
 
 `max_autotune` (tune.py) measures other choices; these are the first guesses. A kind that nobody measured gets figures
-that did well on AMD's Zen 5.
+that did well on AMD's Zen 5 and Zen 4.
 """
 
 import functools
@@ -21,16 +21,20 @@ class Habits:
     to be one block.
     `block_rows`: rows of a block where A is more; 0: as many as half a small second cache holds, which is then `whole`,
       too.
+    `streams`: how many streams of memory one row reads weights of four bits in, each asked for `far` bytes early: the
+      processor reads ahead in each, by which two of them replace what asking for more would bring.
     """
 
     ahead: bool = False
     second_rate: int = 0
     whole: float = 0.0
     block_rows: int = 0
+    streams: int = 1
+    far: int = 8192
 
 
 # measured on Sapphire Rapids: 2 MB of second cache; MKL near the peak beside it
-KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_rows=96)}
+KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_rows=96, streams=2, far=2048)}
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def write_down():
 def learn(name: str, row) -> dict:
     """Measures a class, and remembers what was fastest; {name: option}."""
     planner, problem, operands = understood(row)
-    chosen, told = choice(planner.__wrapped__, problem, operands())
+    chosen, told = choice(planner, problem, operands())
     known = {**stored("choices"), name: chosen}
     answers().update(known)
     cache.put("choices", kind_and_sources(), json.dumps(known).encode())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....compiler.launch import Table
 from ....core.shape_env import guess
 from ..llvm import pool
-from ..llvm.features import remembered, targeted
+from ..llvm.features import targeted
 from . import blocked, combine, dot, unpacked
 from .habits import habits
 from .portions import ALONE, NO_BATCH, batch_slots, grain, moved, product, renamed, round_up, work
@@ -150,7 +150,6 @@ def _goes_on(dim, rows, a, c, a_parts):
                                                    (a[0], c[0], *(part[0] for part in a_parts))))
 
 
-@remembered(4096)
 def _plan(p, epilogue, threads, a_from=None, b_from=None):
     if not p.rows or not p.columns or 0 in p.batch:
         return Contraction((), {})

@@ -15,6 +15,7 @@ from ..llvm.scalars import STORED
 from ..llvm.types import f32, i8, i32, vector
 from . import nibbles_digits, nibbles_tiled
 from .contraction import Contraction, KernelCall, tile_numbers, written_slots
+from .habits import habits
 from .nibbles_words import AHEAD, BLOCK, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
 
@@ -61,7 +62,7 @@ def _plan(p, threads):
         steps.append(KernelCall(nibbles_digits.digit_kernel(), p.rows, p.rows,
                           written_slots(nibbles_digits.DIGIT_SLOTS, own, places)))
         held = {**sources, "scratch": ("temp", "digits", 0)}
-        for count in (nibbles_digits.BLOCKS // p.rows, 1):
+        for count in dict.fromkeys((max(1, habits().streams // p.rows), 1)):
             units = (whole - slots["first"]) // count
             if units:
                 steps.append(KernelCall(nibbles_digits.product_kernel(p.rows, count), units, max(1, grain // count),

@@ -9,13 +9,12 @@ bytes of weights, which hold two numbers, are multiplied whole and then their hi
 from ..llvm import jit
 from ..llvm.types import bf16, f32, i8, i16, i32, vector
 from ..llvm.values import constant, zero
+from .habits import habits
 from .nibbles_words import BLOCK, MIDDLE, SLOTS, pairs
 from .units import Units
 
-AHEAD = 2048      # bytes that weights are asked for early
 DIGITS = 3
 ROWS = 2          # most
-BLOCKS = 2        # that one row is multiplied with at a time
 STEP = 4          # along k
 DIGIT_SLOTS = ("x", "digits", "depth", "group", "groups", "row_bytes")
 POINTERS = ("x", "weight", "scales", "out", "scratch")
@@ -76,12 +75,14 @@ def _digit_text():
 def product_kernel(rows, blocks):
     """The kernel of blocks of 64 columns, so many a unit, for so many rows of digits, which "scratch" holds; returns
     its address."""
-    return jit.build(f"nibbles by digits {rows} {blocks}", lambda: _text(rows, blocks), ["nibbles"])["nibbles"]
+    far = habits().far
+    return jit.build(f"nibbles by digits {rows} {blocks} {far}", lambda: _text(rows, blocks, far),
+                     ["nibbles"])["nibbles"]
 
 
-def _text(rows, blocks):
+def _text(rows, blocks, far):
     kernel = Units("nibbles", SLOTS, POINTERS)
-    return kernel.text(_Blocks(kernel.f, kernel.s, rows, blocks).unit)
+    return kernel.text(_Blocks(kernel.f, kernel.s, rows, blocks, far).unit)
 
 
 # the numbers of columns lie as words of two k, whose pairs are then words of four: in the order in which columns end up
@@ -95,10 +96,11 @@ _LOW, _HIGH = ([8 * lane + at + 32 * side for lane in range(4) for at in range(s
 
 class _Blocks:
     """Writes some blocks of columns: for each of them and each row, vectors of columns 0-15, 16-31, 32-47, 48-63.
-    Several blocks are several streams of memory, each of which the processor reads ahead."""
+    Several blocks are several streams of memory, each of which the processor reads ahead.  ``far``: how many bytes
+    weights are asked for early."""
 
-    def __init__(self, f, s, rows, blocks):
-        self.f, self.s, self.rows, self.blocks = f, s, rows, blocks
+    def __init__(self, f, s, rows, blocks, far):
+        self.f, self.s, self.rows, self.blocks, self.far = f, s, rows, blocks, far
         self.totals = f.alloca(_FLOATS, 4 * rows * blocks)
 
     def unit(self, number):
@@ -151,7 +153,7 @@ class _Blocks:
         f = self.f
         place = f.offset(weight, f.mul(k, BLOCK // 2))
         for line in range(2):
-            f.prefetch(f.offset(place, AHEAD + 64 * line), locality=2)
+            f.prefetch(f.offset(place, self.far + 64 * line), locality=2)
         words = [f.bitcast(f.shuffle(f.load(_BYTES, f.offset(place, 64 * line), align=1), None, _PAIRED),
                            vector(i16, 32)) for line in range(2)]
         both = [f.shuffle(*words, order) for order in (_LOW, _HIGH)]

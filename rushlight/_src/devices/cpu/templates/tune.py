@@ -26,6 +26,7 @@ log = logger("autotune")
 TABLE = pathlib.Path(__file__).with_name("measured.txt")
 LEAST_GAIN = 0.97  # a choice must be this much faster to be believed
 SECONDS = 2.0      # that one problem may take
+MOST_PLANS = 2048  # that are remembered, some 2 KB each: twice as many as an operator has (``core.op.Recent``)
 _active: list = []  # the trials under way, the innermost last; plans are made by one thread at a time
 
 
@@ -120,24 +121,24 @@ def measured() -> dict:
 
 
 def planned(planner, problem, operands):
-    """``planner(*problem)``, cached, with the picks that the table says; under ``max_autotune`` with those that are
+    """``planner(*problem)``, remembered, with the picks that the table says; under ``max_autotune`` with those that are
     fastest.
 
-    ``operands()`` gives the bytes of each operand by name. ``planner`` is a function that is ``remembered``.
+    ``operands()`` gives the bytes of each operand by name.
     """
     if _active:  # a part of a problem that is planned as a whole, under the names of its operands
-        return planner.__wrapped__(*problem)
-    if targeted().triple:  # what other machines run cannot be measured
         return planner(*problem)
-    if settings.max_autotune:
+    if settings.max_autotune and not targeted().triple:
         return tuned(planner, problem, operands)
     return known(planner, problem)
 
 
-@remembered(4096)
+@remembered(MOST_PLANS)
 def known(planner, problem):
     """A plan with the picks of the table, or those that this machine has learned."""
     from . import learned
+    if targeted().triple:  # what other machines run cannot be measured
+        return planner(*problem)
     name = class_of(planner, problem)
     chosen, trial = measured().get(name), Trial
     if chosen is None:
@@ -146,22 +147,21 @@ def known(planner, problem):
         return planner(*problem)
     log.debug("%s: %s, as measured", name, chosen)
     with trial(chosen):
-        return planner.__wrapped__(*problem)
+        return planner(*problem)
 
 
-@remembered(4096)
+@remembered(MOST_PLANS)
 def tuned(planner, problem, operands):
-    plan = planner.__wrapped__
     with Trial({}) as first:
-        best = plan(*problem)
+        best = planner(*problem)
     if not any(len(texts) > 1 for texts in first.seen.values()) or not best.steps:
         return best
     key = f"{targeted()} {class_of(planner, problem)}"
     stored = cache.get("autotune", key)
     if stored is not None:
         with Trial(json.loads(stored)):
-            return plan(*problem)
-    chosen, best = search(plan, problem, operands(), first.seen, best)
+            return planner(*problem)
+    chosen, best = search(planner, problem, operands(), first.seen, best)
     cache.put("autotune", key, json.dumps(chosen).encode())
     return best
 

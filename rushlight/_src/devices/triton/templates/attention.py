@@ -7,6 +7,7 @@ import hashlib
 import struct
 
 from .... import switches
+from ....core.settings import settings
 from ....ops import dropping
 from ...shared.attention import Attention, Form
 from ...shared.products import CompiledKernel, Contraction, span
@@ -14,6 +15,7 @@ from ..costs import Work, filled, seconds
 from ..rates import float32_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
+from ..vendor.attended import LibraryAttention, VENDOR
 from .facts import Facts, facts_of
 from .flash import Blocks, Forward, power_of_two
 from .flash_backward import KeyGradient, QueryGradient
@@ -25,6 +27,7 @@ UNKNOWN = {2: {64: ((64, 32, 4, 1), (32, 32, 4, 1)), 128: ((64, 32, 4, 1), (32, 
            4: {64: ((32, 32, 4, 1), (16, 16, 4, 1)), 128: ((16, 16, 4, 1),), 256: ((16, 16, 4, 1),)}}
 HEADS = 64, 128, 256  # whose blocks are known
 PLAIN = 182  # registers of plain attention that leave room for masks, dropout and functions of scores
+KERNELS = {"forward": (Forward,), "backward": (QueryGradient, KeyGradient)}
 LEAST_QUERIES = 16  # of a block: what units for products take
 
 
@@ -77,8 +80,8 @@ def module_of(kernel, form: Form, blocks: Blocks) -> int:
 class Attentions:
     """Plans of attention for GPUs of these architectures."""
 
-    def __init__(self, kind="cuda", architectures=""):
-        self.kind, self.architectures = kind, architectures
+    def __init__(self, kind="cuda", architectures="", libraries=None):
+        self.kind, self.architectures, self.library = kind, architectures, LibraryAttention(self, libraries)
         self.gpu, self.shared = known(architectures), shared_of(architectures)
 
     def refusal(self, dtype: str, size, value_size) -> str | None:
@@ -130,19 +133,38 @@ class Attentions:
         """The result, and the logarithm of each row's total."""
         if not p.batch * p.heads * p.queries * p.value_size:
             return Contraction(())
-        return self.plan(p, (Forward,), {})
+        return self.plan(p, "forward")
 
     def plan_backward(self, p: Attention) -> Contraction:
         """The gradients of queries, keys and values."""
         if not p.batch * (p.heads // p.sharing) * (p.queries + p.keys) * (p.size + p.value_size):
             return Contraction(())
-        return self.plan(p, (QueryGradient, KeyGradient),
-                         {"delta": 4 * (1 if p.spec.longest else p.batch) * p.heads * p.queries})
+        return self.plan(p, "backward")
 
-    def plan(self, p: Attention, kernels: tuple, temporaries: dict) -> Contraction:
-        """Launches of these kernels one after another: as chosen by the model of cost, or measured.  What depends on
-        data, as maps of blocks and sequences' ends do, is not measured."""
-        listed, form = [self.fitting(kernel, p) for kernel in kernels], self.form(p)
+    def plan(self, p: Attention, direction: str) -> Contraction:
+        """Launches of kernels one after another, or of the vendor's library: as chosen by the model of cost, or
+        measured.  What depends on data, as maps of blocks and sequences' ends do, is not measured."""
+        kernels, form, found = KERNELS[direction], self.form(p), self.listed(p, direction)
+        others = self.library.choices(p, direction, found[0].estimate)
+        if p.spec.kernel == VENDOR and not others:
+            raise RuntimeError(
+                f"cuDNN does not compute this attention: {self.library.refusal(p, direction) or 'it has no engine'}")
+        if others and (p.spec.kernel == VENDOR or settings.vendor == "always"):
+            found = others
+        sizes = [power_above(size) for size in (p.batch, p.heads, p.sharing, *p.most)]
+        return tuned(self.kind, f"attention {[kernel.__name__ for kernel in kernels]} {form.key} {sizes}",
+                     [*found, *others] if found is not others else others, lambda: self.bytes_of(p))
+
+    def own(self, p: Attention, direction: str) -> Contraction:
+        """Launches of ours, as the model of cost chooses them."""
+        return self.listed(p, direction)[0].plan()
+
+    def listed(self, p: Attention, direction: str) -> list:
+        """The Choices of ours, the likely fastest first."""
+        kernels, form = KERNELS[direction], self.form(p)
+        temporaries = {"delta": 4 * (1 if p.spec.longest else p.batch) * p.heads * p.queries} if (
+            direction == "backward") else {}
+        listed = [self.fitting(kernel, p) for kernel in kernels]
         pairs = [tuple(list(own)[min(k, len(own) - 1)] for own in listed) for k in range(max(map(len, listed)))]
         found = []
         for blocks in pairs[:1] if form.block or form.ragged or form.mods is not None else pairs:
@@ -150,9 +172,7 @@ class Attentions:
                            for kernel, own, one in zip(kernels, listed, blocks))
             found.append(Choice(str([tuple(one) for one in blocks]), estimate,
                                 functools.partial(self.planned, p, kernels, blocks, temporaries)))
-        sizes = [power_above(size) for size in (p.batch, p.heads, p.sharing, *p.most)]
-        return tuned(self.kind, f"attention {[kernel.__name__ for kernel in kernels]} {form.key} {sizes}", found,
-                     lambda: self.bytes_of(p))
+        return sorted(found, key=lambda choice: choice.estimate)
 
     def planned(self, p: Attention, kernels: tuple, blocks: tuple, temporaries: dict) -> Contraction:
         steps = (self.call(kernel, p, one, self.units(kernel, p, one)) for kernel, one in zip(kernels, blocks))
@@ -176,7 +196,7 @@ class Attentions:
             sizes += getattr(p, name)[:3]
         sizes += p.mask_strides[:3] if form.mask else ()
         sizes += p.blocks if form.block else ()
-        sizes += (*dropping.tiles(*p.most), dropping.threshold(p.spec.drop)) if form.drops else ()
+        sizes += (*p.tiles, dropping.threshold(p.spec.drop)) if form.drops else ()
         wholes = [*(["seed", "place", float_bits(dropping.larger(p.spec.drop))] if form.drops else []),
                   float_bits(p.spec.scale)]
         return CompiledKernel(module_of(kernel, form, blocks), units, (*form.names(), *kernel.own),

@@ -73,17 +73,6 @@ class Scores(Template):
             else:
                 self.lines(f"{letter}_first = zero", f"{letter}_count = {whole}")
 
-    def first(self, name: str, head: str) -> str:
-        """The place of the first row of an operand for a head of the batch; sequences that lie end to end have no
-        batch."""
-        row = f"{'k' if name in ('k', 'v', 'grad_k', 'grad_v') else 'q'}_first * {name}_row"
-        batch = "" if self.form.ragged else f"batch * {name}_batch + "
-        return f"{batch}{head} * {name}_head + {row}"
-
-    def number(self, head: str) -> str:
-        """The place of a head's first row among rows' totals."""
-        return (f"{head} * queries + q_first" if self.form.ragged else f"(batch * heads + {head}) * queries")
-
     def rows_of(self, name: str, at: str, rows: str, count: str) -> str:
         """A block of rows of an operand; ``at``: the place of its first row."""
         value = name in ("v", "grad", "out", "grad_v")
@@ -208,10 +197,10 @@ class ByQueries(Scores):
                    "shared = head // sharing")
         self.sequence()
         self.lines("rows = row + tl.arange(0, BM)",
-                   f"q_at = {self.first('q', 'head')}",
-                   f"k_at = {self.first('k', 'shared')}",
-                   f"v_at = {self.first('v', 'shared')}",
-                   f"number = {self.number('head')}")
+                   f"q_at = {self.form.first('q', 'head')}",
+                   f"k_at = {self.form.first('k', 'shared')}",
+                   f"v_at = {self.form.first('v', 'shared')}",
+                   f"number = {self.form.number('head')}")
         if self.form.block:
             self.line("blocks_at = batch * blocks_batch + head * blocks_head")
         self.read("q", "q", "q_at", "rows", "q_count")
@@ -253,7 +242,7 @@ class Forward(ByQueries):
         self.lines("sums = sums / tl.where(total == 0, 1.0, total)[:, None]",
                    f"lse = tl.where(total == 0, float('inf'), (top + tl.log2(total)) * {LN2})",
                    f"tl.store({self.at['lse']} + number + rows, lse, mask=rows < q_count)",
-                   f"out_at = {self.first('out', 'head')}")
+                   f"out_at = {self.form.first('out', 'head')}")
         self.write("out", "sums", "out_at", "rows", "q_count")
 
     def step(self, bounded: bool):

@@ -17,7 +17,7 @@ class QueryGradient(ByQueries):
 
     def text_of_kernel(self):
         self.here()
-        self.lines(f"grad_at = {self.first('grad', 'head')}", f"out_at = {self.first('out', 'head')}")
+        self.lines(f"grad_at = {self.form.first('grad', 'head')}", f"out_at = {self.form.first('out', 'head')}")
         self.read("grad", "grad", "grad_at", "rows", "q_count")
         self.read("out", "out", "out_at", "rows", "q_count")
         self.lines("delta = tl.sum(out.to(tl.float32) * grad.to(tl.float32), 1)",
@@ -26,7 +26,7 @@ class QueryGradient(ByQueries):
                    "other=float('inf'))",
                    "sums = tl.zeros([BM, D], tl.float32)")
         self.along_keys(self.step)
-        self.line(f"grad_q_at = {self.first('grad_q', 'head')}")
+        self.line(f"grad_q_at = {self.form.first('grad_q', 'head')}")
         self.write("grad_q", "sums * scale", "grad_q_at", "rows", "q_count")
 
     def step(self, bounded: bool):
@@ -60,24 +60,25 @@ class KeyGradient(Scores):
                    "batch = program // wide // (heads // sharing)")
         self.sequence()
         self.lines("columns = column + tl.arange(0, BN)",
-                   f"k_at = {self.first('k', 'shared')}",
-                   f"v_at = {self.first('v', 'shared')}")
+                   f"k_at = {self.form.first('k', 'shared')}",
+                   f"v_at = {self.form.first('v', 'shared')}")
         self.read("k", "k", "k_at", "columns", "k_count")
         self.read("v", "v", "v_at", "columns", "k_count")
         self.lines("k_sums = tl.zeros([BN, D], tl.float32)",
                    "v_sums = tl.zeros([BN, DV], tl.float32)",
                    "end = tl.where(column < k_count, q_count, 0)")
         self.block("for one in range(0, sharing)", self.of_head)
-        self.lines(f"grad_k_at = {self.first('grad_k', 'shared')}", f"grad_v_at = {self.first('grad_v', 'shared')}")
+        self.lines(f"grad_k_at = {self.form.first('grad_k', 'shared')}",
+                   f"grad_v_at = {self.form.first('grad_v', 'shared')}")
         self.write("grad_k", "k_sums * scale", "grad_k_at", "columns", "k_count")
         self.write("grad_v", "v_sums" + (" * larger" if self.form.drops else ""), "grad_v_at", "columns", "k_count")
 
     def of_head(self):
         """All queries of one head: where causal those that see a part of the keys first, then those that see all."""
         self.lines("head = shared * sharing + one",
-                   f"q_at = {self.first('q', 'head')}",
-                   f"grad_at = {self.first('grad', 'head')}",
-                   f"number = {self.number('head')}")
+                   f"q_at = {self.form.first('q', 'head')}",
+                   f"grad_at = {self.form.first('grad', 'head')}",
+                   f"number = {self.form.number('head')}")
         if self.form.block:
             self.line("blocks_at = batch * blocks_batch + head * blocks_head")
         if not self.form.causal:

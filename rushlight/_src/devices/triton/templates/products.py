@@ -15,8 +15,10 @@ from ..costs import Work, filled, seconds
 from ..rates import byte_by, known, shared_of, tf32_by
 from ..step import modules, power_above
 from ..tuning import Choice, tuned
+from ..vendor.convolved import LibraryConvolutions
+from ..vendor.products import LibraryProducts
 from .facts import Facts, facts_of
-from .tiled import JOINED, Codes, Tile, Tiled
+from .tiled import JOINED, Codes, Tile, Tiled, dtype_of
 
 # by the bytes of an element: what a program may compute at a time
 TILES = {
@@ -32,10 +34,7 @@ TILES = {
 EXACT = 64 * 64  # most elements of a tile of float32 whose products are not left to units for products
 SPLITS = 1, 2, 4, 8, 16
 DEEP = 512  # the least depth of a part
-
-
-def dtype_of(given):
-    return given.value.dtype if isinstance(given, Prologue) else given.dtype if isinstance(given, Codes) else given
+ALONE = Tile(16, 16, 16)  # whose launches add up one part
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,9 +47,11 @@ def widened(format: str, side: str) -> Prologue:
 class Templates(Products):
     """Plans of products for GPUs of a type and these architectures."""
 
-    def __init__(self, kind="cuda", architectures=""):
+    def __init__(self, kind="cuda", architectures="", libraries=None):
         super().__init__()
         self.kind, self.architectures = kind, architectures
+        self.library = LibraryProducts(self, libraries) if libraries is not None else None
+        self.images = LibraryConvolutions(self, libraries)
         self.gpu, self.shared = known(architectures), shared_of(architectures)
 
     def operands_of(self, p) -> tuple:
@@ -109,11 +110,13 @@ class Templates(Products):
                     tile.warps * self.gpu.warp, facts.registers, facts.shared, kind, filled(tile.rows, tile.columns),
                     facts.spilled)
         found = seconds(self.gpu, work)
-        if tile.splits > 1:
-            joined = self.units(Tile(*JOINED, 1), rows, columns) * batch
-            found += seconds(self.gpu, Work(joined, 0, 4 * JOINED[0] * JOINED[1] * (tile.splits + 1),
-                                            results * (tile.splits + 1), 128, 40, 0))
-        return found
+        return found + self.join_estimate(tile.splits, rows, columns, batch) if tile.splits > 1 else found
+
+    def join_estimate(self, splits: int, rows: int, columns: int, batch: int) -> float:
+        """The seconds of a launch that adds up parts."""
+        joined = self.units(Tile(*JOINED, 1), rows, columns) * batch
+        return seconds(self.gpu, Work(joined, 0, 4 * JOINED[0] * JOINED[1] * (splits + 1),
+                                      4 * rows * columns * batch * (splits + 1), 128, 40, 0))
 
     def units(self, tile, rows: int, columns: int) -> int:
         return -(-rows // tile.rows) * -(-columns // tile.columns)
@@ -124,6 +127,10 @@ class Templates(Products):
         given = shape, left, right, epilogue, operands, sizes, batch, numbers
         choices = [Choice(str(tuple(tile)), self.estimate(shape, left, tile, *sizes, batch),
                           functools.partial(self.planned, tile, *given)) for tile in listed]
+        library = self.images if shape[0] == "images" else self.library
+        if library is not None:
+            others = library.choices(*given, choices[0].estimate)
+            choices = others if others and library.preferred() else [*choices, *others]
         precision = self.precision(shape, left)
         name = (f"{' '.join(map(str, shape))} {dtype_of(left).name} {dtype_of(right).name} {epilogue.out.name} "
                 f"{precision} {[power_above(size) for size in (*sizes, batch)]}")
@@ -146,13 +153,42 @@ class Templates(Products):
             units = min(total, self.held(tile, left)) if tile.persistent else total
             kernel = self.module(shape, left, right, epilogue, tile, "whole", self.precision(shape, left))
             return Contraction((CompiledKernel(kernel, units, (*operands, *beside), given),))
-        part, join = (self.module(shape, left, right, epilogue, tile, role, self.precision(shape, left))
-                      for role in ("part", "join"))
-        adding = batch * self.units(Tile(*JOINED, 1), *sizes[:2])
-        steps = (CompiledKernel(part, total * tile.splits, (*operands[:-1], "parts"), given),
-                 CompiledKernel(join, adding, ("parts", operands[-1], *beside), given))
+        part = self.module(shape, left, right, epilogue, tile, "part", self.precision(shape, left))
+        join, _, nbytes = self.joined(shape, left, right, epilogue, operands, sizes, batch, numbers, tile)
+        steps = CompiledKernel(part, total * tile.splits, (*operands[:-1], "parts"), given), join
+        return Contraction(steps, {"parts": nbytes})
+
+    def joined(self, shape, left, right, epilogue, operands, sizes, batch, numbers, tile=ALONE) -> tuple:
+        """(the launch that adds up "parts" and computes the epilogue, its seconds by the model of cost, bytes of
+        parts)."""
+        beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
+        units = batch * self.units(Tile(*JOINED, 1), *sizes[:2])
+        module = self.module(shape, left, right, epilogue, tile, "join", self.precision(shape, left))
+        total = batch * self.units(tile, *sizes[:2])
+        launch = CompiledKernel(module, units, ("parts", operands[-1], *beside), (*sizes, *numbers, total))
         wide = 8 if dtype_of(left).itemsize == 8 else 4
-        return Contraction(steps, {"parts": wide * tile.splits * batch * sizes[0] * sizes[1]})
+        return launch, self.join_estimate(tile.splits, *sizes[:2], batch), (
+            wide * tile.splits * batch * sizes[0] * sizes[1])
+
+    def finished(self, shape, left, right, epilogue, operands, sizes, batch, numbers) -> tuple:
+        """(the launch that computes the epilogue of "parts", which lie as the result does, its seconds by the model of
+        cost, bytes of parts)."""
+        beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
+        units = batch * self.units(Tile(*JOINED, 1), *sizes[:2])
+        module = self.module(shape, left, right, epilogue, ALONE, "finish", self.precision(shape, left))
+        total = batch * self.units(ALONE, *sizes[:2])
+        launch = CompiledKernel(module, units, ("parts", operands[-1], *beside), (*sizes, *numbers, total))
+        return launch, self.join_estimate(1, *sizes[:2], batch), (
+            dtype_of(left).itemsize * batch * sizes[0] * sizes[1])
+
+    def alone(self, shape, left, right, epilogue, operands, sizes, batch, numbers, role: str) -> CompiledKernel:
+        """One launch that computes the "whole", or all depths as the only "part"."""
+        tile = next(one for one in self.tiles(shape, left, *sizes, batch) if one.splits == 1 and not one.persistent)
+        total = batch * self.units(tile, *sizes[:2])
+        beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
+        places = (*operands, *beside) if role == "whole" else (*operands[:-1], "parts")
+        module = self.module(shape, left, right, epilogue, tile, role, self.precision(shape, left))
+        return CompiledKernel(module, total, places, (*sizes, *numbers, total))
 
     def held(self, tile: Tile, left) -> int:
         """How many programs the GPU has at once."""

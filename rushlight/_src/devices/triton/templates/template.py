@@ -37,10 +37,6 @@ class Template(Emitter):
         for k, number in enumerate(self.sizes):
             self.line(f"{number} = p{k}")
 
-    def lines(self, *texts: str):
-        for text in texts:
-            self.line(text)
-
     def made(self, name: str, blocks: tuple, warps: int, stages: int) -> Module:
         """The module of what was written; ``blocks``: (name, number) of its constants."""
         pointers = tuple(POINTERS[MEMORY[b.dtype.name]] for b in self.buffers)

@@ -48,10 +48,16 @@ class Codes(NamedTuple):
     dtype = property(lambda self: getattr(dtypes, self.format))
 
 
+def dtype_of(given):
+    """The dtype of an operand: a dtype, codes, or the value of a prologue."""
+    return given.value.dtype if isinstance(given, Prologue) else given.dtype if isinstance(given, Codes) else given
+
+
 class Tiled(Template):
     """Writes one module.
 
-    ``role``: "whole"; "part" where a launch computes parts of the depth; "join", which adds these up.
+    ``role``: "whole"; "part" where a launch computes parts of the depth; "join", which adds these up; "finish", which
+    computes the epilogue of sums that lie as the result does, in the dtype of the left operand.
 
     ``left`` and ``right``: the dtype of an operand, its Codes, or its Prologue; ``shape``: a Shape.  Buffers in order:
     what the left operand is read from, then the right one, the result, and what the epilogue reads and writes.
@@ -64,18 +70,16 @@ class Tiled(Template):
         self.sides = [self.parts_of(name, given) for name, given in (("a", left), ("b", right))]
         self.out, self.beside = Buffer("out", epilogue.out), [Buffer(o.name, o.dtype) for o in epilogue.operands]
         self.further = [Buffer(s.name, s.dtype) for s in epilogue.further]
-        self.operand, self.role, self.precision = self.dtype_of(left), role, precision
+        self.operand, self.role, self.precision = dtype_of(left), role, precision
         self.sum = (int32 if not self.operand.is_floating_point else dtypes.float32 if self.operand.is_half
                     else self.operand)
-        self.kind, self.parts = TYPES[self.sum.name], Buffer("parts", self.sum)
-        read = [self.parts] if role == "join" else [*self.sides[0], *self.sides[1]]
+        self.kind = TYPES[self.sum.name]
+        self.parts = Buffer("parts", self.operand if role == "finish" else self.sum)
+        read = [self.parts] if role in ("join", "finish") else [*self.sides[0], *self.sides[1]]
         made = [self.parts] if role == "part" else [self.out, *self.further]
         super().__init__([*read, *([self.parts] if role == "part" else [self.out, *self.beside, *self.further])], made,
                          sizes=(*shape.names, "total"))
         self.wide |= {"row", "column", "ka", "kb", "place"}
-
-    def dtype_of(self, given):
-        return given.value.dtype if isinstance(given, Prologue) else given.dtype if isinstance(given, Codes) else given
 
     def parts_of(self, name, given) -> list:
         """The buffers that an operand is read from."""
@@ -96,7 +100,7 @@ class Tiled(Template):
                        lambda: self.computed_tile("one + zero"))
         else:
             self.computed_tile("tl.program_id(0).to(units.dtype)")
-        tile, blocks = self.tile, JOINED if self.role == "join" else self.tile[:2]
+        tile, blocks = self.tile, JOINED if self.role in ("join", "finish") else self.tile[:2]
         constants = (("BM", blocks[0]), ("BN", blocks[1]), ("BK", tile.depth), ("SPLITS", tile.splits))
         return self.made(name, constants, tile.warps, tile.stages)
 
@@ -119,6 +123,11 @@ class Tiled(Template):
         if self.role == "join":
             self.block("for part in range(0, SPLITS)", lambda: self.line(
                 f"sums = sums + tl.load({self.part_at()}, mask={self.inside}, other=0)"))
+        elif self.role == "finish":
+            self.scopes[-1].mask = self.inside
+            self.line(f"place = {self.lies.result(self)[0]}")
+            found = self.from_memory(self.parts, "place", self.inside)
+            self.line(f"sums = {self.converted(found, self.operand, self.sum)}")
         elif self.role == "part":
             self.lines("deep = ((depth + SPLITS - 1) // SPLITS + BK - 1) // BK * BK",
                        "deepest = tl.minimum((part + 1) * deep, depth)")
@@ -169,8 +178,8 @@ class Tiled(Template):
             found = self.let(f"tl.where({mask} & ({there} == 0), border.to({found}.dtype), {found})")
         if isinstance(given, Codes):
             return self.let(f"{found}.to({given.kind}, bitcast=True)")
-        kind = MEMORY[self.dtype_of(given).name]
-        if self.sum is int32 and self.dtype_of(self.given[0]) is not self.dtype_of(self.given[1]):
+        kind = MEMORY[dtype_of(given).name]
+        if self.sum is int32 and dtype_of(self.given[0]) is not dtype_of(self.given[1]):
             kind = "tl.float32"  # bytes of two signs: what they add up to is exact in slices
         return found if kind == self.kind else self.let(f"{found}.to({kind})")
 

@@ -88,10 +88,6 @@ class Scores(Emitter):
     def home(self, e, x):
         return self.scopes[-1]
 
-    def lines(self, *texts: str):
-        for text in texts:
-            self.line(text)
-
     # --- the module --------------------------------------------------
     def module(self, key: str) -> Module:
         """The module, and what its launches bind."""
@@ -127,16 +123,6 @@ class Scores(Emitter):
                 self.lines(f"let {letter}_first = i32({first});", f"let {letter}_count = i32({end}) - {letter}_first;")
             else:
                 self.lines(f"let {letter}_first = 0;", f"let {letter}_count = {whole};")
-
-    def first(self, name: str, head: str) -> str:
-        """The place of the first row of an operand for a head of the batch; sequences that lie end to end have no
-        batch."""
-        row = f"{'k' if name in ('k', 'v', 'grad_k', 'grad_v') else 'q'}_first * {name}_row"
-        return f"{'' if self.form.ragged else f'batch * {name}_batch + '}{head} * {name}_head + {row}"
-
-    def number(self, head: str) -> str:
-        """The place of a head's first row among rows' totals."""
-        return f"{head} * queries + q_first" if self.form.ragged else f"(batch * heads + {head}) * queries"
 
     def read(self, name: str, place: str) -> str:
         """An element of an operand, as float32."""
@@ -316,8 +302,8 @@ class ByQueries(Scores):
                    "let head = unit / tall % heads;", "let batch = unit / tall / heads;",
                    "let sharer = head / sharing;")
         self.sequence()
-        self.lines(f"let q_at = {self.first('q', 'head')};", f"let k_at = {self.first('k', 'sharer')};",
-                   f"let v_at = {self.first('v', 'sharer')};", f"let number = {self.number('head')};")
+        self.lines(f"let q_at = {self.form.first('q', 'head')};", f"let k_at = {self.form.first('k', 'sharer')};",
+                   f"let v_at = {self.form.first('v', 'sharer')};", f"let number = {self.form.number('head')};")
         self.bring("q", "t0", "q_at", "row", "q_count")
 
     def along_keys(self, step):
@@ -350,7 +336,7 @@ class Forward(ByQueries):
         self.variables("sums", each * self.columns_of("v"))
         self.along_keys(self.step)
         self.block(f"for (var i = 0; i < {each}; i++)", self.finish)
-        self.line(f"let out_at = {self.first('out', 'head')};")
+        self.line(f"let out_at = {self.form.first('out', 'head')};")
         self.write("out", "sums", "out_at", "row", "q_count", " * larger" if self.form.drops else "")
 
     def finish(self):

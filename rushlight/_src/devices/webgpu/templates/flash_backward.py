@@ -18,7 +18,8 @@ class QueryGradient(ByQueries):
     def kernel_text(self):
         each = self.tile.each
         self.here()
-        self.lines(f"let grad_at = {self.first('grad', 'head')};", f"let out_at = {self.first('out', 'head')};")
+        self.lines(f"let grad_at = {self.form.first('grad', 'head')};",
+                   f"let out_at = {self.form.first('out', 'head')};")
         self.bring("grad", "t1", "grad_at", "row", "q_count")
         self.meet()
         self.variables("lse", each, "from_bits(2139095040u)")
@@ -26,7 +27,7 @@ class QueryGradient(ByQueries):
         self.variables("sums", each * self.columns_of("q"))
         self.block(f"for (var i = 0; i < {each}; i++)", self.totals)
         self.along_keys(self.step)
-        self.line(f"let grad_q_at = {self.first('grad_q', 'head')};")
+        self.line(f"let grad_q_at = {self.form.first('grad_q', 'head')};")
         self.write("grad_q", "sums", "grad_q_at", "row", "q_count", " * scale")
 
     def totals(self):
@@ -85,7 +86,7 @@ class KeyGradient(Scores):
         self.lines(f"let wide = (most_keys + {size - 1}) / {size};", f"let column = unit % wide * {size};",
                    "let sharer = unit / wide % (heads / sharing);", "let batch = unit / wide / (heads / sharing);")
         self.sequence()
-        self.lines(f"let k_at = {self.first('k', 'sharer')};", f"let v_at = {self.first('v', 'sharer')};")
+        self.lines(f"let k_at = {self.form.first('k', 'sharer')};", f"let v_at = {self.form.first('v', 'sharer')};")
         self.bring("k", "t0", "k_at", "column", "k_count")
         self.bring("v", "t1", "v_at", "column", "k_count")
         self.variables("k_sums", each * self.columns_of("k"))
@@ -93,15 +94,15 @@ class KeyGradient(Scores):
         self.line("let end = select(0, q_count, column < k_count);")
         self.block("for (var one = 0; one < sharing; one++)", self.of_head)
         for name in ("grad_k", "grad_v"):
-            self.line(f"let {name}_at = {self.first(name, 'sharer')};")
+            self.line(f"let {name}_at = {self.form.first(name, 'sharer')};")
         self.write("grad_k", "k_sums", "grad_k_at", "column", "k_count", " * scale")
         self.write("grad_v", "v_sums", "grad_v_at", "column", "k_count", " * larger" if self.form.drops else "")
 
     def of_head(self):
         """All queries of one head: where causal those that see a part of the keys, or all."""
         size = self.tile.size
-        self.lines("let head = sharer * sharing + one;", f"let q_at = {self.first('q', 'head')};",
-                   f"let grad_at = {self.first('grad', 'head')};", f"let number = {self.number('head')};")
+        self.lines("let head = sharer * sharing + one;", f"let q_at = {self.form.first('q', 'head')};",
+                   f"let grad_at = {self.form.first('grad', 'head')};", f"let number = {self.form.number('head')};")
         begin = f"column / {size} * {size}" if self.form.causal else "0"
         self.block(f"for (var row = {begin}; row < end; row += {size})", lambda: self.looked_at(self.step))
 

@@ -80,10 +80,6 @@ class Transform(Emitter):
         name = "f" + hashlib.sha256(repr(self.role).encode()).hexdigest()[:12]
         return Module(name, text, (self.real.itemsize,) * 2, (), False, THREADS, False)
 
-    def lines(self, *texts: str):
-        for text in texts:
-            self.line(text)
-
     def number(self):
         """One number of a row, from as many as the factor says."""
         zero, last = ("0.0f" if self.kind == "f32" else "0.0lf"), self.role.made

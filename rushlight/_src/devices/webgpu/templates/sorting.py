@@ -107,10 +107,6 @@ class Sorting(Emitter):
         self.block(f"for (var p = i32(lid); p < {LOCAL // 2}; p += {THREADS})", compare)
         self.line("workgroupBarrier();")
 
-    def lines(self, *texts: str):
-        for text in texts:
-            self.line(text)
-
     def each(self, body):
         """``body()`` for the pairs ``e`` in workgroup memory."""
         self.block(f"for (var e = i32(lid); e < {LOCAL}; e += {THREADS})", body)

@@ -1,4 +1,5 @@
 """Layers that learn with rounded weights."""
-from ....._src.core.later import later
+from ....._src.core.later import Beyond, later
 
+__all__ = Beyond.names(__name__)
 __getattr__ = later(__name__)

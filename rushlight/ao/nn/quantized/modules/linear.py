@@ -5,23 +5,25 @@ from ....._src.core.later import facade, later
 from ....._src.core.quantized import qint8
 from ....._src.ops.quantized_library import LIBRARY
 from .....nn import Module
-from .utils import WeightedQuantizedModule, empty_weight, layer_of, quantized_weight
+from .utils import Prepared, WeightedQuantizedModule, empty_weight, layer_of, quantized_weight
 
 __getattr__ = later(__name__)
 
 
-class LinearPackedParams(Module):
-    """The qint8 weight and the float bias of a linear layer, prepared."""
+class LinearPackedParams(Prepared, Module):
+    """The weight, qint8 or rounded to the half, and the float bias of a linear layer, prepared."""
 
     _version = 3
 
     def __init__(self, dtype=qint8):
         super().__init__()
         self.dtype = dtype
-        self.set_weight_bias(empty_weight(1, 1), None)
+        self.set_weight_bias(empty_weight(1, 1) if dtype is qint8 else facade().zeros(1, 1), None)
 
     def set_weight_bias(self, weight, bias):
-        self._packed_params = facade().ops.quantized.linear_prepack(weight, bias)
+        quantized = facade().ops.quantized
+        prepack = quantized.linear_prepack if self.dtype is qint8 else quantized.linear_prepack_fp16
+        self._packed_params = prepack(weight, bias)
 
     def _weight_bias(self):
         return self._packed_params.unpack()
@@ -52,8 +54,9 @@ class Linear(WeightedQuantizedModule):
         super().__init__()
         self.in_features, self.out_features, self.scale, self.zero_point = in_features, out_features, 1.0, 0
         self._packed_params = LinearPackedParams(dtype)
-        self._packed_params.set_weight_bias(empty_weight(out_features, in_features), facade().zeros(out_features)
-                                            if bias_ else None)
+        self._packed_params.set_weight_bias(empty_weight(out_features, in_features) if dtype is qint8
+                                            else facade().zeros(out_features, in_features),
+                                            facade().zeros(out_features) if bias_ else None)
 
     def set_weight_bias(self, w, b):
         """Sets the qint8 weight [n, k] and the float bias [n]."""

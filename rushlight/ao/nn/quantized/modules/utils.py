@@ -4,6 +4,7 @@ from __future__ import annotations
 from ....._src.core.dtypes import float32
 from ....._src.core.later import facade, later
 from ....._src.core.quantized import qint8
+from ....._src.restored import found
 from .....nn import Module
 from ....quantization import observer as observers
 from ...intrinsic.modules.fused import _FusedModule
@@ -15,6 +16,13 @@ __getattr__ = later(__name__)
 def quantized_name(module):
     """How a module is printed."""
     return f"Quantized{type(module).__name__}"
+
+
+class Prepared:
+    """A module that has prepared weights, as files hold them."""
+
+    def __setstate__(self, state):
+        super().__setstate__({name: found(value) for name, value in state.items()})
 
 
 class WeightedQuantizedModule(Module):

@@ -5,8 +5,6 @@ from .... import Graph, GraphModule
 from ....node import is_random, map_arg, operator_under, writes
 from ...infra.pass_base import PassBase, PassResult
 
-__all__ = ["CSEPass", "get_CSE_banned_ops"]
-
 PURE = ("_operator", "math", "builtins")  # modules of functions that depend on their arguments alone
 
 
@@ -28,8 +26,66 @@ def key_of(value):
     return type(value), value
 
 
+class Memory:
+    """Which values of a graph may share memory, and how often it was written to up to a node.
+
+    A value shares memory with the arguments of the call that gave it unless the call's overload says that it does not;
+    inputs and attributes share theirs.
+    """
+
+    def __init__(self, graph):
+        self.owners, outside = {}, None
+        for node in graph.nodes:
+            self.owners[node] = node
+            if node.op in ("placeholder", "get_attr"):
+                outside = outside or node
+                self.join(node, outside)
+            elif not fresh(node.target):
+                for argument in node.all_input_nodes:
+                    self.join(node, argument)
+        self.counts = dict.fromkeys(self.owners, 0)
+        self.written = {self.of(a) for node in graph.nodes if changes(node) for a in node.all_input_nodes}
+
+    def of(self, node):
+        """The value that stands for the memory of a node's."""
+        while self.owners[node] is not node:
+            node = self.owners[node]
+        return node
+
+    def join(self, one, other):
+        self.owners[self.of(one)] = self.of(other)
+
+    def state(self, node) -> tuple:
+        """How often what a node reads was written to before it."""
+        return tuple(self.counts[self.of(a)] for a in node.all_input_nodes)
+
+    def note(self, node):
+        """A node was run, which may have written into its arguments."""
+        if changes(node):
+            for argument in node.all_input_nodes:
+                self.counts[self.of(argument)] += 1
+
+
+def fresh(target) -> bool:
+    """Whether results of a call lie in memory of their own."""
+    schema = getattr(target, "_schema", None)
+    return schema is not None and all(result.alias_info is None for result in schema.returns)
+
+
+def changes(node) -> bool:
+    """Whether a node writes into an argument."""
+    if node.op == "call_function":
+        return bool(writes(node.target) or node.kwargs.get("out") is not None)
+    if node.op == "call_method":
+        return node.target.endswith("_") and not node.target.endswith("__")
+    if node.op == "call_module" and node.graph.owning_module is not None:
+        return bool(getattr(node.graph.owning_module.get_submodule(node.target), "inplace", False))
+    return False
+
+
 class CSEPass(PassBase):
-    """A pass: calls of the same function with the same arguments become one.
+    """A pass: calls of the same function with the same arguments become one, unless what they read or gave is written
+    to between them or later.
 
     ``banned_ops``: functions of which every call stays, beside those that write or draw random numbers.
     """
@@ -46,18 +102,19 @@ class CSEPass(PassBase):
                 or is_random(target) or getattr(target, "overloadpacket", None) in self.banned_ops)
 
     def call(self, graph_module) -> PassResult:
-        graph, new, seen, modified = Graph(), {}, {}, False
+        graph, new, seen, modified, memory = Graph(), {}, {}, False, Memory(graph_module.graph)
         for node in graph_module.graph.nodes:
             if node.op == "output":
                 made = graph.output(map_arg(node.args[0], new.__getitem__))
                 made.meta.update(node.meta)
                 continue
             key = None
-            if not self.stays(node):
+            if not self.stays(node) and memory.of(node) not in memory.written:
                 try:
-                    key = node.target, key_of(map_arg((node.args, node.kwargs), new.__getitem__))
+                    key = node.target, key_of(map_arg((node.args, node.kwargs), new.__getitem__)), memory.state(node)
                 except TypeError:
                     pass
+            memory.note(node)
             if key is not None and key in seen:
                 new[node], modified = seen[key], True
                 continue

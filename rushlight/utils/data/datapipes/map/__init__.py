@@ -1,9 +1,7 @@
 """Pipes with keys."""
-from ..datapipe import MapDataPipe
-from .callable import MapperMapDataPipe as Mapper
-from .combinatorics import ShufflerIterDataPipe as Shuffler
-from .combining import ConcaterMapDataPipe as Concater, ZipperMapDataPipe as Zipper
-from .grouping import BatcherMapDataPipe as Batcher
-from .utils import SequenceWrapperMapDataPipe as SequenceWrapper
-
-__all__ = ["Batcher", "Concater", "MapDataPipe", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
+from ..datapipe import MapDataPipe  # noqa: F401
+from .callable import MapperMapDataPipe as Mapper  # noqa: F401
+from .combinatorics import ShufflerIterDataPipe as Shuffler  # noqa: F401
+from .combining import ConcaterMapDataPipe as Concater, ZipperMapDataPipe as Zipper  # noqa: F401
+from .grouping import BatcherMapDataPipe as Batcher  # noqa: F401
+from .utils import SequenceWrapperMapDataPipe as SequenceWrapper  # noqa: F401

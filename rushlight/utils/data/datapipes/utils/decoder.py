@@ -10,9 +10,6 @@ import numpy as np
 
 from .common import StreamWrapper
 
-__all__ = ["Decoder", "ImageHandler", "audiohandler", "basichandlers", "extension_extract_fn",
-           "handle_extension", "imagehandler", "videohandler"]
-
 
 def _plain(data):
     return data.decode()

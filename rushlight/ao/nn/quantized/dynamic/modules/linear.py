@@ -1,6 +1,7 @@
 """Linear layers that quantize their inputs by their extremes."""
 from __future__ import annotations
 
+from ......_src.core.dtypes import float16
 from ......_src.core.later import later
 from ......_src.core.quantized import qint8
 from ......_src.ops.quantized_library import LIBRARY
@@ -11,7 +12,8 @@ __getattr__ = later(__name__)
 
 
 class Linear(Static):
-    """A linear layer by a qint8 weight whose input is quantized by its own extremes: float [*, k] -> float [*, n]."""
+    """A linear layer by a qint8 weight whose input is quantized by its own extremes, or by a weight rounded to the half
+    (``dtype=torch.float16``): float [*, k] -> float [*, n]."""
 
     _version = 4
 
@@ -19,17 +21,17 @@ class Linear(Static):
         super().__init__(in_features, out_features, bias_, dtype)
 
     def forward(self, x):
-        return LIBRARY["linear_dynamic"](x, self._packed_params._packed_params, reduce_range=True)
+        packed = self._packed_params._packed_params
+        if self._packed_params.dtype is float16:
+            return LIBRARY["linear_dynamic_fp16"](x, packed)
+        return LIBRARY["linear_dynamic"](x, packed, reduce_range=True)
 
     def _get_name(self):
         return "DynamicQuantizedLinear"
 
     def extra_repr(self):
-        return (f"in_features={self.in_features}, out_features={self.out_features}, "
-                f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}")
-
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        super()._save_to_state_dict(destination, prefix, keep_vars)
+        text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}"
+        return f"{text}, qscheme={self.weight().qscheme()}" if self._packed_params.dtype is qint8 else text
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
@@ -40,7 +42,9 @@ class Linear(Static):
     @classmethod
     def of(cls, layer, observer, scale, zero_point):
         from .....quantization.observer import default_weight_observer
-        made = cls(layer.in_features, layer.out_features, layer.bias is not None)
-        weight = quantized_weight(layer.weight, observer if observer is not None else default_weight_observer())
+        observer = default_weight_observer() if observer is None else observer
+        half = observer.dtype is float16
+        made = cls(layer.in_features, layer.out_features, layer.bias is not None, float16 if half else qint8)
+        weight = layer.weight.detach() if half else quantized_weight(layer.weight, observer)
         made.set_weight_bias(weight, None if layer.bias is None else layer.bias.detach())
         return made

@@ -1,0 +1,151 @@
+"""Classes with ``__torch_dispatch__`` that say what tensors they wrap: an instance is followed as what it wraps.
+
+Such an instance is a Python object here too, over tensors without data, so its class runs as framework code does and
+calls operators of what it wraps, which are recorded. One that lives on is put together again at the end of the segment.
+"""
+from __future__ import annotations
+
+import inspect
+import types
+
+from ...utils._python_dispatch import is_traceable_wrapper_subclass, is_traceable_wrapper_subclass_type
+from ..core import overriding
+from ..core.native import Tensor, mine
+from .classes import ABSENT, is_data_descriptor, static
+from .constraints import constraints_of
+from .errors import Break, CaptureError
+from .fake import Fake
+from .guards import TensorCheck
+from .parts import ATTRIBUTES, Part
+from .values import WrapperValue
+
+HISTORY = frozenset(("grad", "grad_fn", "backward", "register_hook", "retain_grad", "retains_grad", "is_leaf", "data",
+                     "register_post_accumulate_grad_hook", "requires_grad_"))
+MEMORY = frozenset(("data_ptr", "untyped_storage", "storage", "numpy", "tolist", "set_", "__dict__"))
+
+
+class Wrappers(Part, part="wrappers"):
+    """How the machine looks into instances."""
+
+    needs = "attributes", "framework", "guarding", "outside", "subclasses", "values"
+
+    # --- from outside -------------------------------------------------------------------------------------------------
+    def wrap(self, value, source):
+        """An instance from outside, over what stands for the tensors that it wraps."""
+        cls = type(value)
+        if hasattr(cls, "__operator__"):
+            raise Break("RB014", f"{cls.__name__}, which answers operators whole")
+        if not is_traceable_wrapper_subclass(value) or type(value._meta.shape) is not tuple and any(
+                type(n) is not int for n in value.shape):
+            raise Break("RB014", f"{cls.__name__}, which does not say what it wraps by __tensor_flatten__")
+        guard, name = self.guarding.guard, self.guarding.constant_name
+        guard(f"type({{0}}) is {name(cls)} and {{0}}._needs_grad == {value._needs_grad}", source)
+        self.subclasses.met = True
+        names, context = value.__tensor_flatten__()
+        guard(f"{name(described_as)}({{0}}, {name(list(names))}, {name(context)}, {name(checker(cls))})", source)
+        free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
+        meta = self.guarding.symbolic(value._meta, free, source, constraints_of(value))
+        check = TensorCheck(value._meta, free)
+        check.exact = True
+        guard(f"{{0}}._meta in {name(check)}.seen or {name(check)}({{0}}._meta)", source)
+        inner = {part: self.outside.wrap(getattr(value, part), source.attribute(part)).fake for part in names}
+        with overriding.DisableTorchFunctionSubclass():
+            made = cls.__tensor_unflatten__(inner, context, meta.shape, meta.strides)
+        made._meta, made._needs_grad = meta, value._needs_grad
+        found = self.entered(made)
+        found.source, found.real = source, value
+        return found
+
+    def entered(self, instance):
+        """An instance over tensors without data as a Value, the same one each time."""
+        known = self.outside.wrapped.get(id(instance))
+        if known is None:
+            known = self.outside.wrapped[id(instance)] = WrapperValue(instance)
+            self.outside.alive.append(instance)
+        return known
+
+    def met(self, instance):
+        """The Value of an instance that framework code gives."""
+        known = self.outside.wrapped.get(id(instance))
+        if known is not None:
+            return known
+        if not is_traceable_wrapper_subclass(instance):
+            raise Break("RB014", type(instance).__name__)
+        if not any(isinstance(part, Fake) for part in parts_of(instance)):
+            return self.wrap(instance, self.guarding.constant_source(instance))
+        return self.entered(instance)
+
+    def make(self, cls, arguments, keywords):
+        """A call of such a class; None for another class."""
+        if not overriding.kind_of(cls) & overriding.DISPATCH:
+            return None
+        if not is_traceable_wrapper_subclass_type(cls):
+            raise Break("RB014", cls.__name__)
+        made = self.framework.run_framework(cls, arguments, keywords)
+        if mine.grad and any(part._needs_grad for part in parts_of(made.fake)):
+            raise Break("RB014", f"a {cls.__name__} over a tensor that requires grad")
+        return made
+
+    # --- attributes ---------------------------------------------------------------------------------------------------
+    @ATTRIBUTES.by(WrapperValue)
+    def attribute(self, owner, name):
+        """An attribute: of the instance, of its class, or what all tensors have."""
+        cls, instance = type(owner.fake), owner.fake
+        if name == "__class__":
+            return self.values.from_python(cls)
+        if name in MEMORY or name in HISTORY and instance._needs_grad:
+            raise Break("RB014", f"{name!r} of a {cls.__name__}")
+        raw = static(cls, name)
+        if name in instance.__dict__ and not is_data_descriptor(raw):
+            return self.values.from_python(instance.__dict__[name])
+        if raw is ABSENT:
+            return self.attributes.fallback(owner, cls, name)
+        if raw is static(Tensor, name) or getattr(getattr(raw, "fget", raw), "stands_for", None) is not None:
+            found = self.subclasses.attribute(owner, name, cls) if self.subclasses.of(owner) else NotImplemented
+            if found is not NotImplemented:
+                return found
+            if callable(raw) and not isinstance(raw, type):
+                return self.attributes.bound(raw, owner, name, cls)
+            return self.framework.run_framework(getattr, [owner, self.values.from_python(name)], {})
+        if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return self.values.from_python(getattr(instance, name))
+        return self.attributes.bound(raw, owner, name, cls)
+
+    # --- what lives on ------------------------------------------------------------------------------------------------
+    def written(self, value, write):
+        """(class, parts, context, size, stride) as code that an instance is put together of."""
+        instance = value.fake
+        names, context = instance.__tensor_flatten__()
+        pairs = ", ".join(f"{n!r}: {write(self.values.from_python(getattr(instance, n)))}" for n in names)
+        rest = (write(self.values.from_python(part))
+                for part in (context, instance._meta.shape, instance._meta.strides))
+        return ", ".join((self.guarding.constant_name(type(instance)), f"{{{pairs}}}", *rest))
+
+
+def parts_of(instance):
+    """The tensors that an instance wraps, those within too."""
+    for name in instance.__tensor_flatten__()[0]:
+        part = getattr(instance, name)
+        yield part
+        if overriding.kind_of(type(part)) & overriding.DISPATCH and not isinstance(part, Fake):
+            yield from parts_of(part)
+
+
+def checker(cls):
+    """The class's own comparison of contexts, or None."""
+    own = getattr(cls, "__metadata_guard__", None)
+    if own is None:
+        return None
+    if not isinstance(static(cls, "__metadata_guard__"), classmethod):
+        raise CaptureError("Tensor subclass method __metadata_guard__ must be a classmethod, which that of "
+                           f"{cls.__name__} is not")
+    if len(inspect.signature(own).parameters) != 2:
+        raise CaptureError("Tensor subclass method __metadata_guard__ must take exactly two subclass metadata "
+                           f"arguments, which that of {cls.__name__} does not")
+    return own
+
+
+def described_as(value, names, context, same) -> bool:
+    """Whether an instance wraps tensors by these names, in this context."""
+    now, about = value.__tensor_flatten__()
+    return list(now) == names and bool(about == context if same is None else same(context, about))

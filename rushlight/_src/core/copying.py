@@ -1,0 +1,78 @@
+"""Copies of tensors by ``copy`` and ``deepcopy``, with what users keep on them."""
+from __future__ import annotations
+
+import copy
+import copyreg
+import ctypes
+
+from . import devices, dtypes
+from .interpret import recording
+from .meta import span
+from .native import Tensor, wrap
+from .op import OPS
+from .tensor import alias, attach, blank, empty, show
+
+
+def copied_memory(tensor: Tensor, memo: dict):
+    """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
+    storage = tensor._storage
+    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(
+            tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
+        with recording(False):
+            copied = OPS["clone"](tensor)
+        return copied._storage, copied._offset, copied._meta
+    found = memo.get(id(storage))
+    if found is None:
+        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._storage
+        ctypes.memmove(found.address, storage.address, storage.nbytes)
+        memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
+    return found, tensor._offset, tensor._meta
+
+
+def slots_of(tensor) -> dict:
+    """What the slots hold that a user's subclass declares."""
+    kind = tensor.__class__
+    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name)
+                                                               for name in copyreg._slotnames(kind)
+                                                               if hasattr(tensor, name)}
+
+
+# attributes that copies do not have: they belong to one place in the graph
+OWN = ("_post_accumulate_hooks", "gradient_hook")
+
+
+@attach
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._grad_node is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage")
+    storage, offset, meta = copied_memory(self, memo)
+    out = wrap(storage, offset, meta, meta.itemsize)
+    if self.__class__ is not Tensor:
+        out = blank(self.__class__)
+        out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
+    out._needs_grad = self._needs_grad
+    memo[id(self)] = out  # attributes may lead back to it
+    out.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
+    for name, value in slots_of(self).items():
+        setattr(out, name, copy.deepcopy(value, memo))
+    if self._gradient is not None:
+        out._gradient = __deepcopy__(self._gradient, memo)
+    return out
+
+
+@attach
+def __copy__(self):
+    """Another tensor over the same memory, a leaf with the same attributes and without a gradient of its own yet."""
+    out = alias(self) if self.__class__ is Tensor else blank(self.__class__)
+    if self.__class__ is not Tensor:
+        show(out, self)
+    out._needs_grad = self._needs_grad
+    for name, value in slots_of(self).items():
+        setattr(out, name, value)
+    out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})
+    return out

@@ -1,0 +1,45 @@
+"""How the elements of two tensors share memory."""
+from __future__ import annotations
+
+from .errors import OverlapError
+from .meta import Meta, dense_strides, is_one
+from .native import Tensor
+from .tensor import place
+
+APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
+
+
+def overlap(a: Tensor, b: Tensor) -> str:
+    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking
+    at each."""
+    if not a._meta.numel or not b._meta.numel:
+        return APART
+    first, second = span_of(a), span_of(b)
+    if first[0] >= second[1] or second[0] >= first[1]:
+        return APART
+    if dense_strides(a._meta.shape, a._meta.strides) is None or dense_strides(b._meta.shape, b._meta.strides) is None:
+        return UNKNOWN
+    alike = len(a._meta.shape) == len(b._meta.shape) and moving(a._meta) == moving(b._meta)  # as PyTorch sees it
+    return SAME if first == second and alike else PARTLY
+
+
+def moving(meta: Meta):
+    """Sizes and strides of the dimensions that have more than one element."""
+    return [(size, stride) for size, stride in zip(meta.shape, meta.strides) if not is_one(size)]
+
+
+def span_of(tensor: Tensor):
+    """The addresses from the first byte of a tensor to behind its last."""
+    start = place(tensor)
+    return start, start + tensor._meta.nbytes
+
+
+def refuse_shared(name: str, target: Tensor, *read):
+    """OverlapError where a tensor that an operator reads elsewhere than it writes shares memory with the target."""
+    memory = target._storage
+    for tensor in read:
+        if (isinstance(tensor, Tensor) and memory is not None and tensor._storage is memory
+                and overlap(target, tensor) in (SAME, PARTLY)):
+            raise OverlapError(
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location", "inputs apart from what is written", "clone() the input first")

@@ -1,0 +1,1 @@
+"""Libraries of GPUs' vendors as claims: products by cuBLASLt and hipBLASLt, attention by cuDNN."""

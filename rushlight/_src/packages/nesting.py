@@ -1,0 +1,79 @@
+"""Calls of packaged models: arguments by name and nesting to tensors one after another, and results nested again."""
+from __future__ import annotations
+
+import math
+
+from ...utils.pytree_text import treespec_loads
+from ..core.native import Tensor
+from ..core.nodes import ARITHMETIC
+from ..core.pytree import flatten_as, tree_unflatten
+
+
+class Nesting:
+    """What a manifest tells of calls.  ``plain``: results are a tensor, or a tuple of them; ``direct``: arguments by
+    position are the tensors; ``measured``: some results are computed of sizes."""
+
+    def __init__(self, manifest: dict):
+        told = manifest["call"]
+        self.in_spec, self.out_spec = treespec_loads(told["in_spec"]), treespec_loads(told["out_spec"])
+        self.names, self.arguments, self.results = told["names"], told["arguments"], told["results"]
+        self.varying, self.count = manifest["varying"], len(manifest["inputs"])
+        tensors = not any(self.results)
+        self.plain = tensors and (self.out_spec.is_leaf() or self.out_spec.type is tuple and len(self.results) > 1
+                                  and all(one.is_leaf() for one in self.out_spec.children_specs))
+        positional, named = self.in_spec.children_specs
+        self.direct = not (named.children_specs or any(self.arguments)) and all(
+            one.is_leaf() for one in positional.children_specs)
+        self.measured = any(row and "size" in row for row in self.results)
+
+    def tensors(self, args: tuple, kwargs: dict) -> tuple:
+        """The tensors of a call as the model takes them: arguments as they were exported, or the tensors alone in
+        their order.  TypeError for arguments that are unknown, missing, or nested otherwise; ValueError for other
+        constants than the program was exported with."""
+        if not kwargs and len(args) == self.count and all(isinstance(one, Tensor) for one in args):
+            return args
+        keys, rest = list(self.in_spec.children_specs[1].context), self.names[len(args):]
+        wanted = [*rest, *keys]
+        unknown, missing = [k for k in kwargs if k not in wanted], [k for k in wanted if k not in kwargs]
+        if len(args) > len(self.names):
+            raise TypeError(f"the model takes by position {len(self.names)} arguments, or its {self.count} tensors, "
+                            f"but got {len(args)}")
+        if unknown or missing:
+            raise TypeError(f"the model {'has no argument' if unknown else 'misses the argument'} "
+                            f"{', '.join(unknown or missing)}: it takes {', '.join([*self.names, *keys])} "
+                            f"({self.count} tensors)")
+        tree = (*args, *(kwargs[k] for k in rest)), {k: kwargs[k] for k in keys}
+        try:
+            leaves = flatten_as(tree, self.in_spec)
+        except ValueError as error:
+            raise TypeError(f"the arguments are nested otherwise than they were exported: {error}") from error
+        found = []
+        for k, (leaf, constant) in enumerate(zip(leaves, self.arguments, strict=True)):
+            if constant is None and not isinstance(leaf, Tensor):
+                raise TypeError(f"leaf {k} of the arguments must be a tensor, not {type(leaf).__name__}")
+            if constant is None:
+                found.append(leaf)
+            elif repr(leaf) != constant:
+                raise ValueError(f"leaf {k} of the arguments is {leaf!r}: the model was exported for {constant} only")
+        return tuple(found)
+
+    def nested(self, found, given: tuple):
+        """The results of a call; ``given``: its tensors, where results are computed of their sizes."""
+        tensors = iter(found if type(found) is tuple else (found,))
+        sizes = [(given[k].shape[dim] - offset) // factor
+                 for k, dim, factor, offset in (v["source"] for v in self.varying)] if self.measured else ()
+        return tree_unflatten([next(tensors) if row is None else row["value"] if "value" in row
+                               else computed(row["size"], sizes) for row in self.results], self.out_spec)
+
+
+def computed(formula, sizes) -> int:
+    """The number that a manifest's formula is."""
+    if type(formula) is int:
+        return formula
+    if len(formula) == 1:
+        return sizes[formula[0]]
+    operation, told, operands = formula
+    operands = [computed(one, sizes) for one in operands]
+    if operation == "sum":
+        return told[1] + sum(factor * one for factor, one in zip(told[0], operands, strict=True))
+    return math.prod(operands) if operation == "product" else ARITHMETIC[operation](*operands)

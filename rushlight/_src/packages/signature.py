@@ -1,0 +1,69 @@
+"""What the manifest tells of calls from Python: names and nesting of arguments, and what results are."""
+from __future__ import annotations
+
+import math
+
+from ...utils.pytree_text import treespec_dumps
+from ..core.expr import Expr, substitute
+from ..core.native import Tensor
+from ..core.pytree import tree_flatten
+from .tracing import NotPackable
+
+OPERATIONS = ("sum", "product", "//", "%", "max", "min")  # on sizes, as a manifest may have them
+CONSTANTS = (int, float, bool, str, type(None))
+
+
+def call_of(program, traced: list, varying: list) -> dict:
+    """How a program is called.  ``traced``: as what it was traced; NotPackable for results that a manifest cannot tell,
+    or that not all of these compute alike."""
+    count = program.out_spec.num_leaves
+    if any(len(one.results) != count for one in traced):
+        raise NotPackable(f"the program gives {len(traced[0].results)} results, and its nesting has {count}")
+    widest = min(traced, key=lambda one: len(one.fixed))
+    for one in traced:
+        for mine, its in zip(widest.results, one.results):
+            if (mine is None) != (its is None) or mine and not alike(substitute(mine[0], one.fixed), its[0]):
+                raise NotPackable("a result that is no tensor is not computed alike for all sizes")
+    symbols = {v.symbol: k for k, v in enumerate(varying)}
+    return {"in_spec": spelled(program.in_spec), "out_spec": spelled(program.out_spec),
+            "names": list(program.parameter_names[:len(program.example_inputs[0])]),
+            "arguments": [None if isinstance(leaf, Tensor) else repr(leaf)
+                          for leaf in tree_flatten(program.example_inputs)[0]],
+            "results": [one and row_of(one[0], symbols) for one in widest.results]}
+
+
+def alike(a, b) -> bool:
+    """Whether two results are the same number, text or formula."""
+    return a is b or (type(a) is type(b) and not isinstance(a, Expr) and a == b)
+
+
+def row_of(value, symbols: dict) -> dict:
+    """A result that is no tensor: {"value": what it is} or {"size": how it is computed}."""
+    if isinstance(value, Expr):
+        return {"size": formula(value, symbols)}
+    if type(value) not in CONSTANTS or type(value) is float and not math.isfinite(value):
+        raise NotPackable(f"a result is {value!r}: packages give tensors, sizes, finite numbers, text and None")
+    return {"value": value}
+
+
+def formula(e, symbols: dict):
+    """An integer, the name of a size as [its number], or [operation, argument, operands]."""
+    if type(e) is int:
+        return e
+    if isinstance(e, Expr) and e.dtype is None:
+        if e in symbols:
+            return [symbols[e]]
+        if e.op == "const":
+            return e.arg
+        if e.op in OPERATIONS:
+            coefficients = [list(e.arg[0]), e.arg[1]] if e.op == "sum" else None
+            return [e.op, coefficients, [formula(a, symbols) for a in e.args]]
+    raise NotPackable(f"a result is {e}, which packages do not compute: return tensors, sizes, whole numbers of them")
+
+
+def spelled(spec) -> str:
+    """A nesting as text; NotPackable where a class has no name."""
+    try:
+        return treespec_dumps(spec)
+    except (NotImplementedError, TypeError) as error:
+        raise NotPackable(f"arguments or results are nested in a way that a package cannot keep: {error}") from error

@@ -1,0 +1,36 @@
+"""Which engine computes with quantized tensors: one of ours, by whatever name it goes."""
+import sys
+import types
+
+NAMES = ["qnnpack", "onednn", "x86", "fbgemm"]
+
+
+class Engines(types.ModuleType):
+    """The module itself.  ``engine`` takes any name that PyTorch has on this processor, and changes no result: products
+    are exact, and rounded as PyTorch's x86 engine rounds them.
+
+    >>> import rushlight as torch
+    >>> torch.backends.quantized.engine, "fbgemm" in torch.backends.quantized.supported_engines
+    ('x86', True)
+    """
+
+    chosen = "x86"
+
+    @property
+    def supported_engines(self) -> list:
+        """The names that ``engine`` takes."""
+        return list(NAMES)
+
+    @property
+    def engine(self) -> str:
+        """The name that was chosen last.  RuntimeError for one that there is not."""
+        return Engines.chosen
+
+    @engine.setter
+    def engine(self, name):
+        if name not in (*NAMES, "none", "", None):
+            raise RuntimeError(f"{name} is not a valid value for quantized engine")
+        Engines.chosen = name or "none"
+
+
+sys.modules[__name__].__class__ = Engines

@@ -1,0 +1,102 @@
+"""Which engine of a group carries a tensor: by the kind of device that it lies on."""
+from __future__ import annotations
+
+from .._src.core.devices import device, provided
+from .backends import HOST, STREAMED, Backend, available, streamed
+from .engine import Engine
+from .stores import PrefixStore
+
+
+class Carriers:
+    """Mixed into ``ProcessGroup``.  ``devices``: backends by kind of device; ``boards``: engines by device."""
+
+    def name_for(self, kind: str) -> Backend | None:
+        """The backend for a kind of device; None where there is none.  A backend for the host's memory carries what is
+        copied there where no kind was named."""
+        return self.devices.get(kind) or (None if self.backend_text is None or ":" in self.backend_text
+                                          else self.devices.get(HOST))
+
+    def streams_for(self, where) -> bool:
+        """Whether streams carry what lies on a device."""
+        return self.name_for(where.type) in STREAMED
+
+    def engine_of(self, tensor, *others) -> Engine:
+        """What carries a tensor, and others on its device.  RuntimeError where the group has nothing for it."""
+        where = tensor._meta.device
+        for other in others:
+            if other._meta.device is not where and other._meta.device != where:
+                raise RuntimeError(f"tensors of one exchange lie on one device, but there are {where} and "
+                                   f"{other._meta.device}")
+        if where.provider.on_host:
+            if self.on_host:
+                return self.engine
+        else:
+            name = self.name_for(where.type)
+            if name in STREAMED:
+                return self.engine_at(where)
+            if name is not None:
+                return self.engine
+        other = Backend.default_device_backend_map.get(where.type)
+        missing = other in STREAMED and not available(other)
+        raise RuntimeError(f"No backend type associated with device type {where.type}" + (
+            f": {other} carries it, whose library was not found (pip install rushlight[{other}])" if missing else ""))
+
+    def engine_at(self, where) -> Engine:
+        """The engine of this rank's device."""
+        found = self.boards.get(where)
+        if found is None:
+            with self.guard:
+                found = self.boards.get(where)
+                if found is None:
+                    found = self.made_for(where, PrefixStore(f"{where.type} {len(self.boards)}", self._store))
+                    self.hold(where, found)
+        return found
+
+    def made_for(self, where, store) -> Engine:
+        make = streamed(self.devices[where.type])
+        return make(where, store, self._rank, self._size, self.timeout.total_seconds(), self.device_options)
+
+    def hold(self, where, engine: Engine):
+        engine.ranks, engine.name = self.ranks, self.group_name
+        self.boards[where] = engine
+
+    @property
+    def streamed_kind(self) -> str | None:
+        """The kind of device for which streams carry exchanges; None where there is none."""
+        return next((kind for kind, name in self.devices.items() if name in STREAMED and kind != HOST), None)
+
+    def own_device(self):
+        """The device that is meant where no tensor says it: the one that was given, or is in use already, else the
+        thread's current one; one for each rank where the program has not chosen."""
+        if self.bound_device_id is not None:
+            return self.bound_device_id
+        if self.boards:
+            return next(iter(self.boards))
+        kind = self.streamed_kind
+        provider = provided(kind)
+        index = provider.current() or self.ranks[self._rank] % max(provider.count(), 1)
+        return device(kind, index)
+
+    def own_engine(self, index: int | None = None) -> Engine | None:
+        """The engine of a device, or of the one that is meant where no tensor says it; None where none carries by
+        streams."""
+        kind = self.streamed_kind
+        if kind is None:
+            return None
+        return self.engine_at(self.own_device() if index is None else device(kind, index))
+
+    def bind(self, where):
+        """The device of this rank is known: all ranks make their communicator now."""
+        where = where if hasattr(where, "provider") else device(where)
+        if where.index is None:
+            raise ValueError(f"device_id {where} has no index")
+        self.bound_device_id = where
+        if self.name_for(where.type) in STREAMED and self._size > 1:
+            self.engine_at(where).connect()
+
+    def split_from(self, engine, color: int):
+        """The communicator of this group comes from that of a larger one, whose ranks all split it now."""
+        where = self.bound_device_id
+        store = PrefixStore(f"{where.type} {len(self.boards)}", self._store)
+        self.hold(where, engine.split(color, self._rank, store, self._size, self.timeout.total_seconds(),
+                                      self.device_options))

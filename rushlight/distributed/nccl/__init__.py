@@ -1,0 +1,1 @@
+"""The backend "nccl": collectives between GPUs, carried out by their streams."""

@@ -1,0 +1,169 @@
+"""Exchanges that a stream carries out while the host goes on."""
+from __future__ import annotations
+
+import os
+import time
+
+from ...futures import Future
+from ..regions import bring_back
+from ..stores import DistBackendError
+from ..works import Work
+
+PAUSE = 1e-3  # seconds between looks at an event, where the host waits for one
+
+
+def waits() -> bool:
+    """Whether the host waits where the user waits (TORCH_NCCL_BLOCKING_WAIT); by default the stream does."""
+    return os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in ("", "0")
+
+
+class Job:
+    """What one call of a collective asks for.  ``run`` gives the communicator's stream the exchange; ``back``: (tensor,
+    dense copy) that are copied after it; ``entry``: what the flight recorder keeps of it."""
+
+    __slots__ = ("run", "back", "result", "entry", "name")
+
+    def __init__(self, run, back, result, entry, name):
+        self.run, self.back, self.result, self.entry, self.name = run, back, result, entry, name
+
+    def bring_back(self):
+        """Copies what has arrived into tensors that are not dense."""
+        for target, source in self.back:
+            bring_back(target, source)
+
+
+
+class Flight:
+    """Jobs that a stream was given.  ``done``: the event after them; ``number``: which exchange of its communicator it
+    is; ``origin``: the stream that it was asked on; ``recorded``: whether a graph has them, which runs later.
+
+    The memory that it reads and writes is ``kept`` until ``origin`` waits for it, or it is done.
+    """
+
+    def __init__(self, engine, jobs: list, origin: int, number: int, recorded: bool):
+        self.engine, self.origin, self.number, self.recorded = engine, origin, number, recorded
+        self.kept, self.entries = jobs, [job.entry for job in jobs if job.entry]
+        self.subjects = [(job.name, [tensor._meta for tensor in job.result[:3]]) for job in jobs]
+        self.error, self.awaited = None, False  # awaited: whether a stream, and with it the program, relies on it
+        self.done, self.begun = engine.streams.mark(engine.stream), time.monotonic()
+
+    @property
+    def about(self) -> str:
+        """What it does: "all_reduce of [2] float32"."""
+        texts = [(name, ", ".join(f"{list(meta.shape)} {meta.dtype.name}" for meta in metas))
+                 for name, metas in self.subjects]
+        return ", ".join(f"{name} of {sizes}" if sizes else name for name, sizes in texts)
+
+    def passed(self) -> bool:
+        """Whether the stream is done with it, or never will be."""
+        return self.error is not None or self.engine.streams.passed(self.done)
+
+    def ended(self):
+        """It is done: nothing of it is kept."""
+        for entry in self.entries:
+            entry.ended()
+        self.entries, self.kept = [], None
+
+    def failed(self, error: BaseException):
+        self.error = error
+        for entry in self.entries:
+            entry.failed(str(error))
+        self.entries, self.kept = [], None
+
+    def look(self):
+        """Raises what it failed with."""
+        if self.error is not None:
+            raise self.error
+
+    def follow(self):
+        """What the current stream is given from now on comes after it."""
+        self.look()
+        streams = self.engine.streams
+        current = streams.current()
+        streams.wait(current, self.done)
+        self.awaited = True
+        if current == self.origin:
+            self.kept = None  # what frees its memory comes after
+
+    def reach(self, limit: float | None):
+        """Returns when the stream is done with it.  DistBackendError after ``limit`` seconds."""
+        end = None if limit is None else time.monotonic() + limit
+        while not self.passed():
+            if end is not None and time.monotonic() >= end:
+                raise DistBackendError(f"Timed out waiting {int(limit * 1000)}ms for an operation to complete")
+            time.sleep(PAUSE)
+        self.look()
+
+
+class StreamWork(Work):
+    """A flight as users see it.  ``blocking``: the host waits for it as well."""
+
+    def __init__(self, flight: Flight, result: list, blocking: bool):
+        super().__init__(result)
+        self.flight, self.blocking = flight, blocking
+
+    def wait(self, timeout=None) -> bool:
+        """Has the current stream wait for it; the host too for a barrier, with ``timeout``, or where
+        TORCH_NCCL_BLOCKING_WAIT asks for that.  Its error where it failed."""
+        flight = self.flight
+        limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
+        if not flight.recorded and (self.blocking or limit or waits()):
+            flight.reach(limit)
+        flight.follow()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it is done.  RuntimeError while a graph is recorded, of which nothing may be asked."""
+        if self.flight.recorded:
+            raise RuntimeError("is_completed: the exchange is part of a CUDA graph, which has yet to run")
+        return self.flight.passed()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.flight.error is None
+
+    def exception(self):
+        """What it failed with; None while it runs or where it did not fail."""
+        return self.flight.error
+
+    def get_future(self):
+        """A Future of the list of result tensors: who asks for them has the current stream wait."""
+        if self.future is None:
+            self.future = StreamFuture(self.flight.engine, self.flight.follow)
+            self.future.set_result(self._result)
+        return self.future
+
+
+class StreamFuture(Future):
+    """A value that a stream was given to compute.  Who asks for it has the current stream wait, by ``follow``; what
+    comes ``then`` is given to another stream at once, so that the current one goes on."""
+
+    def __init__(self, engine, follow=None, before=None):
+        super().__init__()
+        self.engine, self.follow, self.before = engine, follow, before  # before: whose memory the other stream reads
+
+    def wait(self):
+        """The value, for which the current stream waits; the exception where one was set, or the exchange failed."""
+        if self.follow is not None:
+            self.follow()
+        return super().wait()
+
+    value = wait
+
+    def then(self, callback):
+        """A Future of ``callback(self)``, which runs now, on a stream that waits for what the current one has been
+        given."""
+        engine, streams = self.engine, self.engine.streams
+        after = StreamFuture(engine, before=self)
+        with engine.provider.at(engine.index):
+            origin, side = streams.current(), engine.beside()
+            streams.wait(side, streams.mark(origin))
+            streams.enter(side)
+            try:
+                after.set_result(callback(self))
+            except Exception as error:  # raised where it is waited for
+                after.set_exception(error)
+            finally:
+                streams.enter(origin)
+            done = streams.mark(side)
+        after.follow = lambda: streams.wait(streams.current(), done)
+        return after

@@ -1,0 +1,192 @@
+"""Classes with ``__torch_dispatch__`` that wrap tensors, in compiled functions: as uncompiled, in one graph."""
+from __future__ import annotations
+
+import pytest
+
+import rushlight as torch
+import rushlight.utils._pytree as pytree
+from rushlight.utils._python_dispatch import return_and_correct_aliasing
+
+
+class Pair(torch.Tensor):
+    """Two tensors, each of which every operator computes with; ``tag`` is the context."""
+
+    @staticmethod
+    def __new__(cls, a, b, tag=0, size=None, stride=None):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, a.size() if size is None else size, strides=a.stride() if stride is None else stride,
+            storage_offset=a.storage_offset(), dtype=a.dtype, device=a.device, requires_grad=a.requires_grad)
+
+    def __init__(self, a, b, tag=0, size=None, stride=None):
+        self.a, self.b, self.tag = a, b, tag
+
+    def __repr__(self):
+        return f"Pair({self.a!r}, {self.b!r}, {self.tag})"
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], {"tag": self.tag}
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Pair(inner["a"], inner["b"], context["tag"], size, stride)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        given = args, kwargs or {}
+        tag = max(x.tag for x in pytree.tree_leaves(given) if isinstance(x, Pair))
+
+        def half(name):
+            args, kwargs = pytree.tree_map_only(Pair, lambda x: getattr(x, name), given)
+            return pytree.tree_flatten(func(*args, **kwargs))
+
+        (left, spec), (right, _) = half("a"), half("b")
+        made = [Pair(x, y, tag) if isinstance(x, torch.Tensor) else x for x, y in zip(left, right)]
+        return return_and_correct_aliasing(func, args, kwargs or {}, pytree.tree_unflatten(made, spec))
+
+    def total(self):
+        return self.a + self.b
+
+
+class Loose(Pair):
+    """One whose context matters only by its parity."""
+
+    @classmethod
+    def __metadata_guard__(cls, before, now):
+        return before["tag"] % 2 == now["tag"] % 2
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Loose(inner["a"], inner["b"], context["tag"], size, stride)
+
+
+class Silent(torch.Tensor):
+    """One that does not say what it wraps."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*[a.inner if isinstance(a, Silent) else a for a in args], **(kwargs or {}))
+
+
+def pair(*shape, tag=0, cls=Pair):
+    shape = shape or (2, 3)
+    return cls(torch.arange(float(torch.Size(shape).numel())).view(shape), torch.full(shape, 0.5), tag)
+
+
+def described(value):
+    if isinstance(value, (tuple, list)):
+        return list(map(described, value))
+    if isinstance(value, Pair):
+        return type(value).__name__, tuple(value.shape), value.tag, described(value.a), described(value.b)
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+class Counted:
+    """A backend that counts the graphs it gets."""
+
+    def __init__(self):
+        self.graphs = 0
+
+    def __call__(self, graph, inputs):
+        self.graphs += 1
+        return graph
+
+
+def doubled_in_place(x):
+    x.mul_(2)
+    return x
+
+
+PROGRAMS = {
+    "elementwise": lambda x: (x * x + 1).sin(),
+    "beside a plain tensor": lambda x: torch.ones(2, 3) * 3 - x,
+    "a composite": lambda x: torch.softmax(torch.nn.functional.linear(x, x), 1),
+    "what it wraps": lambda x: x.a + x.b.exp(),
+    "a method": lambda x: (x + 1).total(),
+    "the context": lambda x: x * x.tag,
+    "views": lambda x: x.view(-1).unsqueeze(0).expand(2, 6),
+    "sizes": lambda x: (x.shape, x.size(1), x.dim(), x.view(x.shape[0] * 3) + len(x)),
+    "classes": lambda x: (isinstance(x, Pair), type(x) is Pair, isinstance(x + 1, torch.Tensor), x.requires_grad),
+    "as it is": lambda x: (x, x.a, x.clone()),
+    "in place": doubled_in_place,
+    "made there": lambda x: Pair(x.a.cos(), x.b, tag=7) * 2,
+    "like it": lambda x: torch.zeros_like(x) + x.new_ones(2, 3),
+    "lists": lambda x: torch.cat([x, x + 1]).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_give_what_they_give_uncompiled(name):
+    program, backend = PROGRAMS[name], Counted()
+    mine, theirs = pair(tag=3), pair(tag=3)
+    compiled = torch.compile(program, fullgraph=True, backend=backend)
+    assert described(compiled(mine)) == described(program(theirs)) and described(mine) == described(theirs)
+    assert backend.graphs <= 1
+
+
+def test_an_instance_within_another():
+    x, y = Pair(pair(), pair(tag=2)), Pair(pair(), pair(tag=2))
+    found = torch.compile(lambda x: (x * 2).sum(0), fullgraph=True)(x)
+    assert described(found) == described((y * 2).sum(0))
+
+
+def test_what_is_unchanged_comes_back_as_itself():
+    x = pair()
+    found, inner, written = torch.compile(lambda x: (x, x.b, x.add_(1)), fullgraph=True)(x)
+    assert found is x and inner is x.b and written is x and described(x) == described(pair() + 1)
+
+
+@pytest.mark.parametrize("cls, tags, graphs", [(Pair, (1, 1, 2), 2), (Loose, (1, 3, 5), 1), (Loose, (1, 2, 3), 2)])
+def test_another_context_is_another_capture_where_it_matters(cls, tags, graphs):
+    backend = Counted()
+    compiled = torch.compile(lambda x: x.sin(), backend=backend)
+    for tag in tags:
+        x = pair(tag=tag, cls=cls)
+        assert described(compiled(x).a) == described(x.sin().a)
+    assert backend.graphs == graphs
+
+
+def test_plain_tensors_and_other_inner_ones_are_other_captures():
+    backend = Counted()
+    compiled = torch.compile(lambda x: x * 2, backend=backend)
+    wide = Pair(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.float64))
+    for x in (pair(), torch.ones(2, 3), wide, pair()):
+        assert described(compiled(x)) == described(x * 2)
+    assert backend.graphs == 3
+
+
+def test_sizes_vary():
+    backend = Counted()
+    compiled = torch.compile(lambda x: x.sin() * x.shape[0], dynamic=True, fullgraph=True, backend=backend)
+    for rows in (3, 4, 7):
+        assert described(compiled(pair(rows, 2))) == described(pair(rows, 2).sin() * rows)
+    assert backend.graphs == 1
+
+
+def test_parameters_of_modules():
+    layer = torch.nn.Module()
+    layer.weight = torch.nn.Parameter(pair(), requires_grad=False)
+    x = torch.full((2, 3), 3.0)
+    assert described(torch.compile(lambda x: x * layer.weight, fullgraph=True)(x)) == described(x * layer.weight)
+
+
+def test_guards_on_contexts_are_classmethods_of_two_arguments():
+    class Wrong(Pair):
+        __metadata_guard__ = classmethod(lambda cls, one: True)
+
+    class Bare(Pair):
+        def __metadata_guard__(self, now):
+            return True
+
+    for cls, words in (Wrong, "exactly two subclass metadata arguments"), (Bare, "must be a classmethod"):
+        with pytest.raises(RuntimeError, match=words):
+            torch.compile(lambda x: x + 1)(pair(cls=cls))
+
+
+def test_what_does_not_say_what_it_wraps_runs_uncompiled():
+    x = torch.Tensor._make_subclass(Silent, torch.ones(2))
+    x.inner = torch.ones(2)
+    assert torch.compile(lambda x: x * 2)(x).tolist() == [2, 2]
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="RB014"):
+        torch.compile(lambda x: x * 2, fullgraph=True)(x)
