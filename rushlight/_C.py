@@ -82,13 +82,15 @@ def _current_autograd_node():
 
 
 def _will_engine_execute_node(node) -> bool:
-    """Whether the backward pass under way runs a node.  RuntimeError outside of one."""
-    run = mine.run
-    if run is None:
-        raise RuntimeError(
-            "_get_will_engine_execute_node should only be called when evaluating an autograd graph: no backward pass "
-            "is under way")
-    return run.needed is None or node.step in run.needed or run.captures is not None and node.step in run.captures
+    """True if the backward pass that this thread is in executes ``node``.  RuntimeError outside of a backward pass, for
+    anything but a ``grad_fn``, and for a leaf whose gradient ``autograd.grad`` returns."""
+    from ._src.autograd.backward import will_execute
+    from ._src.autograd.node import GraphNode
+    if not isinstance(node, GraphNode):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if mine.run is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return will_execute(mine.run, node.grad_node)
 
 
 class _WeakTensorRef:

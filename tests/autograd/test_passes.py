@@ -63,6 +63,50 @@ def test_passes_have_numbers_and_know_their_step(t):
     assert seen[0][1] == x.grad_fn
 
 
+ASKED = {"backward": lambda t, out, x, a, c: out.backward(),
+         "backward to a leaf": lambda t, out, x, a, c: out.backward(inputs=[x]),
+         "grad of a leaf": lambda t, out, x, a, c: t.autograd.grad(out, x),
+         "grad of results": lambda t, out, x, a, c: t.autograd.grad(out, (a, c)),
+         "grad of both": lambda t, out, x, a, c: t.autograd.grad(out, (x, a))}
+
+
+def executed_nodes(t, ask):
+    """What a hook of a backward pass is told of nodes in its graph and beside it: a bool, or the error's text."""
+    x, y, z = leaf(t), leaf(t), leaf(t)
+    a, b, beside = x * 2, y * 3, z * 5
+    c = a + b
+    nodes = [one.grad_fn for one in (a, b, beside, c)]
+    nodes += [node.next_functions[0][0] for node in nodes[:3]]
+    inner, told = beside.sum(), []
+
+    def look(_):
+        inner.backward(retain_graph=True)  # a pass within the pass does not change what this one executes
+        for node in nodes:
+            try:
+                told.append(t._C._will_engine_execute_node(node))
+            except RuntimeError as error:
+                told.append(str(error))
+
+    c.register_hook(look)
+    ask(t, c.exp().sum(), x, a, c)
+    return told
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_hooks_are_told_which_nodes_are_executed(ask):
+    told = executed_nodes(rl, ask)
+    assert told == executed_nodes(torch, ask) and True in told and False in told
+
+
+@both
+def test_nodes_are_asked_about_during_a_backward_pass(t):
+    node = (leaf(t) * 2).grad_fn
+    with pytest.raises(RuntimeError, match="only be called during the backward pass"):
+        t._C._will_engine_execute_node(node)
+    with pytest.raises(RuntimeError, match="expects an grad_fn, but got int"):
+        t._C._will_engine_execute_node(3)
+
+
 @both
 def test_a_hook_on_a_gradient_that_is_there_returns_nothing(t):
     x = leaf(t)

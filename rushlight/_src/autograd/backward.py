@@ -161,6 +161,20 @@ def reaching(roots, targets) -> set:
     return found - {t for t in targets if not any(e in found for e in t.edges if e is not None)}
 
 
+def will_execute(run, node) -> bool:
+    """True if a backward pass executes ``node`` or returns its gradient.  RuntimeError for a leaf whose gradient it
+    returns, which PyTorch refuses to answer for."""
+    if run.captures is not None and node in run.captures:
+        if node.kind == ACCUMULATE:
+            raise RuntimeError("A leaf node was passed to _will_engine_execute_node but we are currently running "
+                               "autograd.grad(). This is currently not supported.")
+        return True
+    if run.needed is not None:
+        return node in run.needed
+    # a backward pass nested in this one takes over the entries of nodes that both reach
+    return node.epoch == run.epoch or run.kept is not None and node in run.kept
+
+
 def as_tuple(value):
     """One tensor (or GradientEdge), or any iterable of them, as a tuple."""
     if value is None:
