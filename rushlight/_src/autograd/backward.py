@@ -7,7 +7,7 @@ from ..core.advice import deprecated, warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
 from ..core.interpret import top
-from ..core.native import Tensor, engine, history, mine, state
+from ..core.native import GradNode, Tensor, engine, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
 from ..core.op import OPS
@@ -161,7 +161,7 @@ def reaching(roots, targets) -> set:
     return found - {t for t in targets if not any(e in found for e in t.edges if e is not None)}
 
 
-def will_execute(run, node) -> bool:
+def will_execute(run: engine.Run, node: GradNode) -> bool:
     """True if a backward pass executes ``node`` or returns its gradient.  RuntimeError for a leaf whose gradient it
     returns, which PyTorch refuses to answer for."""
     if run.captures is not None and node in run.captures:
