@@ -97,6 +97,21 @@ def test_signatures_of_names_that_refuse(known):
     assert seen > 1000
 
 
+def reason_key(path):
+    """The longest beginning of a path that has a reason in ``absent.REASONS``."""
+    path = path.partition(".")[2]
+    while path not in absent.REASONS:
+        path = path.rpartition(".")[0]
+    return path
+
+
+def test_reasons_are_those_of_names_that_refuse():
+    """What has been built meanwhile leaves no reason behind."""
+    refusing = {f"{path}.{name}" for file in Path(table.FOLDER).glob("*.txt") for path in table.room(file.stem)
+                for name, (kind, _) in table.entries(path).items() if kind in ("def", "class", "object")}
+    assert set(absent.REASONS) - {reason_key(path) for path in refusing} == set()
+
+
 def test_one_object_has_many_paths():
     from rushlight import ao, optim, quantization
     assert quantization.MinMaxObserver is ao.quantization.MinMaxObserver is ao.quantization.observer.MinMaxObserver

@@ -17,27 +17,24 @@ COMING = {  # type of device -> what such devices come with
 EXTRAS = "devices come with the extras rushlight[cuda], rushlight[rocm] and rushlight[webgpu]"
 REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
-    **dict.fromkeys(("ao", "quantization", "nn.quantized", "nn.qat", "nn.quantizable", "nn.intrinsic", "jit.quantized",
-                     "testing._internal.common_quantization",
-                     "testing._internal.common_quantized", "quantize_per_tensor", "quantize_per_channel",
-                     "quantize_per_tensor_dynamic", "empty_quantized", "dequantize", "qscheme"),
+    **dict.fromkeys(("ao", "quantization", "jit.quantized"),
                     (QuantizedError,
-                     "of quantization there are quantized tensors, torch.ops.quantized, observers, prepare_fx, "
-                     "prepare_qat_fx and convert_fx of ao.quantization.quantize_fx, and prepare, prepare_qat and "
-                     "convert of ao.quantization")),
+                     "this part of quantization has not been built: quantized tensors, torch.ops.quantized and "
+                     "torch.ops.quantized_decomposed, observers, FX graph mode (prepare_fx, prepare_qat_fx, convert_fx) "
+                     "and eager mode (prepare, prepare_qat, convert, quantize_dynamic) are there")),
     **dict.fromkeys(("distributed", "nn.parallel.distributed", "testing._internal.common_distributed",
                      "_C._distributed_c10d"),
                     (OneProcessError,
                      "this part of torch.distributed has not been built: groups, collectives, DistributedDataParallel, "
                      "sharding, pipelining, checkpoints and rpc are there")),
     **{kind: (NoDeviceError, f"it has not been built; {text}") for kind, text in COMING.items()},
-    **dict.fromkeys(("backends.cuda", "backends.cudnn", "testing._internal.common_cuda"),
+    **dict.fromkeys(("backends.cuda", "testing._internal.common_cuda"),
                     (NoDeviceError, f"it has not been built; {COMING['cuda']}")),
     "backends.mps": (NoDeviceError, f"it has not been built; {COMING['mps']}"),
     "accelerator": (NoDeviceError, f"it has not been built; {EXTRAS}"),
     "onnx": (NotBuiltError,
              "torch.onnx.export writes files from captured programs; other ways to make them are not there"),
-    **dict.fromkeys((*(f"onnx.symbolic_opset{n}" for n in range(7, 24)), "onnx.symbolic_helper", "onnx.utils",
+    **dict.fromkeys((*(f"onnx.symbolic_opset{n}" for n in (*range(7, 19), 20)), "onnx.symbolic_helper", "onnx.utils",
                      "onnx.register_custom_op_symbolic", "onnx.unregister_custom_op_symbolic"),
                     (NotBuiltError,
                      "it writes nodes of TorchScript graphs, of which there are none: torch.onnx.export writes files "
@@ -58,12 +55,10 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
     "utils.benchmark.utils.valgrind_wrapper": (NotBuiltError,
                                                "instructions are not counted by callgrind: use Timer"),
     "utils.data.datapipes.dataframe": (NotBuiltError, "frames of data need torcharrow, which is no longer made"),
-    "package": (NotBuiltError, "code is not packed with weights: save the state_dict, or use torch.export"),
+    "package": (NotBuiltError, "it belongs to the inside of PyTorch's torch.package: use PackageExporter and "
+                               "PackageImporter"),
     "jit": (NotBuiltError,
             "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
-    "monitor": (NotBuiltError,
-                "nothing is counted by the framework: use torch.profiler, or utils.tensorboard for figures of one's "
-                "own"),
     **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"),
                     (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
 }

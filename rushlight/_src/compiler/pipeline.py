@@ -38,19 +38,25 @@ log, aot_log = logger("stages"), logger("aot")
 
 
 class Compilation:
-    """One program on its way.  Stages read and replace what it holds.
+    """A program on its way through the stages, which read and replace its attributes.
 
-    ``trace``: of the call; ``outputs``: the nodes of its results; ``stores``: what it writes into its inputs.
-      ``sources``: the inputs whose gradients are
-    wanted.  ``into``: the input that the only result replaces, of an operator in place.  ``captured``: gradients are
-    laid out as the parameters they belong to.  ``writable``: somebody writes into the first result next.  ``viewing``:
-    it makes no values, so that nothing is kept.
+    Given, for the call that was traced:
+        trace, outputs, stores: the Trace, the nodes of the results, and the mutations of inputs.
+        sources: the inputs whose gradients are wanted.
+        into: of an in-place operator, the input that the only result replaces.
+        captured: True for a captured graph: gradients get the strides of the parameters that they belong to.
+        writable: True if the caller mutates the first result next, so that it cannot be a residual.
+        viewing: True if the results are views: the program computes nothing, and its backward reads inputs alone.
+        donated: an input that nobody reads afterwards, whose memory results may reuse.
+        held: the addresses of inputs that are always at the same place.
 
-    ``graph``: the program as it is now, ``derivative``: what is known of its backward program (None without one),
-      ``buffer``: the residuals that share memory.
-    ``device``: the Target it is compiled for.  ``metas``: of its fresh outputs; ``stored``: of what is written into
-      their memory, codes for floats of a byte; ``donated``: the input that
-      nobody reads afterwards; ``held``: addresses of inputs that are always the same.
+    Made by the stages:
+        graph: the program as it is now.  ``given``, ``nodes``: inputs and nodes of the trace before differentiation.
+        derivative: the backward program, a Derivative; None without one.
+        buffer: the residuals that share memory.
+        device: the Target that it is compiled for.
+        metas: the Metas of the fresh outputs; ``stored``: the same as they are stored, float8 values as their encoding.
+        assembler: places, template calls and items, from the stage "place" on.
     """
 
     def __init__(self, name: str, trace, outputs, *, stores=(), sources=(), into: Node | None = None, captured=False,

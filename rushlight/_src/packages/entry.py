@@ -25,13 +25,19 @@ LANES = 8  # sums of the checksum
 
 
 class Interface(Calls):
-    """``given``: for each value of the program that is given, ("input", k) or ("constant", k); ``inputs``, ``outputs``:
-    the Meta of each, an example's where sizes vary; ``dense``: whether each input lies in row-major order since its
-    sizes vary; ``threads``: most that its scratch is made for; ``sizes``: how many sizes vary;
-    ``required``: for each build what ``Build.required`` gives; ``weights``: (bytes, place in the package) of those that
-      lie beside, with their header, or None; ``checks``: how many results
-      after the outputs have to be True; ``packed``: how many constants there are in packed form, too, behind the
-      others: a second program reads these, until a constant is set."""
+    """Write the functions that a package exports, for one model.
+
+    given: for each argument of the program ("input", k) or ("constant", k).
+    inputs, outputs: the Meta of each; of an example where sizes are dynamic.
+    dense: for each input, True if its shape is dynamic: it has to be contiguous then.
+    constants: their number.  ``packed``: the number of packed copies of constants, stored after them; a second program
+      reads these until a constant is set.
+    arena: bytes of the arena.  ``threads``: the largest number of threads that its scratch memory suffices for.
+    required: the ``Required`` of each build, the instructions that its CPU must have.
+    sizes: the number of dynamic sizes.
+    weights: (bytes with their header, offset in the package) of weights stored beside the code; None without such.
+    checks: the number of results after the outputs that have to be True.
+    """
 
     def __init__(self, given, inputs: list, outputs: list, dense: list, constants: int, arena: int, threads: int,
                  required, sizes=0, weights=None, checks=0, packed=0):

@@ -1,7 +1,7 @@
-"""The hooks of the hot path: what native code asks of the rooms above, as fields of ``state``.
+"""Hook slots of the hot path: functions and values of the packages above, as fields of ``state``.
 
-Native code knows no room above it.  Where it meets what it does not do itself, it calls a field of ``state``, which one
-file has set when it was imported; ``HOOKS`` says which one, what the hook takes and gives, and when it is called.
+Native code imports no package above it.  For what it does not do itself it calls a field of ``state``, which one file
+sets when it is imported.  ``HOOKS`` lists that file, the hook's parameters and result, and when it is called.
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .objects import state
 
 
 class Hook(NamedTuple):
-    """A field of ``state``: its parameters (none: it is no function), what it gives, the file below ``rushlight`` that
-    sets it, and when it is called or read."""
+    """A field of ``state``: its parameters ("" for a value), its result, the file below ``rushlight`` that sets it, and
+    when it is called or read."""
 
     takes: str
     gives: str
@@ -61,24 +61,24 @@ HOOKS = {
                        "an inference tensor is to be kept for a backward pass"),
     # recording
     "mutate": Hook("plan, target, args, values, used", "the target", BACKWARD, "a tensor with a history is written"),
-    "refresh": Hook("view", "its step", BACKWARD, "the memory that a view shares was changed in place"),
-    "pack": Hook("step", "nothing", "_src/autograd/saved.py", "a step has saved values and hooks for these are active"),
-    "watch": Hook("step, results", "nothing", "_src/autograd/anomaly.py",
-                  "anomalies are looked for: a step is made or begins (results: None), or has given results"),
+    "refresh": Hook("view", "its node", BACKWARD, "the memory that a view shares was changed in place"),
+    "pack": Hook("node", "nothing", "_src/autograd/saved.py", "a node has saved values and hooks for these are active"),
+    "watch": Hook("node, results", "nothing", "_src/autograd/anomaly.py",
+                  "anomalies are looked for: a node is made or begins (results: None), or has given results"),
     # backward passes
     "add": Hook("", "the operator that sums gradients", BACKWARD, "a value gets a second gradient"),
     "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "a result that nobody used has no gradient"),
     "accumulate": Hook("leaf, gradient, create", "nothing", BACKWARD, "a leaf has its gradient"),
-    "run_hooks": Hook("step, gradients", "gradients", BACKWARD, "hooks of tensors are there, before a step runs"),
-    "run_prehooks": Hook("step, gradients", "gradients", BACKWARD, "hooks of the step are there, before it runs"),
-    "run_posthooks": Hook("step, results, gradients", "results", BACKWARD, "likewise, after it has run"),
-    "unreached": Hook("step", "a list of None", BACKWARD, "a step runs that no gradient has reached"),
-    "partly_reached": Hook("step, gradients, results", "results", BACKWARD,
-                           "a step has run of which only some results have gradients"),
-    "call_function": Hook("step, gradients, retain", "gradients", BACKWARD, "a step of Python's runs"),
-    "freed": Hook("step", "nothing: it raises", BACKWARD, "what a step saved is gone"),
-    "stale": Hook("step, k", "nothing: it raises", BACKWARD, "saved value k was changed in place"),
-    "derive_recorded": Hook("step, gradients, retain", "gradients", BACKWARD, "a backward pass is itself recorded"),
+    "run_hooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of tensors are there, before a node runs"),
+    "run_prehooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of the node are there, before it runs"),
+    "run_posthooks": Hook("node, results, gradients", "results", BACKWARD, "likewise, after it has run"),
+    "unreached": Hook("node", "a list of None", BACKWARD, "a node runs that no gradient has reached"),
+    "partly_reached": Hook("node, gradients, results", "results", BACKWARD,
+                           "a node has run of which only some results have gradients"),
+    "call_function": Hook("node, gradients, retain", "gradients", BACKWARD, "a FUNCTION node runs"),
+    "freed": Hook("node", "nothing: it raises", BACKWARD, "what a node saved is gone"),
+    "stale": Hook("node, k", "nothing: it raises", BACKWARD, "saved value k was changed in place"),
+    "derive_recorded": Hook("node, gradients, retain", "gradients", BACKWARD, "a backward pass is itself recorded"),
 }
 
 

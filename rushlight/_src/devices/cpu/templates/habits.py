@@ -1,8 +1,7 @@
-"""What suits the processor at hand: figures that were measured on one kind of it, which planners ask for instead of
-writing them down.
+"""Blocking parameters and prefetch distances that were measured for each CPU vendor.
 
-`max_autotune` (tune.py) measures other choices; these are the first guesses. A kind that nobody measured gets figures
-that did well on AMD's Zen 5 and Zen 4.
+They are the planners' first choices; `max_autotune` (tune.py) measures others.  A CPU whose vendor is not listed gets
+the defaults, which did well on AMD's Zen 5 and Zen 4.
 """
 
 import functools
@@ -13,16 +12,17 @@ from ....core.llvm import processor
 
 @dataclass(frozen=True)
 class Habits:
-    """Figures of blocked products.
+    """Parameters of blocked GEMMs and of int4 GEMVs.
 
-    `ahead`: tiles ask for the next panel of B and the next block of A while they compute. `second_rate`: bytes a cycle
-      that a tile may
-    want of the second cache before it waits (0: it never does). `whole`: the part of the second cache that A may fill
-    to be one block.
-    `block_rows`: rows of a block where A is more; 0: as many as half a small second cache holds, which is then `whole`,
-      too.
-    `streams`: how many streams of memory one row reads weights of four bits in, each asked for `far` bytes early: the
-      processor reads ahead in each, by which two of them replace what asking for more would bring.
+    `ahead`: micro-kernels prefetch the next panel of B and the next block of A while they compute.
+    `second_rate`: bytes a cycle that a register tile can read from the L2 cache; larger tiles are costed as waiting for
+      it (0: no tile waits).
+    `whole`: the fraction of the L2 cache up to which all of A is one block.  It counts only if `block_rows` is not 0.
+    `block_rows`: rows of a block of A where A is larger; 0: as many as fit three eighths of the L2 cache, or all but
+      1 MB of it.
+    `streams`: blocks of int4 weights that one work unit reads at once if there is one row of A; with more rows,
+      proportionally fewer.  The CPU prefetches each of them.
+    `far`: bytes by which int4 weights are prefetched.
     """
 
     ahead: bool = False
@@ -33,13 +33,13 @@ class Habits:
     far: int = 8192
 
 
-# measured on Sapphire Rapids: 2 MB of second cache; MKL near the peak beside it
+# measured on Sapphire Rapids, with 2 MB of L2 cache
 KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_rows=96, streams=2, far=2048)}
 
 
 @functools.cache
 def habits():
-    """The Habits of this processor's kind.
+    """Return the Habits for the vendor of this CPU.
 
     Example:
         >>> habits().block_rows in (0, 96)
