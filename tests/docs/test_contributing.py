@@ -1,12 +1,15 @@
 """What CONTRIBUTING.md tells newcomers to do works as it stands there."""
-import doctest
 import importlib
+import os
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
 
+import pytest
+
 import rushlight as rl
-from rushlight import nn
-from rushlight._src.core.op import OPS
 from tests.docs.test_names import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -17,20 +20,38 @@ def block(beginning):
     return next(text.strip("\n") for text in BLOCKS if text.strip().startswith(beginning))
 
 
-def test_the_operator_that_is_added(monkeypatch):
-    family = importlib.import_module("rushlight._src.ops.activation")
-    names = dict(vars(family))
-    try:
-        exec(block("@op"), names)
-        monkeypatch.setattr(nn.functional, "softroot", names["softroot"], raising=False)
-        text = block(">>>").replace("import torch\n", "import rushlight as torch\n").replace("from torch.nn import",
-                                                                                             "from rushlight.nn import")
-        found = doctest.DocTestParser().get_doctest(text, {}, "CONTRIBUTING.md", None, 0)
-        told = []
-        doctest.DocTestRunner().run(found, out=told.append)
-        assert not told, "".join(told)
-    finally:
-        OPS.pop("nn.functional.softroot", None)
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the package and its tests in which the operator and its module are added as the page says."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("rushlight", "tests", "pyproject.toml"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    for file, beginning in (("_src/ops/activation.py", "@op"), ("nn/modules/activation.py", "Softroot")):
+        path, added = folder / "rushlight" / file, block(beginning)
+        if added not in path.read_text():  # whoever follows the page has it there
+            path.write_text(f"{path.read_text()}\n\n{added}\n")
+    return folder
+
+
+def run(folder, *arguments):
+    """The output of Python for these arguments in a folder, whose modules are found first."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": path})
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_operator_that_is_added_is_used_as_shown(checkout):
+    (checkout / "used.txt").write_text(block(">>>"))
+    assert "7 passed" in run(checkout, "-m", "doctest", "-v", "used.txt")
+    assert "rushlight" in run(checkout, "-c", "from rushlight import nn; print(nn.Softroot.__module__)")
+
+
+def test_the_tests_that_take_every_operator_take_it(checkout):
+    command = re.search(r"^ +python -m (pytest .* -k softroot)$", PAGE, flags=re.MULTILINE)[1]
+    assert re.search(r"[5-9] passed", run(checkout, "-m", *command.split(), "-n", "0", "-p", "no:cacheprovider"))
 
 
 def test_the_tests_that_it_names_exist():
