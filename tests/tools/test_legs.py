@@ -1,0 +1,59 @@
+"""Legs of continuous integration: failing tests run again, flaky ones are counted, a time limit prints stacks."""
+import sys
+import textwrap
+
+import pytest
+
+from .. import legs
+
+FLAKY = """
+    import pathlib
+    def test_once():
+        seen = pathlib.Path(__file__).with_suffix(".seen")
+        if not seen.exists():
+            seen.touch()
+            raise ValueError("the first time only")
+    def test_always():
+        assert {passes}
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path, monkeypatch, capfd):
+    """Run one leg over a test file; return (exit status, output)."""
+    def run(text, minutes=1.0):
+        path = tmp_path / "test_sample.py"
+        path.write_text(textwrap.dedent(text))
+        monkeypatch.setattr(legs, "LEGS", (legs.Leg("sample", minutes, (legs.pytest("-n", "0", str(path)),)),))
+        return legs.main("sample"), capfd.readouterr().out
+    return run
+
+
+def test_a_test_that_passes_alone_is_flaky(run_file):
+    code, output = run_file(FLAKY.format(passes=True))
+    assert code == 0 and "1 FLAKY" in output and "ValueError: the first time only" in output
+
+
+def test_more_flaky_tests_than_allowed_fail(run_file, monkeypatch):
+    monkeypatch.setattr(legs, "MOST_FLAKY", 0)
+    assert run_file(FLAKY.format(passes=True))[0] == 1
+
+
+def test_a_test_that_fails_twice_fails_its_leg(run_file):
+    code, output = run_file(FLAKY.format(passes=False))
+    assert code == 1 and "FAILED twice" in output and "--- failed: sample" in output
+
+
+def test_a_file_that_cannot_be_collected_fails_its_leg(run_file):
+    assert run_file("import nothing_of_this_name")[0] == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes of a leg are listed by ps")
+def test_a_leg_that_takes_too_long_prints_stacks(run_file):
+    code, output = run_file("import time\n\ndef test_sleeps():\n    time.sleep(600)", minutes=0.1)
+    assert code == 1 and "time limit reached by" in output and "process " in output
+
+
+def test_names_of_legs_are_checked():
+    with pytest.raises(SystemExit):
+        legs.main("no such leg")
