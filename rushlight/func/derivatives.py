@@ -194,6 +194,11 @@ def selected(args, argnums):
     return found if isinstance(argnums, tuple) else found[0]
 
 
+def slice_argnums(args, argnums, as_tuple=True):
+    """Return the arguments to differentiate, one alone as a tuple too unless ``as_tuple`` is False."""
+    return chosen(args, argnums) if as_tuple else selected(args, argnums)
+
+
 def replaced(args, argnums, new):
     """The arguments with those that were ``selected`` replaced."""
     out = list(args)

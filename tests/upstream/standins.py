@@ -16,8 +16,7 @@ import sys
 import types
 
 LIBRARY = "torch.testing._internal"
-PARTS = (LIBRARY, "torch.testing._comparison", "torch.testing._utils", "torch.utils._import_utils",
-         "torch._utils_internal", "torch._vendor")
+PARTS = LIBRARY, "torch.testing._comparison", "torch.testing._utils", "torch._vendor"
 OWN = f"{LIBRARY}.distributed.fake_pg"  # enters a backend that a program finds entered: each side has its own
 OLDER = f"{LIBRARY}.common_nn"  # the tests' own version: that of an installed torch has not got all tables
 RENAMED = {f"{LIBRARY}.common_methods_invocations.binary_ufuncs_and_refs": "binary_ufuncs"}  # since the tests' version
