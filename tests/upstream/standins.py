@@ -158,11 +158,9 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             setattr(parent, child, held)
 
 
-def stand_for_operators():
-    """Tables of the testing library name operators that are not there: while they load, each has a stand-in."""
-    torch = importlib.import_module("torch")
-    spaces, inside = type(torch.ops.aten), str(pathlib.Path(torch.__file__).parent)
-    plain = spaces.__getattr__
+def stand_for_missing(kind: type, inside: str):
+    """Lets objects of a class answer with a stand-in for attributes that they lack, but to files ``inside``."""
+    plain = kind.__getattr__
 
     def found(self, name):
         try:
@@ -171,7 +169,16 @@ def stand_for_operators():
             if loading and name[:2] != "__" and not sys._getframe(1).f_code.co_filename.startswith(inside):
                 return Absent(f"torch.ops.{self.__name__}.{name}")
             raise
-    spaces.__getattr__ = found
+    kind.__getattr__ = found
+
+
+def stand_for_operators():
+    """Tables of the testing library, and of tests, name operators and overloads that are not there: while they load,
+    each has a stand-in."""
+    torch = importlib.import_module("torch")
+    inside = str(pathlib.Path(torch.__file__).parent)
+    for kind in (type(torch.ops.aten), type(torch.ops.aten.add)):
+        stand_for_missing(kind, inside)
 
     core = importlib.import_module(f"{LIBRARY}.opinfo.core")
     asked = core._getattr_qual
