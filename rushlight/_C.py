@@ -5,14 +5,16 @@ import weakref
 
 from . import _VF as _VariableFunctions  # noqa: F401
 from ._src.autograd.mode import set_recording as _set_grad_enabled  # noqa: F401
-from ._src.core.devices import device
+from ._src.core.devices import Registry, device
 from ._src.core.dtypes import dtype
 from ._src.core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
 from ._src.core.meta import Size
 from ._src.core.native import Tensor as TensorBase, mine
 from ._src.core.overriding import (DisableTorchFunction, DisableTorchFunctionSubclass,
                                    _EnableTorchFunction, disabled as _disabled_torch_function_impl,
-                                   enabled as _is_torch_function_enabled, observed)  # noqa: F401
+                                   TorchFunctionState as _TorchFunctionState, enabled as _is_torch_function_enabled,
+                                   mode_count as _len_torch_function_stack, observed,
+                                   state as _get_torch_function_state)  # noqa: F401
 from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
 from ._src.core.later import later, room
@@ -41,6 +43,18 @@ def _get_default_device() -> str:
     """The kind of device that tensors are made on where none is named."""
     from ._src.api import get_default_device
     return str(get_default_device())
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of the device type of extensions: "privateuseone" until ``rename_privateuse1_backend`` sets it.
+    """
+    return Registry.private
+
+
+def _get_cpu_capability() -> str:
+    """Return the widest vector extension that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
+    from .backends.cpu import get_cpu_capability
+    return get_cpu_capability()
 
 
 def _cuda_attach_out_of_memory_observer(observer):

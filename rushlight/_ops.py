@@ -15,6 +15,8 @@ PREFIXES = ("linalg", "special", "fft")
 LIBRARIES = ("_c10d_functional", "quantized_decomposed")
 OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scalar_dense": "item", "_softmax": "softmax",
                "_log_softmax": "log_softmax",
+               "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+               "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift",
                "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype",
                "_scaled_dot_product_flash_attention_for_cpu":
                "nn.functional.scaled_dot_product_attention", "slice": "narrow"}
@@ -255,7 +257,7 @@ class Namespace:
         self.__name__, self.name, self.packets = f"torch.ops.{name}", name, {}
 
     def __getattr__(self, name):
-        if name.startswith("__") or "packets" not in self.__dict__:
+        if name.startswith("__") and name not in OTHER_NAMES or "packets" not in self.__dict__:
             raise AttributeError(name)
         found = self.packets.get(name)
         if found is None:

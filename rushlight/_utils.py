@@ -1,8 +1,10 @@
 """``torch._utils``: small helpers that libraries reach for."""
 from __future__ import annotations
 
+from ._src.core.devices import Registry
 from ._src.core.native import Tensor
 from ._src.core.op import OPS
+from ._src.extensions import module_of
 from ._src.restored import attributes as _get_obj_state, with_state as _set_obj_state  # noqa: F401
 from .serialization import ALLOWED
 
@@ -48,13 +50,26 @@ def _reorder_tensors_as(tensors, ordered_tensors) -> tuple:
     return tuple(by_type[other.type()].pop(0) for other in ordered_tensors)
 
 
-def _get_available_device_type():
-    """None: there is no accelerator."""
+def _get_available_device_type() -> str | None:
+    """Return the type of the accelerator; None if there is no device of it."""
+    kind = Registry.present()
+    return kind if kind is not None and Registry.of(kind).count() else None
 
 
 def _get_all_device_indices() -> list:
-    """The indices of no devices."""
-    return []
+    """Return the indices of the accelerator's devices."""
+    kind = _get_available_device_type()
+    return [] if kind is None else list(range(Registry.of(kind).count()))
+
+
+def _is_privateuse1_backend_available() -> bool:
+    """True if an extension has made its device type known and has a device of it: its module's ``is_available`` says
+    so, or, in a module without one, the number of devices that its provider has."""
+    asked = getattr(module_of(Registry.private), "is_available", None)
+    if asked is not None:
+        return bool(asked())
+    provider = Registry.of(Registry.private)
+    return provider is not None and provider.count() > 0
 
 
 def _get_device_index(device, optional=False, allow_cpu=False) -> int:

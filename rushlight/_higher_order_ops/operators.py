@@ -3,46 +3,30 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
+from .base import HigherOrderOperator
 from .cond import cond
 from .out_dtype import out_dtype
 from .scan import steps
 from .while_loop import while_loop
 from .wrap import wrap
 
-__all__ = ["HigherOrderOperator", "operator_named"]
+__all__ = ["HigherOrderOperator", "ProgramOperator", "operator_named"]
 
 
-class HigherOrderOperator:
+class ProgramOperator(HigherOrderOperator):
     """An operator over programs.  ``run``: what a call runs; ``operands``: of a call's arguments that are no programs
     those that the programs take; ``given``: what each program takes; ``metas``: what the call gives, by what the last
     program gives."""
 
-    namespace = "higher_order"
-    made: dict = {}
-
     def __init__(self, name, run=None):
-        self._name = self.__name__ = self.__qualname__ = name
-        self.__module__ = "torch.ops.higher_order"
+        super().__init__(name)
         self.run = run or self.run
-        HigherOrderOperator.made[name] = self
 
     def __call__(self, *args, **kwargs):
         return self.run(*args, **kwargs)
 
-    def name(self) -> str:
-        return self._name
-
-    def __str__(self):
-        return self._name
-
-    def __repr__(self):
-        return f"torch.ops.higher_order.{self._name}"
-
     def __reduce__(self):
         return operator_named, (self._name,)
-
-    def __deepcopy__(self, memo):
-        return self
 
     def run(self, *args, **kwargs):
         raise NotImplementedError(f"{self!r} exists here only as a name: it is not implemented")
@@ -57,7 +41,7 @@ class HigherOrderOperator:
         return found
 
 
-class Cond(HigherOrderOperator):
+class Cond(ProgramOperator):
     """``cond(pred, true_graph, false_graph, operands)``"""
 
     def run(self, pred, true_fn, false_fn, operands=()):
@@ -67,7 +51,7 @@ class Cond(HigherOrderOperator):
         return operands
 
 
-class Loop(HigherOrderOperator):
+class Loop(ProgramOperator):
     """``while_loop(cond_graph, body_graph, carried, additional)``"""
 
     def run(self, cond_fn, body_fn, carried_inputs, additional_inputs=()):
@@ -88,7 +72,7 @@ def row(value):
     return value[0] if isinstance(value, Tensor) else value
 
 
-class Scan(HigherOrderOperator):
+class Scan(ProgramOperator):
     """``scan(combine_graph, [init], [xs], additional)``: rows of the first dimension."""
 
     def run(self, combine_fn, init, xs, additional_inputs=(), dim=0, reverse=False):
@@ -168,9 +152,9 @@ Loop("while_loop")
 Scan("scan")
 Map("map_impl")
 AssociativeScan("associative_scan")
-HigherOrderOperator("auto_functionalized", auto_functionalized)
-HigherOrderOperator("out_dtype", out_dtype)
-HigherOrderOperator("wrap", wrap)
+ProgramOperator("auto_functionalized", auto_functionalized)
+ProgramOperator("out_dtype", out_dtype)
+ProgramOperator("wrap", wrap)
 
 
 def operator_named(name: str):

@@ -7,6 +7,7 @@ from .._src.capture.modes import DEFAULTS
 from .._src.core.configuration import Configuration, Disabling, Steered
 from .._src.core.settings import one_of, settings
 
+
 class Config(Configuration):
     """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override
     two."""
@@ -21,6 +22,10 @@ class Config(Configuration):
                                     one_of("none", "all"))
     bucket_reduce_scatters_fx = Steered(settings, "bucket_reduce_scatters", "Whether reduce_scatters are joined.",
                                         one_of("none", "all"))
+
+    def is_fbcode(self) -> bool:
+        """False: this is no build within PyTorch's own company."""
+        return False
 
     @property
     def freezing(self):

@@ -1,5 +1,9 @@
 """What computes: our own kernels.  The libraries that PyTorch names are not used, and their switches change nothing."""
+import sys
+
 from . import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, openmp, opt_einsum, quantized
+from .._src.flags import FlagModule, disable_global_flags, flags_frozen  # noqa: F401
 
 __all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 fp32_precision = "none"
+sys.modules[__name__].__class__ = FlagModule

@@ -7,18 +7,20 @@ kernels of ours and by its engines.
 """
 import contextlib
 import sys
-import types
 
 from .._src import switches
 from .._src.core.devices import provided
+from .._src.flags import FlagModule
 from .._src.ops.attention import refusal_of_vendor
 
 benchmark, benchmark_limit = False, 10
 fp32_precision = "none"
 
 
-class Switches(types.ModuleType):
+class Switches(FlagModule):
     """The module, of which some switches are kept elsewhere."""
+
+    flag_names = ("enabled", "deterministic", "benchmark", "benchmark_limit", "allow_tf32", "fp32_precision")
 
     @property
     def allow_tf32(self) -> bool:

@@ -18,8 +18,12 @@ class Engines(types.ModuleType):
 
     @property
     def supported_engines(self) -> list:
-        """The names that ``engine`` takes."""
+        """The names that ``engine`` takes.  RuntimeError if it is assigned to."""
         return list(NAMES)
+
+    @supported_engines.setter
+    def supported_engines(self, names):
+        raise RuntimeError("Assignment not supported")
 
     @property
     def engine(self) -> str:
@@ -28,9 +32,11 @@ class Engines(types.ModuleType):
 
     @engine.setter
     def engine(self, name):
-        if name not in (*NAMES, "none", "", None):
+        if name in ("none", "", None):
+            raise RuntimeError("quantized engine NoQEngine is not supported")
+        if name not in NAMES:
             raise RuntimeError(f"{name} is not a valid value for quantized engine")
-        Engines.chosen = name or "none"
+        Engines.chosen = name
 
 
 sys.modules[__name__].__class__ = Engines

@@ -4,10 +4,15 @@ from __future__ import annotations
 import functools
 
 from .._src.autograd.reverse import Reverse, pull_back
+from .._src.autograd.saved import hooked
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
 from .._src.transforms.forward import Dual, Forward
+
+
+HOOKS_REFUSED = ("torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use "
+                 "torch.autograd.grad, whose backward steps keep what the hooks give")
 
 
 def unwrapped(level, tree):
@@ -48,7 +53,7 @@ class Noted:
     def __init__(self, name, func, primals, has_aux=False, leaves=False):
         self.leaves, self.spec = tree_flatten(primals)
         checked_tensors(name, self.leaves, "primals", ValueError)
-        with Reverse() as level:
+        with Reverse() as level, hooked(HOOKS_REFUSED):
             level.leaves = leaves
             inputs = [level.leaf(leaf) for leaf in self.leaves]
             results = func(*tree_unflatten(inputs, self.spec))
@@ -192,6 +197,11 @@ def selected(args, argnums):
     """The arguments to differentiate: one, or a tuple where ``argnums`` is one."""
     found = chosen(args, argnums)
     return found if isinstance(argnums, tuple) else found[0]
+
+
+def slice_argnums(args, argnums, as_tuple=True):
+    """Return the arguments to differentiate, one alone as a tuple too unless ``as_tuple`` is False."""
+    return chosen(args, argnums) if as_tuple else selected(args, argnums)
 
 
 def replaced(args, argnums, new):

@@ -19,6 +19,7 @@ __all__ = ["GetAttrKey", "KeyEntry", "KeyPath", "LeafSpec", "MappingKey", "PyTre
            "treespec_pprint"]
 PyTree = Any
 SUPPORTED_NODES = HANDLERS
+_cxx_pytree_exists = _cxx_pytree_dynamo_traceable = False  # optree is not used: there is one implementation
 CONSTANT_NODES: set = set()  # classes whose instances are part of the nesting
 KEYS: dict = {}  # class -> how to flatten one with the key of each child
 _LEAF_SPEC, _get_node_type = LEAF, container

@@ -26,7 +26,7 @@ _library.utils _library.infer_schema _library.fake_class_registry _library.opaqu
 _subclasses.meta_utils _subclasses.schema_check_mode _higher_order_ops _higher_order_ops.utils _higher_order_ops.cond _higher_order_ops.map _higher_order_ops.scan _higher_order_ops.associative_scan
 _higher_order_ops.while_loop _higher_order_ops.flex_attention _higher_order_ops.effects _higher_order_ops.auto_functionalize _higher_order_ops.triton_kernel_wrap _higher_order_ops.wrap
 _higher_order_ops.invoke_subgraph _higher_order_ops.hints_wrap _higher_order_ops.torchbind _higher_order_ops.base_hop _higher_order_ops.out_dtype _higher_order_ops.strict_mode _higher_order_ops.run_const_graph
-_dynamo _dynamo.config _inductor.config _functorch.config
+_dynamo _dynamo.config _inductor.config _inductor.config_comms _functorch.config _export.config
 _dynamo.utils _dynamo.testing _dynamo.exc _dynamo.eval_frame _dynamo.decorators _dynamo.external_utils  _dynamo.backends _dynamo.backends.common _dynamo.backends.registry
 _dynamo.backends.debugging _dynamo.backends.cudagraphs _dynamo.backends.inductor _dynamo.comptime _dynamo.convert_frame _dynamo.guards _dynamo.source _dynamo.symbolic_convert _dynamo.trace_rules
 _dynamo.mutation_guard _dynamo.compiled_autograd _dynamo.callback _dynamo.debug_utils  _dynamo.test_case _dynamo.variables
@@ -186,6 +186,7 @@ UNDERSCORED = {
     "torch.export.dynamic_shapes": "_Dim _DerivedDim _DimHint _DimHintType _IntWrapper",
     "torch.jit": "_unwrap_optional _script_if_tracing _fork _wait _overload _overload_method _builtins _state "
                  "_recursive",
+    "torch.jit._monkeytype_config": "_IS_MONKEYTYPE_INSTALLED",
     "torch.jit.annotations": "_eval_no_call _Signature",
     "torch": "_assert _check _foreach_add _utils _tensor _VF _softmax _log_softmax _shape_as_tensor _cast_Float _sync "
              "_unique2 _unpack_dual _make_dual _weight_norm _GLOBAL_DEVICE_CONTEXT "
@@ -314,6 +315,14 @@ def signature(value):
     return ", ".join([*parts, "/"] if slash else parts)
 
 
+def instanceless(kind: type) -> list[str]:
+    """The public functions of a class that need no instance, also those of PyTorch's classes that it derives from."""
+    members = {name: value for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] == "torch"
+               for name, value in vars(base).items()}
+    return sorted(name for name, value in members.items() if isinstance(value, (classmethod, staticmethod))
+                  and name.isidentifier() and not name.startswith("_"))
+
+
 def described(value) -> dict:
     """What one name stands for: its kind, and what a stand-in needs."""
     if isinstance(value, types.ModuleType):
@@ -329,7 +338,7 @@ def described(value) -> dict:
         members = getattr(value, "__members__", None)
         if isinstance(members, dict):
             return {"kind": "enum", "base": "Enum", "members": {n: str(int(m)) for n, m in members.items()}}
-        return {"kind": "class", "signature": signature(value)}
+        return {"kind": "class", "signature": signature(value), "members": instanceless(value)}
     if (text := literal(value)) is not None:
         return {"kind": "value", "text": text}
     if inspect.isroutine(value) or isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
@@ -370,7 +379,8 @@ def standing() -> list[str]:
 def main():
     warnings.simplefilter("ignore")
     if "--private" in sys.argv:  # one of its testing modules builds C++, and what that takes would stand in the table
-        importlib.import_module("torch._inductor.codecache").CppCodeCache.load = lambda *a, **k: None
+        importlib.import_module("torch._inductor.codecache").CppCodeCache.load = staticmethod(
+            lambda *a, **k: None)
     walk = Walk("--private" in sys.argv)
     modules, same = {}, {}
     for path, module in sorted(walk.modules.items()):

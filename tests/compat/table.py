@@ -70,7 +70,8 @@ def line(name: str, entry: dict) -> str:
         return f"error {name}({entry['base']})"
     if kind in ("value", "setting"):
         return f"value {name} = {entry['text']}"
-    return {"class": f"class {name}{text}", "function": f"def {name}{text}"}.get(kind, f"{kind} {name}")
+    members = f": {', '.join(entry['members'])}" if entry.get("members") else ""
+    return {"class": f"class {name}{text}{members}", "function": f"def {name}{text}"}.get(kind, f"{kind} {name}")
 
 
 def listed(path: str, modules: dict) -> list[str] | None:
@@ -130,6 +131,8 @@ def main(folder=table.FOLDER):
         lines = [f"from {home}: {', '.join(names)}" for home, names in taken.items()] + lines
         if listed(path, modules) is not None and "__all__" not in vars(rooms[path] or object):
             lines.append(f"all {', '.join(listed(path, modules))}".rstrip())
+        if any(entry["kind"] == "setting" for entry in module["names"].values()) and (lines or rooms[path] is None):
+            lines.insert(0, "settings")
         if lines or rooms[path] is None:
             written[path.split(".")[1] if "." in path else "torch"] += [path, *(f" {text}" for text in lines)]
     folder = Path(folder)

@@ -1,6 +1,4 @@
 """Private names that libraries import, and what they do."""
-from importlib import import_module
-
 import pytest
 import torch as judge
 
@@ -56,21 +54,6 @@ def test_what_loaders_and_privacy_libraries_import():
                                                          _MapDataPipeSerializationWrapper)
     assert implicit_replication is experimental.implicit_replication
     assert not isinstance([], (_IterDataPipeSerializationWrapper, _MapDataPipeSerializationWrapper))
-
-
-@pytest.mark.parametrize("path", ["fx.experimental._config", "distributed.config", "compiler.config",
-                                  "_dynamo.config", "_functorch.config", "_inductor.config"])
-def test_modules_of_settings(path):
-    """Each name of PyTorch's can be read and patched for a block; those that PyTorch lacks are refused."""
-    ours, judge = import_module(f"rushlight.{path}"), import_module(f"torch.{path}")
-    for name in judge._config:
-        if name.startswith(("_", "TYPE_CHECKING")) or not isinstance(getattr(judge, name), (bool, int)):
-            continue
-        before = getattr(ours, name)
-        with ours.patch({name: before}):
-            assert getattr(ours, name) == before
-    with pytest.raises(AttributeError), ours.patch(no_such_setting=True):
-        pass
 
 
 def test_code_is_captured_as_often_as_it_takes():

@@ -1,20 +1,101 @@
 """Settings of PyTorch's compiler: all can be read, those that nothing heeds say so once when they change."""
 import importlib
+import pathlib
+import threading
 import warnings
+from unittest import mock
 
 import pytest
 
 import rushlight
-from rushlight._src.core.configuration import Warned
+from rushlight._src.core.configuration import Configuration, Warned, owner_of
 from rushlight._src.core.settings import settings
 
 torch = pytest.importorskip("torch")
 
-ROOMS = ["_dynamo", "_inductor", "_functorch", "compiler"]
+
+
+def modules_of_settings() -> list:
+    """The paths, below ``torch``, of the modules of settings that the installed PyTorch has, but those of its tests."""
+    root = pathlib.Path(torch.__file__).parent
+    paths = [path.relative_to(root).with_suffix("") for path in root.rglob("*config*.py")
+             if path.stem != "_config_module" and "install_config_module(sys.modules[__name__])" in path.read_text()]
+    return sorted(".".join(path.parts) for path in paths if path.parts[0] != "testing")
+
+
+ROOMS = modules_of_settings()
 
 
 def configs(room):
-    return [__import__(f"{library.__name__}.{room}.config", fromlist=["config"]) for library in (torch, rushlight)]
+    path = room if room in ROOMS else f"{room}.config"
+    return [importlib.import_module(f"{library.__name__}.{path}") for library in (torch, rushlight)]
+
+
+def test_modules_of_settings_are_found():
+    assert {"_dynamo.config", "_export.config", "_inductor.config_comms", "compiler.config", "distributed.config",
+            "fx.experimental._config", "utils.serialization.config"} <= {*ROOMS}
+
+
+def changed(value):
+    """Another value for a setting, None where it is not a number."""
+    return not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_setting_is_patched_for_a_block_and_restored(room):
+    theirs, ours = configs(room)
+    assert isinstance(ours, Configuration)
+    patched = 0
+    for path in theirs._config:
+        if "TYPE_CHECKING" in path:
+            continue
+        owner, name = owner_of(ours, path)
+        before = getattr(owner, name)
+        value = changed(before)
+        if value is None:
+            continue
+        blocks = [ours.patch(path, value), ours.patch({path: value}), ours.patch(**{path: value}),
+                  mock.patch.object(owner, name, value)]
+        seen = ours.patch({path: value})(lambda: getattr(owner, name))  # noqa: B023 - called in this round
+        for block in blocks:
+            with block:
+                assert getattr(owner, name) == value, path
+            assert getattr(owner, name) == before, path
+        assert seen() == value and getattr(owner, name) == before, path
+        with pytest.raises(ZeroDivisionError), ours.patch({path: value}):
+            1 / 0
+        assert getattr(owner, name) == before, path
+        patched += 1
+    assert patched
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_patch_does_not_take_is_refused_as_by_pytorch(room):
+    theirs, ours = configs(room)
+    name = next(n for n in theirs._config if "TYPE_CHECKING" not in n)
+    for arguments, more in (((name,), {}), ((3,), {}), (({}, 1), {}), ((name, 1), {name: 2}), (({},), {name: 2})):
+        said = []
+        for config in (theirs, ours):
+            with pytest.raises(AssertionError) as raised:
+                config.patch(*arguments, **more)
+            said.append(str(raised.value))
+        assert said[0] == said[1]
+    unknown = "no_such_setting"
+    for arguments, more in (((unknown, 1), {}), (({unknown: 1},), {}), ((), {unknown: 1})):
+        for config in (theirs, ours):
+            with pytest.raises(AttributeError), config.patch(*arguments, **more):
+                pass
+
+
+def test_a_block_that_cannot_begin_changes_nothing():
+    config = configs("_inductor")[1]
+    before = config.fx_graph_cache
+    with pytest.raises(AttributeError), config.patch({"fx_graph_cache": not before, "no_such_setting": 1}):
+        pass
+    with pytest.raises(ValueError), config.patch({"fx_graph_cache": not before, "bucket_all_reduces_fx": "no such"}):
+        pass
+    assert config.fx_graph_cache == before
 
 
 @pytest.fixture
@@ -65,8 +146,6 @@ def test_what_has_a_meaning_takes_effect(told):
 
 
 def test_settings_can_be_patched_as_attributes():
-    from unittest import mock
-
     config = rushlight._dynamo.config
     with mock.patch("rushlight._dynamo.config.suppress_errors", True):
         assert config.suppress_errors is True

@@ -16,8 +16,7 @@ import sys
 import types
 
 LIBRARY = "torch.testing._internal"
-PARTS = (LIBRARY, "torch.testing._comparison", "torch.testing._utils", "torch.utils._import_utils",
-         "torch._utils_internal", "torch._vendor")
+PARTS = LIBRARY, "torch.testing._comparison", "torch.testing._utils", "torch._vendor"
 OWN = f"{LIBRARY}.distributed.fake_pg"  # enters a backend that a program finds entered: each side has its own
 OLDER = f"{LIBRARY}.common_nn"  # the tests' own version: that of an installed torch has not got all tables
 RENAMED = {f"{LIBRARY}.common_methods_invocations.binary_ufuncs_and_refs": "binary_ufuncs"}  # since the tests' version
@@ -159,11 +158,9 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             setattr(parent, child, held)
 
 
-def stand_for_operators():
-    """Tables of the testing library name operators that are not there: while they load, each has a stand-in."""
-    torch = importlib.import_module("torch")
-    spaces, inside = type(torch.ops.aten), str(pathlib.Path(torch.__file__).parent)
-    plain = spaces.__getattr__
+def stand_for_missing(kind: type, inside: str):
+    """Lets objects of a class answer with a stand-in for attributes that they lack, but to files ``inside``."""
+    plain = kind.__getattr__
 
     def found(self, name):
         try:
@@ -172,7 +169,16 @@ def stand_for_operators():
             if loading and name[:2] != "__" and not sys._getframe(1).f_code.co_filename.startswith(inside):
                 return Absent(f"torch.ops.{self.__name__}.{name}")
             raise
-    spaces.__getattr__ = found
+    kind.__getattr__ = found
+
+
+def stand_for_operators():
+    """Tables of the testing library, and of tests, name operators and overloads that are not there: while they load,
+    each has a stand-in."""
+    torch = importlib.import_module("torch")
+    inside = str(pathlib.Path(torch.__file__).parent)
+    for kind in (type(torch.ops.aten), type(torch.ops.aten.add)):
+        stand_for_missing(kind, inside)
 
     core = importlib.import_module(f"{LIBRARY}.opinfo.core")
     asked = core._getattr_qual

@@ -5,6 +5,7 @@ from collections import namedtuple
 
 from ..core.interpret import top
 from ..core.op import OPS
+from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..core.tensor import Tensor
 from ..transforms.batch import Batch, Batched, gradient
 from ..transforms.forward import Dual, Forward
@@ -21,9 +22,10 @@ def answer(function, args):
     level = top()
     if not isinstance(level, Level):
         return function.run(args)
-    args = tuple(map(level.refreshed, args))
-    values = tuple(a.value if level.owns(a) else a for a in args)
-    if not any(map(level.owns, args)):
+    each = tree_map if isinstance(level, Batch) else map  # examples may lie in lists, gradients do not flow there
+    args = tuple(each(level.refreshed, args))
+    values = tuple(each(lambda a: a.value if level.owns(a) else a, args))
+    if not any(map(level.owns, tree_leaves(args) if each is tree_map else args)):
         with level.below():
             return level.adopt(function.apply(*args))
     if not function.separate() and not (isinstance(level, Forward) and level.takes_contexts):
@@ -158,7 +160,7 @@ def batch(level: Batch, function, args, values):
             f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overriden "
             "vmap staticmethod. Please "
             "set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
-    dims = tuple(0 if level.owns(a) else None for a in args)
+    dims = tree_map(lambda a: 0 if level.owns(a) else None, args)
     with level.below():
         if function.generate_vmap_rule:
             results = mapped(function, dims, level.size, level.randomness).apply(*values)
@@ -185,7 +187,11 @@ def mapped(function, dims, size, randomness):
         return tuple(Batched(level, v) if isinstance(v, Tensor) else v for v in values)
 
     def wrap_inputs(inputs):
-        return tuple(v if d is None or v is None else Batched(level, v) for v, d in zip(inputs, dims))
+        return tuple(None if v is None else wrap_input(v, d) for v, d in zip(inputs, dims))
+
+    def wrap_input(value, dim):
+        leaves, spec = tree_flatten(value)
+        return tree_unflatten([v if d is None else Batched(level, v) for v, d in zip(leaves, tree_leaves(dim))], spec)
 
     class Mapped(Function):
         generate_vmap_rule = True

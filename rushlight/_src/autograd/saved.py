@@ -125,16 +125,16 @@ def handed(value: Tensor, node: GradNode, code: int) -> Tensor:
 
 
 class hooked(Scope):
-    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks.  RuntimeError where
-    they are refused."""
+    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks, those of blocks around
+    it too.  RuntimeError where they are refused."""
 
     def __init__(self, pair):
         self.pair = pair
 
     def __enter__(self):
         refused = isinstance(self.pair, str)
-        if mine.hooks and not refused and isinstance(mine.hooks[-1], str):
-            raise RuntimeError(mine.hooks[-1])
+        if mine.hooks and refused != isinstance(mine.hooks[-1], str):
+            raise RuntimeError(self.pair if refused else mine.hooks[-1])
         self.outer = held(HOOKS | PACKING, self.outer, None)
         mine.hooks += (self.pair,)
         mine.packing = 0 if refused else 1

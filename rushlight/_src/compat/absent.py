@@ -6,6 +6,7 @@ import builtins
 import enum
 import functools
 import inspect
+import re
 import typing
 
 from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, QuantizedError
@@ -59,6 +60,9 @@ REASONS = {  # the beginning of a path -> what its names refuse with, and why; t
                                "PackageImporter"),
     "jit": (NotBuiltError,
             "programs are not turned into TorchScript graphs: torch.export and torch.compile capture them"),
+    "_inductor.codecache.CppCodeCache": (NotBuiltError,
+                                         "kernels are compiled in the process, from LLVM IR: no C++ is written, and no "
+                                         "compiler of it is looked for"),
     **dict.fromkeys(("_C", "_dynamo", "_inductor", "_functorch"),
                     (NotBuiltError, "it belongs to the inside of PyTorch's compiler, which is not that of Rushlight")),
 }
@@ -154,7 +158,12 @@ def of_path(path):
 
 
 def made_class(path, name, text):
-    return absent_class(path, name, *of_path(f"{path}.{name}"), signature=signature_of(text))
+    """A class as ``(a, b=1): load, build`` describes it: parameters, and functions that need no instance."""
+    parameters, members = re.fullmatch(r"(\(.*\))?(?:: ([\w, ]+))?", text).groups()
+    made = absent_class(path, name, *of_path(f"{path}.{name}"), signature=signature_of(parameters))
+    for member in members.split(", ") if members else ():
+        setattr(made, member, staticmethod(absent_function(f"{path}.{name}", member, *of_path(f"{path}.{name}"))))
+    return made
 
 
 def made_function(path, name, text):

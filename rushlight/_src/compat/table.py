@@ -4,6 +4,7 @@ until it is used.
     torch.optim.adam
      from torch.optim: Adam, AdamW as Other     the same object as there
      class Name(self, a, b=1)                   refuses to be made
+     class Name(self): load, build              and so do functions that need no instance
      def name(a, b=1)                           refuses to be called
      enum Name(IntEnum): A=1, B=2               as it is
      error Name(RuntimeError)                   as it is
@@ -11,6 +12,7 @@ until it is used.
      type Name                                  a type for annotations
      object name                                refuses to be asked
      all name, other                            what import * takes, where the module itself does not say so
+     settings                                   the values are settings: the module is a Configuration
 
 One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.
 ``tests/compat/table.py`` writes the files.
@@ -21,6 +23,7 @@ import functools
 import importlib
 import importlib.machinery
 import os
+import re
 import sys
 import types
 
@@ -61,6 +64,8 @@ def entries(path: str) -> dict[str, tuple[str, str]]:
     found = {}
     for line in lines_of(path) or ():
         kind, _, rest = line.partition(" ")
+        if kind == "settings":
+            continue
         if kind == "from":
             home, _, names = rest.partition(": ")
             for name in names.split(", "):
@@ -72,8 +77,8 @@ def entries(path: str) -> dict[str, tuple[str, str]]:
             name, _, text = rest.partition(" = ")
             found[name] = kind, text
         else:
-            end = len(rest) if "(" not in rest else rest.index("(")
-            found[rest[:end]] = kind, rest[end:]
+            name = re.match(r"\w+", rest)[0]
+            found[name] = kind, rest[len(name):]
     return found
 
 
@@ -135,7 +140,7 @@ class Loader:
     @staticmethod
     def create_module(spec):
         about = "Names of PyTorch that live in other rooms, or refuse to be used."
-        if spec.name.endswith((".config", "._config")):
+        if "settings" in lines_of(theirs(spec.name)):
             from ..core.configuration import Configuration
             return Configuration(spec.name, about)
         return types.ModuleType(spec.name, about)

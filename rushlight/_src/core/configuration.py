@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import contextvars
 import difflib
 import types
 from importlib import import_module
@@ -11,12 +12,21 @@ from .advice import warn
 from .settings import settings
 
 
+UNSET = object()  # a value that was not given: None is one of a setting's
+
+
 class Configuration(types.ModuleType):
     """A module of settings.  Those that it does not define itself are PyTorch's (``compat/table.py``): they can be
     read, and a new value warns that nothing here heeds it.
 
     AttributeError for a name that PyTorch does not have, either.
     """
+
+    def __init_subclass__(cls):
+        """Properties of a module are settings, too."""
+        for name, value in list(vars(cls).items()):
+            if type(value) is property:
+                setattr(cls, name, ComputedSetting(value.fget, value.fset, doc=value.__doc__))
 
     def __getattr__(self, name):
         return read(self, name)
@@ -28,17 +38,45 @@ class Configuration(types.ModuleType):
         else:
             write(self, name, value)
 
-    def patch(self, changes=None, value=None, **more):
-        """Changes settings for a ``with`` block, or for the calls of a decorated function; ``"triton.cudagraphs"``
-        names one within a group."""
-        changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
-        return Patched(self, {**changes, **more})
+    def __delattr__(self, name):
+        """Gives a setting that another module has its default there; forgets what was set otherwise."""
+        kind, text = listed(self).get(name, (None, None))
+        if kind == "from" and name not in vars(self) and name not in vars(type(self)):
+            delattr(*elsewhere(text))
+        else:
+            super().__delattr__(name)
+
+    def patch(self, arg1=None, arg2=UNSET, **kwargs):
+        """Changes settings for a ``with`` block, or for the calls of a decorated function.
+
+        ``patch("name", value)``, ``patch({"name": value})`` or ``patch(name=value)``; ``"triton.cudagraphs"`` names
+        one within a group.  AssertionError for other arguments; AttributeError, when the block begins, for a setting
+        that does not exist.
+        """
+        return Patched(self, changes_asked(arg1, arg2, kwargs))
 
     def to_dict(self) -> dict:
         """Every setting with its value, groups by names with dots."""
         return {name: value_at(self, name) for name in listed(self)}
 
     shallow_copy_dict = get_config_copy = to_dict
+
+
+def changes_asked(arg1, arg2, kwargs: dict) -> dict:
+    """Return {name: value} of the arguments of ``patch``.  AssertionError for arguments in no form that it takes."""
+    def insist(condition, text):
+        if not condition:
+            raise AssertionError(text)
+
+    if arg1 is None:
+        insist(arg2 is UNSET, "second positional argument is only valid when first argument is a key string")
+        return kwargs
+    insist(not kwargs, "cannot pass both positional and keyword arguments to patch")
+    if arg2 is UNSET:
+        insist(isinstance(arg1, dict), "first argument must be a dict when passing a single positional arg to patch")
+        return dict(arg1)
+    insist(isinstance(arg1, str), "first argument must be a string when passing 2 positional args to patch")
+    return {arg1: arg2}
 
 
 def path_of(config) -> str:
@@ -99,25 +137,32 @@ class Warned:
     names: set = set()
 
 
-class Steered:
+class ComputedSetting(property):
+    """A setting that functions read and write.  Once deleted it is not there until it is set again, which is how
+    ``unittest.mock.patch`` gives it back its value."""
+
+    is_deleted = False
+
+    def __get__(self, config, kind=None):
+        if self.is_deleted and config is not None:
+            raise AttributeError(f"this setting was deleted: {self.__doc__}")
+        return super().__get__(config, kind)
+
+    def __set__(self, config, value):
+        super().__set__(config, value)
+        self.is_deleted = False
+
+    def __delete__(self, config):
+        self.is_deleted = True
+
+
+class Steered(ComputedSetting):
     """A setting whose value is an attribute of ``owner``: ``write`` turns what users say into it, ``read`` back."""
 
     def __init__(self, owner, attribute: str, text: str, write=lambda value: value, read=lambda value: value):
-        self.owner, self.attribute, self.__doc__, self.write, self.read = owner, attribute, text, write, read
-
-    deleted = False  # until it is set again, which is how ``unittest.mock.patch`` gives it back its value
-
-    def __get__(self, config, kind=None):
-        if self.deleted:
-            raise AttributeError(f"this setting was deleted: {self.__doc__}")
-        return self if config is None else self.read(getattr(self.owner, self.attribute))
-
-    def __set__(self, config, value):
-        setattr(self.owner, self.attribute, self.write(value))
-        self.deleted = False
-
-    def __delete__(self, config):
-        self.deleted = True
+        self.owner, self.attribute = owner, attribute
+        super().__init__(lambda config: read(getattr(owner, attribute)),
+                         lambda config, value: setattr(owner, attribute, write(value)), doc=text)
 
 
 class Disabling(Steered):
@@ -133,7 +178,7 @@ class Disabling(Steered):
             super().__set__(config, self.off)
         else:
             settings.chosen.pop(self.attribute, None)
-            self.deleted = False
+            self.is_deleted = False
 
 
 class Group:
@@ -151,21 +196,34 @@ class Group:
 
 
 class Patched(contextlib.ContextDecorator):
-    """Settings changed for a block, which raises AttributeError where one does not exist."""
+    """Settings changed for a block, which raises AttributeError where one does not exist and changes nothing then."""
 
     def __init__(self, config, changes):
-        self.config, self.changes, self.before = config, dict(changes), []
+        self.config, self.changes = config, dict(changes)
+        self.before = contextvars.ContextVar("before", default=())  # one object may stand around blocks of many threads
 
     def __enter__(self):
         places = [(*owner_of(self.config, name), value) for name, value in self.changes.items()]
-        self.before.append([(owner, name, getattr(owner, name)) for owner, name, _ in places])
-        for owner, name, value in places:
-            setattr(owner, name, value)
+        former = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+        try:
+            for owner, name, value in places:
+                setattr(owner, name, value)
+        except BaseException:
+            restore(former)
+            raise
+        self.before.set((*self.before.get(), former))
         return self
 
     def __exit__(self, *exception):
-        for owner, name, value in self.before.pop():
-            setattr(owner, name, value)
+        *outer, former = self.before.get()
+        self.before.set(tuple(outer))
+        restore(former)
+
+
+def restore(former: list):
+    """Sets settings, (owner, name, value) each, the last one first."""
+    for owner, name, value in reversed(former):
+        setattr(owner, name, value)
 
 
 def owner_of(config, path):

@@ -5,6 +5,7 @@ Plain tensors never come here: an instance of another class, or an active mode, 
 """
 from __future__ import annotations
 
+import enum
 import inspect
 import threading
 
@@ -81,13 +82,21 @@ class DisableTorchFunctionSubclass(Scope):
         mine.plain += 1
 
 
+class HiddenModes(tuple):
+    """No modes, while a block hides those that are active around it."""
+
+    hidden = 0  # how many
+
+
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """A block in which neither classes nor modes override functions."""
 
     def __enter__(self):
+        none = HiddenModes()
+        none.hidden = mode_count()
         self.outer = held(scopes.PLAIN | scopes.MODES, self.outer, None)
         mine.plain += 1
-        mine.modes = ()
+        mine.modes = none
 
 
 class _EnableTorchFunction:
@@ -103,6 +112,26 @@ class _EnableTorchFunction:
 def enabled() -> bool:
     """Whether classes with ``__torch_function__`` answer operators here."""
     return not mine.plain
+
+
+class TorchFunctionState(enum.Enum):
+    """Who may answer operators before they run."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = 1
+    ALL_DISABLED = 2
+
+
+def state() -> TorchFunctionState:
+    """Return who may answer operators here."""
+    if isinstance(mine.modes, HiddenModes):
+        return TorchFunctionState.ALL_DISABLED
+    return TorchFunctionState.ENABLED if enabled() else TorchFunctionState.SUBCLASSES_DISABLED
+
+
+def mode_count() -> int:
+    """Return how many TorchFunctionModes are active, those that DisableTorchFunction hides too."""
+    return mine.modes.hidden if isinstance(mine.modes, HiddenModes) else len(mine.modes)
 
 
 NOBODY = object()

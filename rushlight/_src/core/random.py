@@ -57,11 +57,12 @@ class Generator:
         return from_numpy(np.array(self.place, np.int64).view(np.uint8).copy())
 
     def set_state(self, new_state):
-        """Goes to where ``get_state`` was."""
+        """Goes to where ``get_state`` was; returns the generator."""
         if new_state.dtype.name != "uint8" or new_state.numel() != 16:
             raise RuntimeError("RNG state must be a torch.ByteTensor of 16 elements")
         seed, position = new_state.numpy().copy().view(np.int64).tolist()
         self._place(seed, position)
+        return self
 
     def clone_state(self):
         made = Generator(self.device)
