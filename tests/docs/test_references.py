@@ -180,8 +180,8 @@ def names_something(name: str, page: str) -> bool:
 
 @functools.cache
 def strings() -> frozenset:
-    """The strings of the code of the package, its tests and its benchmarks."""
-    return frozenset(node.value for file in files() if file.endswith(".py")
+    """The strings of the code of the package, its tests and its benchmarks, but for this file."""
+    return frozenset(node.value for file in files() if file.endswith(".py") and ROOT / file != pathlib.Path(__file__)
                      for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
                      if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
