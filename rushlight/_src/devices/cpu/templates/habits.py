@@ -39,7 +39,7 @@ KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_row
 
 @functools.cache
 def habits():
-    """The Habits of this processor's kind.
+    """The Habits of the real CPU's vendor: caches stay the same whatever instruction sets `RUSHLIGHT_CPU` leaves.
 
     Example:
         >>> habits().block_rows in (0, 96)
