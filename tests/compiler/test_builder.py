@@ -11,6 +11,8 @@ from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
 from rushlight._src.devices.cpu.llvm.values import constant, constant_vector, zero
 
+pytestmark = pytest.mark.processor
+
 
 def compiled(write, parameters, result=None, cpu=None):
     """The address of a function filled by `write(f, *parameters)`, called with ctypes integers."""

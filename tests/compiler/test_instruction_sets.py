@@ -13,6 +13,10 @@ from rushlight._src.core.llvm.machine import new_machine
 from rushlight._src.core.settings import Settings
 from rushlight._src.devices.cpu.llvm import features
 
+from ..processors import other_levels
+
+pytestmark = pytest.mark.processor
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEVELS = ("generic", "avx2", "avx512", "vnni", "neon", "amx-model", "native")
 CPUS = {  # LLVM's name and instruction sets of CPUs
@@ -112,6 +116,23 @@ def test_every_question_has_the_same_answer(level):
     real = [name for name, on in processor.host()[1].items() if on]
     if level not in ("native", "amx-model"):
         assert all(name.replace("_", "") in real for name, on in told.items() if on and name.startswith("avx"))
+
+
+@pytest.mark.parametrize("cpu, others", [
+    ("x86-64", "amx-model"), ("haswell", "generic amx-model"), ("skylake-avx512", "generic avx2 amx-model"),
+    ("cascadelake", "generic avx2 avx512 amx-model"), ("znver4", "generic avx2 avx512 amx-model"),
+    ("sapphirerapids", "generic avx2 avx512 vnni amx-model")])
+def test_levels_that_a_cpu_is_not_by_itself(cpu, others):
+    assert other_levels(lambda level: features._x86(restricted(level, cpu))) == others.split()
+
+
+def test_the_runner_fails_when_time_is_over():
+    done = subprocess.run([sys.executable, "-m", "tests.processors", "--minutes", "0", "tests/ops/test_rounding.py"],
+                          cwd=ROOT, capture_output=True, text=True, timeout=300)
+    first, last = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+    level, _, how = first.partition(": ")
+    assert level in LEVELS and how in ("native instructions, restricted", "tile registers by a model")
+    assert done.returncode == 1 and last == f"FAILED: 0 minutes were over while the level {level} was running"
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -11,7 +11,7 @@ from rushlight.nn import functional as F
 
 from ..whole import whole
 
-pytestmark = pytest.mark.sampled  # all cases with `-m long`
+pytestmark = [pytest.mark.processor, pytest.mark.sampled]  # all cases with `-m long`
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv
 from rushlight._src.devices.cpu.templates.matmul import Matmul, _plan, plan_matmul
 from rushlight._src.core.settings import settings
 
+pytestmark = pytest.mark.processor
+
 
 def test_a_plan_asks_and_a_trial_answers():
     assert tune.pick("x", [3, 4]) == 3

@@ -24,6 +24,8 @@ from rushlight._src.packages.model import Model
 
 from .test_packages import MODELS
 
+pytestmark = pytest.mark.processor
+
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-vnni", "x86-64-amx")
 x86 = pytest.mark.skipif(not host().is_x86, reason="made on x86-64 only")

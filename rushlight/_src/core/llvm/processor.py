@@ -52,16 +52,17 @@ class InstructionSets:
 
 
 @functools.cache
-def instruction_sets() -> InstructionSets:
-    """The instruction sets of this CPU, restricted by `RUSHLIGHT_CPU` as it was at the first call.
+def instruction_sets(level: str | None = None) -> InstructionSets:
+    """The instruction sets of this CPU, restricted to a level; default `RUSHLIGHT_CPU` as it was at the first call.
 
     Example:
         >>> instruction_sets().has("sse2") == instruction_sets().is_x86
         True
     """
+    level = level or settings.cpu
     if platform.machine().lower() in ("x86_64", "amd64"):
-        return restrict(settings.cpu, *host(), here.tiles)
-    return restrict_arm(settings.cpu, *host(), here.scalable_bytes)
+        return restrict(level, *host(), here.tiles)
+    return restrict_arm(level, *host(), here.scalable_bytes)
 
 
 def restrict(level: str, cpu: str, found: dict, may_use_tiles) -> InstructionSets:

@@ -98,7 +98,11 @@ def _second_cache():
 @functools.lru_cache(maxsize=None)
 def host():
     """The Features of this host's CPU, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
-    sets = processor.instruction_sets()
+    return of_instruction_sets(processor.instruction_sets())
+
+
+def of_instruction_sets(sets) -> Features:
+    """The Features of this host's CPU restricted to some InstructionSets."""
     if sets.is_x86:
         return _x86(sets)
     width = 8 * here.scalable_bytes() if "sve" in sets.names else 128
