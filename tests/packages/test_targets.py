@@ -37,9 +37,16 @@ def has(name) -> bool:
     return wanted <= set(host().text.split(",")) and (level(name).tiles != "amx" or host().tiles == "amx")
 
 
-def packaged(model, inputs, path, target, dims=None):
+runs_packages = pytest.mark.skipif(not host().is_x86 or not has(LEVELS[0]), reason="packages need SSE4")
+
+
+def save(model, inputs, path, target, dims=None):
     program = torch.export.export(model.eval(), inputs, dynamic_shapes=dims)
     torch._inductor.aoti_compile_and_package(program, package_path=str(path), target=target)
+
+
+def packaged(model, inputs, path, target, dims=None):
+    save(model, inputs, path, target, dims)
     return torch._inductor.aoti_load_package(path)
 
 
@@ -61,7 +68,7 @@ def test_code_for_a_level_computes_the_same(name, which, tmp_path):
     same(loaded(*inputs), model(*inputs))
 
 
-@x86
+@runs_packages
 def test_the_best_level_that_a_processor_has_is_taken(tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(9, 20), torch.nn.GELU(), torch.nn.Linear(20, 5))
@@ -74,7 +81,7 @@ def test_the_best_level_that_a_processor_has_is_taken(tmp_path):
         same(loaded(x), model(x))
 
 
-@x86
+@runs_packages
 @pytest.mark.parametrize("width", [9, 600])  # of the second, weights lie beside
 def test_a_level_below_this_processor_is_chosen_at_load(width, tmp_path):
     torch.manual_seed(0)
@@ -112,7 +119,7 @@ def test_code_beyond_the_level_of_the_process_is_not_taken(restricted, name, bey
     if name and not {one for one in level(name).text.split(",") if one.startswith("+")} <= real:
         pytest.skip(f"this processor is none of {name}")
     path = tmp_path / "model.pt2"
-    packaged(torch.nn.Linear(9, 9), (torch.ones(3, 9),), path, LEVELS)
+    save(torch.nn.Linear(9, 9), (torch.ones(3, 9),), path, LEVELS)
     program = f"""
 import rushlight as torch
 from rushlight._src.packages.archive import BadPackage

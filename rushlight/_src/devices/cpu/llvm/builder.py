@@ -197,19 +197,27 @@ class Function(Accesses):
         then_block, else_block, end = self.new_block("then"), self.new_block("else"), self.new_block("end")
         self.branch_if(condition, then_block, else_block if otherwise else end)
         self.at(then_block)
-        yes = then() or []
+        yes, types = self.as_bits(then() or [])
         yes_end = self.block
         self.branch(end)
         no = []
         if otherwise:
             self.at(else_block)
-            no = otherwise() or []
+            no, _ = self.as_bits(otherwise() or [])
             no_end = self.block
             self.branch(end)
         self.at(end)
         if len(yes) != len(no):
             raise ValueError(f"the branches return {len(yes)} and {len(no)} values")
-        return [self.phi(a.type, (a, yes_end), (b, no_end)).value for a, b in zip(yes, no)]
+        phis = [self.phi(a.type, (a, yes_end), (b, no_end)) for a, b in zip(yes, no)]
+        return [self.bitcast(phi.value, type) for phi, type in zip(phis, types)]
+
+    def as_bits(self, values):
+        """(values with 16-bit floats as integers, the types that they had): LLVM carries 16-bit floats that a CPU does
+        not compute in as floats from block to block, and asks a library to narrow them."""
+        types = [value.type for value in values]
+        return [self.bitcast(value, value.type.with_element(i16)) if value.type.element in (bf16, f16) else value
+                for value in values], types
 
     def switch(self, index, cases):
         """Runs the case (a function) whose number `index` has; does nothing for other numbers."""
