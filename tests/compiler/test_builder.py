@@ -200,16 +200,19 @@ def test_halves_of_another_block_are_taken_as_they_lie_in_memory():
 
 
 @pytest.mark.parametrize("element, routine", [(bf16, b"__truncsfbf2"), (f16, b"__truncsfhf2")])
-def test_halves_of_a_branch_are_carried_as_bits(element, routine):
+def test_halves_of_branches_and_loops_are_carried_as_bits(element, routine):
     module = Module(features._x86(processor.restrict("generic", "", {}, bool))) if features.host().is_x86 else Module()
     f = module.function("test", [("at", ptr), ("count", i64)])
     at, count = f.parameters
     lanes = vector(element, 4)
     found, = f.when(f.compare(">", count, 0), lambda: [f.load(lanes, at)], lambda: [f.load(lanes, f.offset(at, 8))])
+    found, = f.loop(0, count, 1, [found], lambda k, _: [f.load(lanes, f.offset(at, f.mul(k, 2)))])
+    found, = f.while_loop([found], lambda _: f.compare(">", count, 9), lambda _: [f.load(lanes, at)])
     f.store(found, f.offset(at, 16))
     f.ret()
     assert routine not in jit.compile_object(module.text())
     given = np.arange(12, dtype=np.uint16)
     address = jit.build(module.text(), module.text, ["test"])["test"]
-    ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)(given.ctypes.data, 0)
-    assert given.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7]
+    for count, wanted in ((0, [4, 5, 6, 7]), (3, [2, 3, 4, 5])):
+        ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)(given.ctypes.data, count)
+        assert given.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, *wanted]
