@@ -11,7 +11,7 @@ FOLDER = pathlib.Path(__file__).parent / "results"
 
 def processor() -> str:
     """What this machine's processor calls itself, with its model, since servers share a name, and whether it has matrix
-    tiles."""
+    tiles.  It is the real CPU whatever `RUSHLIGHT_CPU` leaves of it: PyTorch, which runs beside, uses all of it."""
     first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
     rows = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
     if "model name" not in rows:

@@ -34,6 +34,11 @@ class _CPU:
 _cpu = _CPU()
 
 
+def _get_cpu_capability() -> str:
+    """``torch.backends.cpu.get_cpu_capability``, at another path."""
+    return _cpu._get_cpu_capability()
+
+
 def _get_tracing_state():
     """The state of ``jit.trace``: None, since tracing there runs the program as it is."""
     return None

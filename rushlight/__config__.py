@@ -5,8 +5,10 @@ def show() -> str:
     """A description, one fact a line."""
     import llvmlite
     import numpy
+
+    from .backends.cpu import get_cpu_capability
     return (f"Rushlight, in Python\n  - kernels generated with llvmlite {llvmlite.__version__}\n  - NumPy "
-            f"{numpy.__version__}\n  - no CUDA\n")
+            f"{numpy.__version__}\n  - CPU capability usage: {get_cpu_capability()}\n  - no CUDA\n")
 
 
 def parallel_info() -> str:

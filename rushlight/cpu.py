@@ -116,7 +116,9 @@ X86 = ("sse sse2 sse3 ssse3 sse4_1 sse4_2 sse4a avx avx2 avx_vnni avx512_f avx51
 
 @functools.cache
 def get_capabilities() -> types.MappingProxyType:
-    """What the processor can do: the instruction sets by name, whether it has each, and its architecture and name.
+    """The instruction sets that kernels may use, by name, each with True or False; the architecture and the CPU's name.
+
+    The setting ``RUSHLIGHT_CPU`` restricts them.
 
     >>> get_capabilities()["architecture"] in ("x86_64", "aarch64", "arm64")
     True
@@ -124,56 +126,73 @@ def get_capabilities() -> types.MappingProxyType:
     import os
     import platform
 
-    from ._src.core.llvm.processor import host
-    name, features = host()
+    from ._src.core.llvm.processor import host, instruction_sets
+    name, features = host()  # the name is that of the real CPU, which PyTorch tells, too
     found = {"architecture": platform.machine(), "cpu_name": name, "num_logical_cores": os.cpu_count() or 1}
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return types.MappingProxyType({**found, **features})
+    sets = instruction_sets()
+    if not sets.is_x86:
+        return types.MappingProxyType({**found, **{feature: sets.has(feature) for feature in features}})
     for one in X86:
-        llvm = AS_LLVM.get(one) or (one.replace("_", "") if one.startswith("avx512") else one.replace("_", "-")
-                                    if one.startswith("amx") else one.replace("_", "."))
-        found[one] = bool(features.get(llvm))
+        found[one] = sets.has(llvm_name(one))
     return types.MappingProxyType(found)
 
 
+def llvm_name(name: str) -> str:
+    """LLVM's name of an instruction set of ``X86``.
+
+    >>> llvm_name("avx512_vnni"), llvm_name("amx_tile"), llvm_name("sse4_1")
+    ('avx512vnni', 'amx-tile', 'sse4.1')
+    """
+    for start, between in (("avx512", ""), ("amx", "-"), ("", ".")):
+        if name.startswith(start):
+            return AS_LLVM.get(name) or name.replace("_", between)
+
+
 def _init_amx() -> bool:
-    """Whether this process may use tile registers, which it asks of the system."""
+    """True if this process may use AMX tiles, for which it asks the operating system."""
     return _is_amx_tile_supported()
 
 
-def has(name: str) -> bool:
-    """Whether ``get_capabilities`` says that the processor has an instruction set."""
-    return bool(get_capabilities().get(name))
+def has(*names: str) -> bool:
+    """True if kernels may use all of these instruction sets, by LLVM's names."""
+    from ._src.core.llvm.processor import instruction_sets
+    return all(map(instruction_sets().has, names))
 
 
 def _is_avx2_supported() -> bool:
-    """Whether the processor has AVX2."""
+    """True if kernels may use AVX2."""
     return has("avx2")
 
 
 def _is_avx512_supported() -> bool:
-    """Whether the processor has AVX-512 with what compilers expect of it."""
-    return all(has(f"avx512_{part}") for part in ("f", "cd", "dq", "bw", "vl"))
+    """True if kernels may use AVX-512 with the extensions that compilers expect."""
+    return has("avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl")
 
 
 def _is_avx512_bf16_supported() -> bool:
-    """Whether the processor multiplies bfloat16 in vectors."""
-    return has("avx512_bf16")
+    """True if kernels may use dot products of bfloat16."""
+    return has("avx512bf16")
 
 
 def _is_vnni_supported() -> bool:
-    """Whether the processor multiplies bytes in vectors."""
-    return has("avx512_vnni")
+    """True if kernels may use dot products of int8."""
+    return has("avx512vnni")
 
 
 def _is_amx_tile_supported() -> bool:
-    """Whether the processor has tile registers."""
-    return has("amx_tile")
+    """True if kernels may use AMX tiles, or the model that ``RUSHLIGHT_CPU=amx-model`` has of them."""
+    return has("amx-tile")
 
 
 def _is_amx_fp16_supported() -> bool:
-    """Whether the processor multiplies tiles of float16."""
-    return has("amx_fp16")
+    """True if kernels may use products of float16 in AMX tiles."""
+    return has("amx-fp16")
+
+
+def _get_cpu_capability() -> str:
+    """``torch.backends.cpu.get_cpu_capability``, at another path."""
+    from .backends.cpu import get_cpu_capability
+    return get_cpu_capability()
 
 
 class _Autocast(autocast):

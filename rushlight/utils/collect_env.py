@@ -40,7 +40,7 @@ def get_env_info() -> dict:
 
 
 def processor() -> str:
-    """The name of the CPU."""
+    """The name of the real CPU; "Instructions" tells which of its instruction sets `RUSHLIGHT_CPU` leaves."""
     named = [line.partition(":")[2].strip() for line in here.processor().splitlines() if line.startswith("model name")]
     return named[0] if named else platform.processor() or platform.machine()
 

@@ -2,6 +2,7 @@
 files), and what the inner loops of templates consist of."""
 import collections
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,8 +116,10 @@ def test_processors_without_such_instructions_have_dots():
 
 def test_instructions_that_the_system_hides_are_not_used_whatever_the_name_of_the_processor(monkeypatch):
     found = {"neon": True, "fp-armv8": True, "dotprod": True, "bf16": True, "i8mm": False, "sve": False}
-    monkeypatch.setattr(features.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(features.processor.platform, "machine", lambda: "aarch64")
     monkeypatch.setattr(features.processor, "host", lambda: ("neoverse-v1", found))
+    monkeypatch.setattr(features.processor, "settings", SimpleNamespace(cpu="native"))
+    monkeypatch.setattr(features.processor, "instruction_sets", features.processor.instruction_sets.__wrapped__)
     made = features.host.__wrapped__()
     assert {"-sve", "-sve2", "-i8mm", "+dotprod"} <= set(made.text.split(",")) and made.width == 128
     assert made.vnni and made.bf16 and not made.mixed

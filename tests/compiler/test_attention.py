@@ -18,6 +18,8 @@ from rushlight._src.ops.flash import AttentionSpec  # noqa: E402
 
 from .contractions import Runner  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 # batch, heads, sharing, queries, keys, size, value size, causal, mask
 CASES = {
     "whole blocks": (1, 2, 1, 96, 192, 64, 64, False, ""),

@@ -5,10 +5,13 @@ import ctypes
 import numpy as np
 import pytest
 
+from rushlight._src.core.llvm import processor
 from rushlight._src.devices.cpu.llvm import features, jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
 from rushlight._src.devices.cpu.llvm.values import constant, constant_vector, zero
+
+pytestmark = pytest.mark.processor
 
 
 def compiled(write, parameters, result=None, cpu=None):
@@ -123,7 +126,8 @@ def _convert_all(source, target, dtype_in, dtype_out, values, cpu=None, lanes=8)
     return y
 
 
-@pytest.mark.parametrize("cpu", [features.host(), features._x86("generic", {})], ids=["host", "generic"])
+@pytest.mark.parametrize("cpu", [features.host(), features._x86(processor.restrict("generic", "", {}, bool))],
+                         ids=["host", "generic"])
 def test_half_conversions_are_exact(cpu):
     every = np.arange(65536, dtype=np.uint16)
     as_float = _convert_all(f16, f32, np.uint16, np.float32, every, cpu)
@@ -193,3 +197,22 @@ def test_halves_of_another_block_are_taken_as_they_lie_in_memory():
     assert "bitcast <16 x bfloat>" not in module.text()
     image = jit.compile_object(module.text())
     assert b"__truncsfbf2" not in image and b"__extend" not in image
+
+
+@pytest.mark.parametrize("element, routine", [(bf16, b"__truncsfbf2"), (f16, b"__truncsfhf2")])
+def test_halves_of_branches_and_loops_are_carried_as_bits(element, routine):
+    module = Module(features._x86(processor.restrict("generic", "", {}, bool))) if features.host().is_x86 else Module()
+    f = module.function("test", [("at", ptr), ("count", i64)])
+    at, count = f.parameters
+    lanes = vector(element, 4)
+    found, = f.when(f.compare(">", count, 0), lambda: [f.load(lanes, at)], lambda: [f.load(lanes, f.offset(at, 8))])
+    found, = f.loop(0, count, 1, [found], lambda k, _: [f.load(lanes, f.offset(at, f.mul(k, 2)))])
+    found, = f.while_loop([found], lambda _: f.compare(">", count, 9), lambda _: [f.load(lanes, at)])
+    f.store(found, f.offset(at, 16))
+    f.ret()
+    assert routine not in jit.compile_object(module.text())
+    given = np.arange(12, dtype=np.uint16)
+    address = jit.build(module.text(), module.text, ["test"])["test"]
+    for count, wanted in ((0, [4, 5, 6, 7]), (3, [2, 3, 4, 5])):
+        ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)(given.ctypes.data, count)
+        assert given.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, *wanted]

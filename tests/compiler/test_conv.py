@@ -15,7 +15,7 @@ from rushlight._src.devices.cpu.templates.conv import (  # noqa: E402
 
 from .contractions import Runner, bias_epilogue  # noqa: E402
 
-pytestmark = pytest.mark.sampled  # all cases with `-m long`
+pytestmark = [pytest.mark.processor, pytest.mark.sampled]  # all cases with `-m long`
 
 # batch, in, out, size, kernel, stride, pad, dilation, groups
 CASES = {

@@ -14,6 +14,8 @@ from rushlight._src.core.expr import apply, convert
 
 from .contractions import Runner
 
+pytestmark = pytest.mark.processor
+
 SUMS = leaf("sums")
 
 

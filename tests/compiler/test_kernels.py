@@ -9,6 +9,8 @@ from rushlight._src.graph.graph import Store
 
 from .programs import Program, compute
 
+pytestmark = pytest.mark.processor
+
 SHAPES = [(1,), (5,), (64,), (1000,), (5, 7), (3, 1000), (200, 3), (17, 33, 5), (2, 3, 4, 5), (130, 129)]
 rng = np.random.default_rng(0)
 

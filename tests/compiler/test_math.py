@@ -5,6 +5,8 @@ import pytest
 
 from .programs import compute
 
+pytestmark = pytest.mark.processor
+
 special = pytest.importorskip("scipy.special")
 
 FUNCTIONS = {

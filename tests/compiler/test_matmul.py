@@ -13,7 +13,7 @@ from rushlight._src.devices.cpu.templates.sequence import SUBTRACTED
 
 from .contractions import Runner, bias_epilogue
 
-pytestmark = pytest.mark.sampled  # all cases with `-m long`
+pytestmark = [pytest.mark.processor, pytest.mark.sampled]  # all cases with `-m long`
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "int32": 0, "int64": 0, "int8": 0, "uint8": 0}
 SHAPES = [(4, 3, 5), (1, 1, 1), (14, 32, 16), (17, 33, 19), (100, 65, 70), (3, 200, 1000), (500, 100, 33),

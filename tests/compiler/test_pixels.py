@@ -18,6 +18,8 @@ from rushlight._src.core.kinds import P  # noqa: E402
 from .contractions import Runner, bias_epilogue  # noqa: E402
 from .test_conv import CASES, TOLERANCE, close, reference  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 
 def channels_last(t):
     """The tensor with channels last, and its strides as if no dimension were 1."""

@@ -10,6 +10,8 @@ from rushlight._src.compiler.reference import evaluate
 from rushlight._src.graph.graph import Graph, splice
 from rushlight._src.transforms.trace import Trace
 
+pytestmark = pytest.mark.processor
+
 
 def graph_of(function, tensors):
     trace = Trace()

@@ -7,11 +7,12 @@ import pytest
 import rushlight as torch
 from rushlight._src.compiler import prologue
 from rushlight._src.compiler import assembler as program
+from rushlight._src.devices.cpu.llvm.features import host
 from rushlight.nn import functional as F
 
 from ..whole import whole
 
-pytestmark = pytest.mark.sampled  # all cases with `-m long`
+pytestmark = [pytest.mark.processor, pytest.mark.sampled]  # all cases with `-m long`
 
 
 @pytest.fixture(autouse=True)
@@ -177,7 +178,7 @@ def test_some_images_at_a_time(prologues, threads):
         same(lambda x, g, w: F.conv2d(torch.relu(x * g + 1.0), w, None, 1, 1), (x, g, w), 1e-4)
     finally:
         torch.set_num_threads(before)
-    assert prologues
+    assert prologues or host().width == 128  # narrow tiles pack an image more than once, which may not pay
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

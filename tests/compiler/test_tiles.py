@@ -12,6 +12,8 @@ from rushlight._src.devices.cpu.llvm.features import host
 from rushlight._src.devices.cpu.llvm.tiles import configured, tiles_of
 from rushlight._src.devices.cpu.llvm.types import ptr
 
+pytestmark = pytest.mark.processor
+
 KINDS = ["bf16ps", "bssd", "bsud", "busd", "buud"]
 # bfloats: zeros, denormal, infinite, NaN, least, one, largest
 KNOWN = [0x0000, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x3F80, 0x7F7F]

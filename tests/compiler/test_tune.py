@@ -15,6 +15,8 @@ from rushlight._src.devices.cpu.templates.conv import Convolution, plan_conv
 from rushlight._src.devices.cpu.templates.matmul import Matmul, _plan, plan_matmul
 from rushlight._src.core.settings import settings
 
+pytestmark = pytest.mark.processor
+
 
 def test_a_plan_asks_and_a_trial_answers():
     assert tune.pick("x", [3, 4]) == 3
@@ -104,7 +106,9 @@ def test_plans_of_ever_more_sizes_are_forgotten(call):
 def test_plans_share_the_constants_that_most_of_them_have():
     first, second = (dict.fromkeys(slot for step in plan_matmul(matmul(rows, 30, 50)).steps for slot in step.slots
                                    if slot[0] == "const" and slot[1] in range(100)) for rows in (3000, 3001))
-    assert first.keys() == second.keys() and {id(slot) for slot in first} == {id(slot) for slot in second}
+    common = first.keys() & second.keys()  # the rest of the rows differs
+    shared = [{id(slot) for slot in one if slot in common} for one in (first, second)]
+    assert len(common) > 4 and shared[0] == shared[1]
 
 
 @pytest.mark.parametrize("how, text", [

@@ -8,6 +8,8 @@ import pytest
 import rushlight as torch
 from rushlight.utils import _pytree as pytree
 
+pytestmark = pytest.mark.processor
+
 
 class Scaled(torch.Tensor):
     """Whole numbers times a scale."""

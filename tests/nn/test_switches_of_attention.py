@@ -6,6 +6,8 @@ from rushlight.backends import cpu, cuda
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight._src.ops.attention import checked_kernel
 
+pytestmark = pytest.mark.processor
+
 F = torch.nn.functional
 SWITCHES = {"FLASH_ATTENTION": cuda.enable_flash_sdp, "MATH": cuda.enable_math_sdp,
             "EFFICIENT_ATTENTION": cuda.enable_mem_efficient_sdp, "CUDNN_ATTENTION": cuda.enable_cudnn_sdp}

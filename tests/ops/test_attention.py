@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 ours, theirs = rushlight.nn.functional.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
 
 

@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 BOTH = (rushlight, torch)
 SHAPES = {"rows": ((10, 8), (3, 8, 16), [2, 6, 10]), "columns": ((3, 4, 8), (8, 24), [8, 8, 24]),
           "within": ((4, 24), (24, 16), [8, 16, 24]), "batches": ((3, 4, 8), (3, 8, 16), None)}

@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 LIMITS = {"float32": 2e-6, "bfloat16": 5e-3, "float16": 6e-4}
 
 

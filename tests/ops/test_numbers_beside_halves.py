@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 NUMBERS = 3.7, 0.1, 2.3, 1.3, -0.37, 5, 7.1, 0.3  # more than those for which plans hold the number itself
 CALLS = {
     "eq": lambda t, x, a: x == a, "ne": lambda t, x, a: a != x, "gt": lambda t, x, a: x > a,

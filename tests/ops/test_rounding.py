@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
 
+pytestmark = pytest.mark.processor
+
 
 def both(program):
     ours, theirs = program(rl), program(torch)

@@ -22,6 +22,8 @@ from rushlight._src.packages.loaded import Loaded
 from rushlight._src.packages.model import Model, NotPackable
 from rushlight._src.packages.objects import SharedObject
 
+pytestmark = pytest.mark.processor
+
 F, nn = torch.nn.functional, torch.nn
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,6 +4,8 @@ import io
 import math
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import rushlight as torch
 from rushlight._src.compiler.target import processor
 from rushlight._src.core.devices import cpu
+from rushlight._src.core.llvm.processor import host as real_host
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.features import host, level, levels, targeted, targeting
 from rushlight._src.devices.triton.target import Blocks
@@ -21,6 +24,9 @@ from rushlight._src.packages.model import Model
 
 from .test_packages import MODELS
 
+pytestmark = pytest.mark.processor
+
+ROOT = Path(__file__).resolve().parents[2]
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-vnni", "x86-64-amx")
 x86 = pytest.mark.skipif(not host().is_x86, reason="made on x86-64 only")
 
@@ -31,9 +37,16 @@ def has(name) -> bool:
     return wanted <= set(host().text.split(",")) and (level(name).tiles != "amx" or host().tiles == "amx")
 
 
-def packaged(model, inputs, path, target, dims=None):
+runs_packages = pytest.mark.skipif(not host().is_x86 or not has(LEVELS[0]), reason="packages need SSE4")
+
+
+def save(model, inputs, path, target, dims=None):
     program = torch.export.export(model.eval(), inputs, dynamic_shapes=dims)
     torch._inductor.aoti_compile_and_package(program, package_path=str(path), target=target)
+
+
+def packaged(model, inputs, path, target, dims=None):
+    save(model, inputs, path, target, dims)
     return torch._inductor.aoti_load_package(path)
 
 
@@ -55,7 +68,7 @@ def test_code_for_a_level_computes_the_same(name, which, tmp_path):
     same(loaded(*inputs), model(*inputs))
 
 
-@x86
+@runs_packages
 def test_the_best_level_that_a_processor_has_is_taken(tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(9, 20), torch.nn.GELU(), torch.nn.Linear(20, 5))
@@ -68,7 +81,7 @@ def test_the_best_level_that_a_processor_has_is_taken(tmp_path):
         same(loaded(x), model(x))
 
 
-@x86
+@runs_packages
 @pytest.mark.parametrize("width", [9, 600])  # of the second, weights lie beside
 def test_a_level_below_this_processor_is_chosen_at_load(width, tmp_path):
     torch.manual_seed(0)
@@ -94,6 +107,32 @@ def test_a_level_below_this_processor_is_chosen_at_load(width, tmp_path):
     for number in (len(LEVELS), -2, 1 << 40):
         assert not library.rl_supports(number) and not library.rl_create_level(os.fsencode(path), None, number)
     assert not library.rl_supports(-1)
+
+
+@x86
+@pytest.mark.parametrize("restricted, name, beyond", [
+    ("generic", None, "x86-64-v2"), ("avx2", "x86-64-v3", "x86-64-v4"), ("avx512", "x86-64-v4", "x86-64-vnni"),
+    ("vnni", "x86-64-vnni", "x86-64-amx")])
+def test_code_beyond_the_level_of_the_process_is_not_taken(restricted, name, beyond, tmp_path):
+    """Though the real CPU, of which ``cpuid`` tells the package, may run it."""
+    real = {f"+{one}" for one, on in real_host()[1].items() if on}
+    if name and not {one for one in level(name).text.split(",") if one.startswith("+")} <= real:
+        pytest.skip(f"this processor is none of {name}")
+    path = tmp_path / "model.pt2"
+    save(torch.nn.Linear(9, 9), (torch.ones(3, 9),), path, LEVELS)
+    program = f"""
+import rushlight as torch
+from rushlight._src.packages.archive import BadPackage
+for level in (None, {beyond!r}):
+    try:
+        loaded = torch._inductor.aoti_load_package({str(path)!r}, level=level)
+        print(loaded.level, list(loaded(torch.ones(3, 9)).shape))
+    except BadPackage as error:
+        print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "RUSHLIGHT_CPU": restricted, "PYTHONPATH": str(ROOT)})
+    assert done.stdout.splitlines() == [f"{name} [3, 9]" if name else "refused", "refused"], done.stderr
 
 
 def test_targets_are_named():

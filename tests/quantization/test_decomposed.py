@@ -9,7 +9,7 @@ import rushlight
 from .judge import torch
 
 importlib.import_module("torch.ao.quantization.fx._decomposed")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.processor, pytest.mark.filterwarnings("ignore")]
 R = np.random.default_rng(0)
 X = (R.standard_normal((4, 6, 16)) * 3).astype(np.float32)
 W = R.standard_normal((8, 32)).astype(np.float32)

@@ -8,7 +8,7 @@ import rushlight
 
 from .judge import torch
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.processor, pytest.mark.filterwarnings("ignore")]
 
 
 def model(t):

@@ -14,6 +14,8 @@ from rushlight._src.transforms.trace import Trace
 from ..packages.test_emulated import compiled, emulator, ran
 from ..packages.test_targets import has
 
+pytestmark = pytest.mark.processor
+
 F = torch.nn.functional
 X86 = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-vnni", "x86-64-amx")
 ARM = {"aarch64-linux-gnu": (), "aarch64-v8.6": ("-cpu", "max,pauth=off,sve=off")}

@@ -8,7 +8,7 @@ from rushlight._src.core.op import OPS
 
 from .judge import distance, units
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.processor, pytest.mark.filterwarnings("ignore")]
 rng = np.random.default_rng(1)
 X = rng.standard_normal((2, 8, 14, 14)).astype(np.float32)
 ROWS = rng.standard_normal((5, 8)).astype(np.float32)

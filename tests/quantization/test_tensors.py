@@ -13,7 +13,7 @@ from rushlight._src.core.op import OPS
 
 from .judge import distance, torch, units
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.processor, pytest.mark.filterwarnings("ignore")]
 rng = np.random.default_rng(0)
 X = (rng.standard_normal((2, 8, 9, 9)) * 3).astype(np.float32)
 

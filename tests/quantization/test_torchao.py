@@ -8,6 +8,7 @@ import sys
 import pytest
 
 pytest.importorskip("torchao")
+pytestmark = pytest.mark.processor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -8,7 +8,7 @@ import rushlight
 
 from .judge import BOTH, torch, units
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.processor, pytest.mark.filterwarnings("ignore")]
 rng = np.random.default_rng(3)
 # rank, groups, kernel, stride, padding, output padding, dilation
 SHAPES = [(1, 1, 3, 2, 1, 1, 1), (2, 1, 3, 1, 0, 0, 1), (2, 2, 4, 2, 1, 0, 1), (2, 1, 3, 2, 1, 1, 2),

@@ -5,6 +5,8 @@ import pytest
 import rushlight as torch
 from rushlight._src.capture import freezing
 
+pytestmark = pytest.mark.processor
+
 D = torch.ops.quantized_decomposed
 F = torch.nn.functional
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)

@@ -95,8 +95,9 @@ class Settings:
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch,
                       "Whether operators run by generated kernels; if not, all but contractions run by their NumPy "
                       "meaning.")
-    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "neon", "amx-model", "native"),
-                  "Instructions that generated code may use; read once.")
+    cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "vnni", "neon", "amx-model", "native"),
+                  "Instruction sets that generated code may use and torch.cpu tells of: all of the CPU's, those of a "
+                  "level (docs/devices.md), or all with a model of AMX tiles; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str,
                     "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 "
                     "disables it.")

@@ -87,7 +87,8 @@ class Interface(Calls):
 
     def level(self):
         """model_level(wanted): the number of the build that runs on this processor: the one that is wanted, or of all
-        the last one whose instructions it has; -1 where it lacks them."""
+        the last one whose instructions it has; -1 where it lacks them.  It asks the real CPU: a package runs without
+        Rushlight, whose settings a C program does not have."""
         f = self.module.function("model_level", [("wanted", i64)], i64, internal=True)
         any_level = f.compare("==", f.parameters[0], BEST)
         level, answers = constant(i64, -1), {}

@@ -19,7 +19,7 @@ from ..core.native.objects import RUN
 from ..core.op import make
 from ..core.tensor import address, empty_of, place
 from ..devices.cpu.code import Code
-from ..devices.cpu.llvm.features import host
+from ..devices.cpu.llvm.features import PACKAGED, host, is_runnable
 from ..eager.arguments import run_values
 from ..eager.draft import blank_plan, install
 from .archive import CHECKED, BadPackage, Package
@@ -79,10 +79,7 @@ class Loaded:
         self.varying, self.known, self.nesting = manifest["varying"], {}, Nesting(manifest)
         self.constants, self.held = [row["name"] for row in manifest["constants"]], {}
         self.replaced = []  # constants that calls which run may still read
-        number = -1 if level is None else manifest["levels"].index(level)
-        if level is not None and not library.rl_supports(number):
-            raise BadPackage(f"this processor cannot run the code of {name!r} for {level}")
-        self.model = self.created(package, name, number)
+        self.model = self.created(package, name, self.choose_level(name, level))
         own = weakref.ref(self)
         self.operator = make(f"package.{name}", lambda *args: own().call(args), composite=True,
                              reports=lambda code: own().failure(code))
@@ -94,6 +91,17 @@ class Loaded:
             package.verify(name)
         if told and (verify or told["bytes"] <= CHECKED) and not library.rl_verify(self.model):
             raise BadPackage(f"the weights of {name!r} are damaged: their checksum is another")
+
+    def choose_level(self, name: str, level: str | None) -> int:
+        """The index of the level whose code runs: ``level``, or the last one that this CPU runs.  The library asks
+        the real CPU, since it works without Python; ``is_runnable`` asks the one that `RUSHLIGHT_CPU` leaves of it."""
+        levels = self.manifest["levels"]
+        # a package for the CPU that made it has one level, whose instructions the manifest names
+        found = [k for k, one in enumerate(levels) if level in (None, one) and self.library.rl_supports(k)
+                 and (one not in PACKAGED or is_runnable(one))]
+        if not found:
+            raise BadPackage(f"this processor cannot run the code of {name!r} for {level or ', '.join(levels)}")
+        return found[-1]
 
     def created(self, package: Package, name: str, level: int):
         """The library's model, with weights mapped from the package."""

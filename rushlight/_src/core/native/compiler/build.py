@@ -69,6 +69,8 @@ def exports(program):
 
 
 def _target_machine(level=2):
+    # the real CPU, whatever RUSHLIGHT_CPU says: no result of the hot path depends on the instructions that it uses, and
+    # so all levels share one object, which takes long to compile
     cpu, features = processor.host()
     text = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
     return new_machine(cpu, text, level, "small")

@@ -153,6 +153,7 @@ class Function(Accesses):
         known = None not in (start.number, stop.number)
         if known and start.number >= stop.number:
             return list(carried)
+        carried, types = self.as_bits(carried)
         body_block, exit_block = self.new_block("loop"), self.new_block("exit")
         before = self.block
         if known:
@@ -162,7 +163,7 @@ class Function(Accesses):
         self.at(body_block)
         index = self.phi(i64, (start, before))
         phis = [self.phi(value.type, (value, before)) for value in carried]
-        results = body(index.value, [phi.value for phi in phis]) or []
+        results, _ = self.as_bits(body(index.value, self.from_bits(phis, types)) or [])
         if len(results) != len(phis):
             raise ValueError(f"the loop carries {len(phis)} values but its body returned {len(results)}")
         following = self.add(index.value, step)
@@ -173,20 +174,21 @@ class Function(Accesses):
         self.branch_if(self.compare("<", following, stop), body_block, exit_block)
         self.at(exit_block)
         edges = [(last, results)] if known else [(before, carried), (last, results)]
-        return [self.phi(value.type, *((values[k], block) for block, values in edges)).value
-                for k, value in enumerate(carried)]
+        return self.from_bits([self.phi(value.type, *((values[k], block) for block, values in edges))
+                               for k, value in enumerate(carried)], types)
 
     def while_loop(self, carried, condition, body):
         """Repeats `body(values) -> values` while `condition(values)` holds (tested first); returns the last values."""
+        carried, types = self.as_bits(carried)
         before, head = self.block, self.new_block("while")
         body_block, exit_block = self.new_block("do"), self.new_block("done")
         self.branch(head)
         self.at(head)
         phis = [self.phi(value.type, (value, before)) for value in carried]
-        values = [phi.value for phi in phis]
+        values = self.from_bits(phis, types)
         self.branch_if(condition(values), body_block, exit_block)
         self.at(body_block)
-        for phi, value in zip(phis, body(values) or []):
+        for phi, value in zip(phis, self.as_bits(body(values) or [])[0]):
             phi.add(value, self.block)
         self.branch(head)
         self.at(exit_block)
@@ -197,19 +199,30 @@ class Function(Accesses):
         then_block, else_block, end = self.new_block("then"), self.new_block("else"), self.new_block("end")
         self.branch_if(condition, then_block, else_block if otherwise else end)
         self.at(then_block)
-        yes = then() or []
+        yes, types = self.as_bits(then() or [])
         yes_end = self.block
         self.branch(end)
         no = []
         if otherwise:
             self.at(else_block)
-            no = otherwise() or []
+            no, _ = self.as_bits(otherwise() or [])
             no_end = self.block
             self.branch(end)
         self.at(end)
         if len(yes) != len(no):
             raise ValueError(f"the branches return {len(yes)} and {len(no)} values")
-        return [self.phi(a.type, (a, yes_end), (b, no_end)).value for a, b in zip(yes, no)]
+        return self.from_bits([self.phi(a.type, (a, yes_end), (b, no_end)) for a, b in zip(yes, no)], types)
+
+    def as_bits(self, values):
+        """(values with 16-bit floats as integers, the types that they had): LLVM carries 16-bit floats that a CPU does
+        not compute in as floats from block to block, and asks a library to narrow them."""
+        types = [value.type for value in values]
+        return [self.bitcast(value, value.type.with_element(i16)) if value.type.element in (bf16, f16) else value
+                for value in values], types
+
+    def from_bits(self, phis, types):
+        """The values of the phis of ``as_bits``, as these types."""
+        return [self.bitcast(phi.value, type) for phi, type in zip(phis, types)]
 
     def switch(self, index, cases):
         """Runs the case (a function) whose number `index` has; does nothing for other numbers."""

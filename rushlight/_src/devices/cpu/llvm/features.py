@@ -1,37 +1,31 @@
-"""What the CPU can do, as far as code generation cares: this machine's (``host``), or that of another one for which
-code is generated (``level``, within ``targeting``).  Whoever plans or writes code asks ``targeted``, and keeps what
-depends on it by ``remembered``.
+"""The target of code generation: this host's CPU (``host``), or another one for which code is generated (``level``,
+within ``targeting``).  Whoever plans or writes code asks ``targeted``, and caches what depends on it by ``remembered``.
 
-`RUSHLIGHT_CPU` restricts it: `generic` (baseline instructions), `avx2`, `avx512` (no bfloat or integer dot products),
-`neon` (AArch64 without SVE), `amx-model` (everything but tile registers, which a model in vectors stands for), or
-`native` (the default: everything the machine has).
+The setting `RUSHLIGHT_CPU` restricts the host's instruction sets (``core/llvm/processor.py``), and never extends them:
+
+- `generic`: the baseline of x86-64, or NEON
+- `avx2`, `avx512`: no dot products of bytes and bfloat16
+- `vnni`: AVX-512 with its dot products of bytes and bfloat16, as far as the CPU has them; no AMX tiles
+- `neon`: AArch64 without SVE
+- `amx-model`: all instruction sets but AMX tiles, which a model in vectors stands for
+- `native`: all instruction sets, the default
 """
 
 import functools
 import hashlib
-import platform
 from dataclasses import dataclass
 
 from ....core.llvm import processor
 from ....core.platform import here
-from ....core.settings import settings
 from .. import provider
 
-_AVX2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt",
-         "movbe")
-_TILES = {"amx-tile", "amx-bf16", "amx-int8"}
-_AVX512 = _AVX2 + ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_DOTS = _AVX512 + ("avx512vbmi", "avx512vnni", "avx512bf16")
-
-
-_LEVELS = {"x86-64-v2": _AVX2[:6], "x86-64-v3": _AVX2, "x86-64-v4": _AVX512,
-           "x86-64-vnni": _DOTS, "x86-64-amx": _DOTS + tuple(sorted(_TILES))}
+_LEVELS = {"x86-64-v2": processor.SSE4, "x86-64-v3": processor.AVX2, "x86-64-v4": processor.AVX512,
+           "x86-64-vnni": processor.VNNI, "x86-64-amx": processor.VNNI + processor.TILES}
 LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
 WASM, WINDOWS, MAC = "wasm32", "x86_64-pc-windows-msvc", "arm64-apple-darwin"
-_NEON = ("neon", "fp-armv8")
-_ARMV8_6 = (*_NEON, "fullfp16", "dotprod", "bf16", "i8mm")
+_ARMV8_6 = (*processor.NEON, "fullfp16", "dotprod", "bf16", "i8mm")
 # AArch64: (features, bits of a vector); any such processor is the first one
-_ARM_LEVELS = {ARM: (_NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128),
+_ARM_LEVELS = {ARM: (processor.NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128),
                **{f"aarch64-sve{width}": ((*_ARMV8_6, "sve"), width) for width in (256, 512)}}
 # machines with vectors of 128 bits: LLVM's name of the processor, its instructions, how many vectors its registers hold
 _OTHERS = {MAC: ("apple-m1", "", 32),
@@ -83,30 +77,17 @@ class Features:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _x86(level, found):
-    """The features of an x86-64 CPU restricted to `level`."""
-    if level == "generic":
-        allowed, cpu = (), "x86-64"
-    elif level == "avx2":
-        allowed, cpu = _AVX2, "x86-64-v3"
-    elif level == "avx512":
-        allowed, cpu = _AVX512, "x86-64-v4"
-    else:
-        allowed, cpu = tuple(found), processor.host()[0]
-    tiles = ("model" if level == "amx-model" else "amx" if level == "native"
-             and _TILES <= {name for name in found if found[name]} and here.tiles() else "")
-    have = {name for name in allowed if found.get(name)} - (set() if tiles == "amx" else _TILES)
+def _x86(sets):
+    """The Features of the InstructionSets of an x86-64 CPU."""
+    have = sets.names
     wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= have
-    text = ",".join("+" + name for name in sorted(have))
-    if level in ("native", "amx-model"):
-        text += "," + ",".join("-" + name for name in sorted(found) if name not in have)
-        text += ",-prefer-256-bit"
+    text = [f"+{name}" for name in sorted(have)] + [f"-{name}" for name in sorted(sets.excluded)]
     return Features(
-        level=level, cpu=cpu, text=text,
+        level=sets.level, cpu=sets.cpu, text=",".join(text + ["-prefer-256-bit"] * wide),
         width=512 if wide else 256 if "avx2" in have and "fma" in have else 128,
         registers=32 if wide else 16, is_x86=True,
         fma="fma" in have, f16c="f16c" in have,
-        bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=tiles, second_cache=_second_cache())
+        bf16="avx512bf16" in have, vnni="avx512vnni" in have, tiles=sets.tiles, second_cache=_second_cache())
 
 
 def _second_cache():
@@ -116,18 +97,30 @@ def _second_cache():
 
 @functools.lru_cache(maxsize=None)
 def host():
-    """The features of this machine, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
-    level = settings.cpu
-    cpu, found = processor.host()
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        return _x86(level, found)
-    have = [name for name, on in sorted(found.items()) if on] if level in ("native", "amx-model", "neon") else _NEON
-    sve = 8 * here.scalable_bytes() if "sve" in have and level == "native" else 0
-    lacking = [name for name, on in sorted(found.items()) if not on]
-    if not sve:
-        have, lacking = [name for name in have if not name.startswith("sve")], [*lacking, "sve", "sve2"]
-    return _arm(level, cpu if len(have) > len(_NEON) else "", have, max(sve, 128), dict.fromkeys(lacking),
-                tiles="model" if level == "amx-model" else "", second_cache=_second_cache())
+    """The Features of this host's CPU, restricted by `RUSHLIGHT_CPU` as it was at the first call."""
+    return of_instruction_sets(processor.instruction_sets())
+
+
+def of_instruction_sets(sets) -> Features:
+    """The Features of this host's CPU restricted to some InstructionSets."""
+    if sets.is_x86:
+        return _x86(sets)
+    width = 8 * here.scalable_bytes() if "sve" in sets.names else 128
+    return _arm(sets.level, sets.cpu, sorted(sets.names), max(width, 128), sorted(sets.excluded), tiles=sets.tiles,
+                second_cache=_second_cache())
+
+
+def is_runnable(name: str) -> bool:
+    """True if this host's CPU, restricted by `RUSHLIGHT_CPU`, runs code for a level that packages know.
+
+    Example:
+        >>> is_runnable("x86-64-v2") and is_runnable("aarch64-linux-gnu")
+        False
+    """
+    other, own = level(name), host()
+    wanted = {one for one in other.text.split(",") if one.startswith("+")}
+    return (other.is_x86 == own.is_x86 and wanted.issubset(own.text.split(","))
+            and (not other.scalable or other.width == own.width))
 
 
 def _arm(level, cpu, have, width, lacking=(), **more):
@@ -218,6 +211,9 @@ def remembered(maxsize=None):
 
 @remembered()
 def processor_kind() -> str:
-    """What measurements hold for: the processor's maker, its widest vectors, its tiles and its second cache."""
+    """The kind of CPU that measurements hold for: its vendor, the width of its vectors, its dot products, AMX tiles and
+    KB of L2 cache."""
     own = targeted()
-    return f"{processor.vendor() or 'unknown'} {own.width} {own.tiles or 'none'} {own.second_cache >> 10}"
+    products = "+".join(name for name in ("vnni", "bf16") if getattr(own, name)) or "none"
+    return (f"{processor.vendor() or 'unknown'} {own.width} {products} {own.tiles or 'none'} "
+            f"{own.second_cache >> 10}")

@@ -158,6 +158,35 @@ def plain(name):
     return lambda b, x, e: getattr(b, name)(*x)
 
 
+def fused(b, x, e):
+    """a b + c rounded once.  Reductions of angles and sums of two doubles rely on it, so CPUs without the instruction
+    get it by the sum in float64, or of float64 by the product and the sum with what they lose (Dekker 1971)."""
+    if b.features.fma:
+        return b.fma(*x)
+    if x[0].type.element is not f64:
+        a, c, d = (b.convert(one, f64) for one in x)
+        return b.convert(b.add(b.mul(a, c), d), x[0].type.element)
+    a, c, d = x
+    product = b.mul(a, c)
+    (high, low), (other_high, other_low) = halves_of_digits(b, a), halves_of_digits(b, c)
+    lost = b.sub(b.mul(high, other_high), product)
+    for pair in ((high, other_low), (low, other_high), (low, other_low)):
+        lost = b.add(lost, b.mul(*pair))
+    total = b.add(product, d)
+    added = b.sub(total, product)
+    rest = b.add(b.sub(product, b.sub(total, added)), b.sub(d, added))
+    exact = b.add(total, b.add(rest, lost))
+    is_finite = b.compare("==", b.sub(exact, exact), 0.0)  # the halves of large numbers overflow
+    return b.select(is_finite, exact, total)
+
+
+def halves_of_digits(b, a):
+    """A double as a sum of two that have half the digits (Veltkamp)."""
+    scaled = b.mul(a, 134217729.0)
+    high = b.sub(scaled, b.sub(scaled, a))
+    return high, b.sub(a, high)
+
+
 def rounding(name):
     """Of floats; whole numbers stay what they are."""
     return lambda b, x, e: getattr(b, name)(*x) if x[0].type.is_float else x[0]
@@ -214,7 +243,7 @@ def absolute(b, x, e):
 
 
 INSTRUCTIONS = {
-    **{name: plain(name) for name in ("add", "sub", "mul", "neg", "div", "fma")},
+    **{name: plain(name) for name in ("add", "sub", "mul", "neg", "div")}, "fma": fused,
     **{name: comparison(symbol) for name, symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
                                                      "ge": ">="}.items()},
     **{name: rounding(name) for name in ("floor", "ceil", "sqrt")}, "trunc": rounding("trunc_float"),

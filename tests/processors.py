@@ -1,0 +1,67 @@
+"""The tests that are marked ``processor`` on other CPUs, which this one plays: ``python -m tests.processors
+[--minutes N] [pytest arguments]``.
+
+Runs them under each level of ``RUSHLIGHT_CPU`` that this CPU is not by itself; fails if one fails, or if not all have
+run after ``--minutes``.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+from rushlight._src.core.llvm.processor import instruction_sets
+from rushlight._src.devices.cpu.llvm.features import of_instruction_sets
+
+from .distributed.groups import finished
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+LEVELS = ("native", "generic", "neon", "avx2", "avx512", "vnni", "amx-model")
+
+
+def other_levels(features_of) -> list:
+    """The levels under which code differs from that of the CPU itself and of the levels before; ``features_of(level)``
+    gives their Features."""
+    found: dict = {}
+    for level in LEVELS:
+        found.setdefault(replace(features_of(level), level="", cpu="", text=""), level)
+    return [level for level in found.values() if level != "native"]
+
+
+def describe(features) -> str:
+    return "tile registers by a model" if features.tiles == "model" else "native instructions, restricted"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--minutes", type=float, help="how long all levels may take together")
+    options, arguments = parser.parse_known_args()
+    ends = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+    failed = []
+
+    def features_of(level):
+        return of_instruction_sets(instruction_sets(level))
+
+    for level in other_levels(features_of):
+        print(f"{level}: {describe(features_of(level))}", flush=True)
+        left = None if ends is None else max(ends - time.monotonic(), 0)
+        try:
+            command = [sys.executable, "-m", "pytest", "-m", "processor and not long", *arguments]
+            code = finished(command, left, cwd=PROJECT, stdout=None, stderr=None,
+                            env={**os.environ, "RUSHLIGHT_CPU": level}).returncode
+        except subprocess.TimeoutExpired:
+            print(f"FAILED: {options.minutes:g} minutes were over while the level {level} was running")
+            return 1
+        if code:
+            failed.append(level)
+    if failed:
+        print(f"FAILED under {', '.join(failed)}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
