@@ -65,16 +65,25 @@ def module(*arguments, **variables) -> Command:
 
 TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
           "TRITON_CACHE_DIR": os.path.join(os.environ.get("RUSHLIGHT_CACHE", ""), "triton")}
+ELSEWHERE = STORED + (("tests/gpu",) if TRITON["PYTHONPATH"] else ())  # what other legs run whole
+PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
+         "tests/core/native/test_search.py")
+# more workers than cores, since some tests wait for processes; files with long tests first, so that none is left alone
+ALL = ("-m", "", "-n", str(3 * len(os.sched_getaffinity(0)) // 2), "--no-loadscope-reorder", "--durations=30")
+TEMPLATES = ("-n", "auto", "tests/compiler")
 LEGS = (
     Leg("layers", 5, (pytest("tests/layers"),)),
-    Leg("tests", 40, (pytest("-n", "auto", "--durations=30", "-m", "", *(f"--ignore={path}" for path in STORED)),)),
-    Leg("stored plans", 10, 2 * (pytest("-n", "auto", "-m", "", *STORED, RUSHLIGHT_STORE="1"),)),
+    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in ELSEWHERE)),)),
+    Leg("stored plans", 10, 2 * (pytest(*ALL, *STORED, RUSHLIGHT_STORE="1"),)),
+    Leg("hot path in plain Python", 5, (pytest("-n", "auto", *PLAIN, RUSHLIGHT_NATIVE="0"),)),
     Leg("GPU kernels", 20, (
-        pytest("-n", "auto", "tests/gpu", **TRITON),
+        pytest(*ALL, "tests/gpu", **TRITON),
         module("tests.gpu.compiled", "--part", "1/40", "--workers", "2", "--minutes", "5", **TRITON),
         module("tests.gpu.templates", "--few", "--targets", "sm_90,gfx942", **TRITON)), requires="TRITON_SITE"),
     Leg("conformance", 30, (Command(("tests/conformance.py", HARNESS), {"RUSHLIGHT_STORE": "0"}),)),
-    Leg("other processors", 15, (module("tests.processors", "--minutes", "12"),)),
+    Leg("other instruction sets", 20, (
+        module("tests.processors", "--minutes", "9", *TEMPLATES),
+        module("tests.processors", "--minutes", "9", "--sample", "4", "-n", "auto", "--ignore=tests/compiler"))),
     Leg("emulated processor", 6, (module("tests.emulated.database", HARNESS, "--cpu", "sve", "--every", "8",
                                          "--minutes", "3"),)),
     Leg("another Python", 6, (module("tests.pythons", "3.14", "--minutes", "3", "-n", "auto", "-x",

@@ -1,8 +1,8 @@
 """The tests that are marked ``processor`` on other CPUs, which this one plays: ``python -m tests.processors
-[--minutes N] [pytest arguments]``.
+[--minutes N] [--sample N] [pytest arguments]``.
 
 Runs them under each level of ``RUSHLIGHT_CPU`` that this CPU is not by itself; fails if one fails, or if not all have
-run after ``--minutes``.
+run after ``--minutes``.  With ``--sample N`` a level runs one in N of them, each level other ones.
 """
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def describe(features) -> str:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, help="how long all levels may take together")
+    parser.add_argument("--sample", type=int, default=1, help="run one in so many tests")
     options, arguments = parser.parse_known_args()
     ends = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     failed = []
@@ -46,13 +47,14 @@ def main():
     def features_of(level):
         return of_instruction_sets(instruction_sets(level))
 
-    for level in other_levels(features_of):
+    for number, level in enumerate(other_levels(features_of)):
         print(f"{level}: {describe(features_of(level))}", flush=True)
         left = None if ends is None else max(ends - time.monotonic(), 0)
         try:
             command = [sys.executable, "-m", "pytest", "-m", "processor and not long", *arguments]
             code = finished(command, left, cwd=PROJECT, stdout=None, stderr=None,
-                            env={**os.environ, "RUSHLIGHT_CPU": level}).returncode
+                            env={**os.environ, "RUSHLIGHT_CPU": level,
+                                 "TEST_SAMPLE": f"{number % options.sample}/{options.sample}"}).returncode
         except subprocess.TimeoutExpired:
             print(f"FAILED: {options.minutes:g} minutes were over while the level {level} was running")
             return 1

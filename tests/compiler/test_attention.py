@@ -2,9 +2,6 @@
 CPUs."""
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -162,17 +159,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="unit stride"):
         plan_attention(Attention(*whole, strides, (256, 256, 1, 16), strides, strides, "float32",
                                  AttentionSpec(False, 1.0)))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512", "amx-model"])
-def test_other_cpus(cpu):
-    chosen = "not cpus and not last and (ragged or mask or causal or query)"
-    if cpu in ("avx512", "amx-model"):
-        chosen = "not cpus and not last and bfloat16 and (ragged or added or ten)"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k", chosen]
-    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -1,9 +1,6 @@
 """Planned convolutions against torch: dimensions, strides, dilation, groups, gradients, other CPUs."""
 
-import os
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -171,12 +168,3 @@ def test_refusals():
         plan_conv(Convolution(1, 1, 1, (2,), (3,), (1,), (0,), (1,)))
     with pytest.raises(ValueError, match="do not divide"):
         plan_conv(Convolution(1, 3, 4, (5,), (3,), (1,), (0,), (1,), groups=2))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
-def test_other_cpus(cpu):
-    chosen = "bfloat16" if cpu == "amx-model" else "float32 or bfloat16"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k", f"({chosen}) and not other_cpus"]
-    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout

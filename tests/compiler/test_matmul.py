@@ -1,7 +1,5 @@
 """Planned matrix products against NumPy: odd tails, layouts, batches, empty sizes, epilogues, other CPUs."""
 
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -285,13 +283,3 @@ def test_refusals():
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (2, 1), "complex64"))
     with pytest.raises(ValueError, match="unit stride"):
         plan_matmul(Matmul((), 2, 2, 2, (2, 1), (2, 1), (4, 2)))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cpu", ["generic", "avx2", "avx512", "amx-model"])
-def test_other_cpus(cpu):
-    chosen = ("test_bfloat or bytes or few_rows or behind" if cpu == "amx-model"
-              else "test_layouts and (float32 or float16 or int8) or test_bias or test_bfloat or test_batches or bytes")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k", chosen]
-    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout

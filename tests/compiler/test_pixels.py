@@ -1,9 +1,6 @@
 """Convolutions over pixels, with channels last: of bytes exactly, of halves and floats, by any processor; the primitive
 of bytes within programs."""
 
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -205,13 +202,3 @@ def test_bytes_are_requantised_where_they_are_stored(caplog):
     assert "operations after it, reading column" in caplog.text
     np.testing.assert_array_equal(got.numpy(), np.clip(np.rint(wanted.astype(np.float32) * scale.numpy()) + 3, 0,
                                                        255).astype(np.uint8))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("cpu", ["generic", "avx2", "amx-model"])
-def test_other_cpus(cpu):
-    some = "strided or stem or grouped or bytes or neighbours or lanes or networks or padding or alone"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", __file__, "-k",
-               f"({some}) and not other_cpus and not float32"]
-    done = subprocess.run(command, env={**os.environ, "RUSHLIGHT_CPU": cpu}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout

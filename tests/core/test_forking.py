@@ -26,27 +26,34 @@ def test_the_child_finds_every_lock_free(name):
     rushlight.compile(lambda x: x + 1)(rushlight.ones(3))  # so that all are there
     importlib.import_module("rushlight.distributed.memory")
     assert LOCKS[name] or name == "devices"  # which have locks once they are made
-    for lock in LOCKS[name]:
-        inside = threading.Event()
+    locks = list(dict.fromkeys(LOCKS[name]))
+    inside = threading.Event()
 
-        def hold():
+    def hold():
+        for lock in locks:  # in the order in which a fork takes them
             lock.acquire()
-            inside.set()
-            threading.Event().wait(0.05)
+        inside.set()
+        threading.Event().wait(0.05)
+        for lock in locks:
             lock.release()
 
-        holder = threading.Thread(target=hold)
-        holder.start()
-        inside.wait()
-        pid = os.fork()
-        if pid == 0:
-            signal.alarm(300)  # ends a child that waits
-            taker = threading.Thread(target=lambda: (lock.acquire(), lock.release()))
-            taker.start()
-            taker.join()
-            os._exit(0)
-        holder.join()
-        assert ended(pid) == 0
+    def take():
+        for lock in locks:
+            lock.acquire()
+            lock.release()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert inside.wait(60)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(300)  # ends a child that waits
+        taker = threading.Thread(target=take)
+        taker.start()
+        taker.join()
+        os._exit(0)
+    holder.join()
+    assert ended(pid) == 0
 
 
 OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder",

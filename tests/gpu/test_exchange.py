@@ -33,7 +33,7 @@ class Speaker:
 
 @pytest.mark.parametrize("dtype", [rl.float32, rl.bfloat16, rl.int64, rl.uint8, rl.bool, rl.complex64])
 def test_dlpack(silent, dtype):
-    x = rl.arange(12).to(dtype).reshape(3, 4).to("cuda")[:, 1:]
+    x = rl.arange(12).to(dtype).reshape(3, 4).to("cuda")[1:]  # adjacent elements, which are copied without a kernel
     speaker = Speaker(x)
     y = rl.from_dlpack(speaker)
     assert y.data_ptr() == x.data_ptr() and y.stride() == (4, 1) and y.dtype is dtype and y.device == x.device
