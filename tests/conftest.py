@@ -25,6 +25,10 @@ os.environ.setdefault("RUSHLIGHT_VERIFY", "1")  # what each stage of a compilati
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # or each process that a test starts compiles the package anew
     os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="bytecode")
     atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
+if importlib.util.find_spec("hypothesis") is not None:
+    from hypothesis import settings
+
+    settings.load_profile("ci")  # examples follow from the test, and none is late: the machine may be busy
 JUDGED = importlib.util.find_spec("torch") is not None
 NEEDS_JUDGE = re.compile(r"^(import torch\b|from torch\b|from \.+\w*judge import)", re.M)
 

@@ -141,10 +141,17 @@ def stop(process: subprocess.Popen) -> int:
             print(f"process {pid}: {arguments[:150]}", flush=True)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGABRT)
-            time.sleep(0.5)
+            ends = time.monotonic() + 10  # one that a signal cannot reach is killed without a stack
+            while not has_ended(pid) and time.monotonic() < ends:
+                time.sleep(0.1)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     return process.wait() or 1
+
+
+def has_ended(pid: str) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False).stdout.strip()
+    return not state or state.startswith("Z")
 
 
 def find_flaky(command: Command, failures: dict, deadline: float, report: pathlib.Path) -> dict | None:

@@ -42,7 +42,7 @@ class Unavailable(Exception):
 def run(*command, cwd=None):
     """What a command prints; Unavailable where it fails."""
     try:
-        done = subprocess.run(command, cwd=cwd, text=True, capture_output=True, timeout=300)
+        done = subprocess.run(command, cwd=cwd, text=True, capture_output=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(str(error)) from error
     if done.returncode:

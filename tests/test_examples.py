@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 def run(name, *options):
     command = [sys.executable, "-m", "rushlight", ROOT / "examples" / name, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600,
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500,
                           env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -140,28 +140,27 @@ class Timer:
     autorange = repeat
 
     def blocked_autorange(self, callback=None, min_run_time: float = 0.2) -> Measurement:
-        """Measurements of blocks that are long enough for the clock, until ``min_run_time`` seconds have passed."""
+        """Measurements of blocks that are long enough for the clock, ``min_run_time`` seconds together."""
         with self._threads():
-            number = self._block(min_run_time)
-            times, began = [], timer()
-            while not times or timer() - began < min_run_time:
+            number, times, passed = self._block(min_run_time), [], 0.0
+            while not times or passed < min_run_time:
                 times.append(self._run(number))
+                passed += times[-1]
                 if callback is not None:
                     callback(number, times[-1])
             return Measurement(number, times, self._task_spec)
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback=None) -> Measurement:
-        """Measurements until the quartiles lie within ``threshold`` of the median, or ``max_run_time`` seconds have
-        passed."""
+        """Measurements until the quartiles are within ``threshold`` of the median, or for ``max_run_time`` seconds
+        together."""
         with self._threads():
-            number = self._block(min_run_time)
-            times, began = [], timer()
+            number, times = self._block(min_run_time), []
             while True:
                 times.append(self._run(number))
                 if callback is not None:
                     callback(number, times[-1])
-                found, passed = Measurement(number, times, self._task_spec), timer() - began
+                found, passed = Measurement(number, times, self._task_spec), sum(times)
                 if passed >= min_run_time and (len(times) >= 4 and found.iqr / found.median < threshold
                                                or passed >= max_run_time):
                     return found

@@ -1,12 +1,15 @@
 """``torch.monitor``, beside PyTorch."""
 import datetime
 import importlib
+import itertools
 import time
 
 import pytest
 import torch as judge
 
 import rushlight as torch
+
+from ..waiting import wait_for
 
 BOTH = pytest.mark.parametrize("monitor", [importlib.import_module(f"{t.__name__}.monitor") for t in (judge, torch)],
                                ids=["torch", "rushlight"])
@@ -49,13 +52,25 @@ def test_what_is_left_is_told_at_the_end(monitor, events):
     assert events == [("torch.monitor.Stat", {"b.min": 2.0})]
 
 
+def windows(monitor, name, values):
+    """A Stat to which each value was added within one window of a millisecond, a window for each; None where a window
+    ended during a call of ``add``, which then reports the value at once in PyTorch."""
+    stat = monitor.Stat(name, [monitor.MEAN], datetime.timedelta(milliseconds=1))
+    for value in values:
+        before = time.monotonic_ns() // 1_000_000  # the clock of PyTorch's windows
+        stat.add(value)
+        if time.monotonic_ns() // 1_000_000 != before:
+            return None
+        time.sleep(0.002)
+    return stat
+
+
 @BOTH
 def test_windows_end_with_the_next_value(monitor, events):
-    stat = monitor.Stat("c", [monitor.MEAN], datetime.timedelta(milliseconds=1))
-    for value in (1.0, 7.0, 9.0):
-        stat.add(value)
-        time.sleep(0.002)
-    assert events == [("torch.monitor.Stat", {"c.mean": 1.0}), ("torch.monitor.Stat", {"c.mean": 7.0})]
+    names = map("c{}".format, itertools.count())
+    stat = wait_for(lambda: windows(monitor, next(names), (1.0, 7.0, 9.0)))
+    seen = [data for _, data in events if f"{stat.name}.mean" in data]
+    assert seen == [{f"{stat.name}.mean": 1.0}, {f"{stat.name}.mean": 7.0}]
     assert stat.count == 1 and named(stat.get()) == [("MEAN", 7.0)]
 
 

@@ -70,7 +70,7 @@ def test_blocks_give_every_bit_of_dots(target, tmp_path):
     # bytes that are finite numbers as bfloats, too, of few magnitudes
     halves = (random.standard_normal(1 << 16).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     out = subprocess.run(["qemu-aarch64-static", "-cpu", PROCESSORS[target], "main"], cwd=tmp_path, check=True,
-                         input=halves.tobytes(), capture_output=True, timeout=300).stdout
+                         input=halves.tobytes(), capture_output=True, timeout=1500).stdout
     results = np.frombuffer(out, np.uint32).reshape(len(made), -1)
     for k in range(0, len(made), 2):
         kind, rows, vectors, _ = made[k]

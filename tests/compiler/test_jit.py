@@ -252,7 +252,7 @@ def test_the_second_thread_ends_and_the_switch_interval_is_as_before(folder, mon
     with jit.ahead():
         jit.build("ahead once", lambda: adding(3), ["add"])
         assert sys.getswitchinterval() <= before
-    assert sys.getswitchinterval() == before and ended.wait(10)
+    assert sys.getswitchinterval() == before and ended.wait(60)
 
 
 def test_a_third_thread_takes_its_share(monkeypatch):
@@ -288,7 +288,7 @@ def test_threads_that_want_a_setting_otherwise_wait():
     def first():
         with setting.agreed(False):
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
 
     def second():
         with setting.agreed(True):
@@ -296,13 +296,13 @@ def test_threads_that_want_a_setting_otherwise_wait():
 
     threads = [threading.Thread(target=work) for work in (first, second)]
     threads[0].start()
-    inside.wait(10)
+    inside.wait(60)
     threads[1].start()
     with setting.agreed(False):  # agrees with the first, and does not wait
         assert seen == [False]
     leave.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert seen == [False, True, "second"] and setting.value is True
 
 

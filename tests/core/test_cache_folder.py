@@ -123,6 +123,7 @@ def test_a_secret_that_is_none_is_replaced(place, spoil, monkeypatch):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_all_agree_on_one_secret(place, links, monkeypatch):
+    monkeypatch.setattr(folders, "PATIENCE", 60.0)  # nobody dies here: a slow writer is waited for
     if not links:
         def refuse(*arguments):
             raise PermissionError("no links here")

@@ -104,24 +104,22 @@ def test_what_a_thread_had_goes_with_it():
         assert elsewhere(lambda: (mine.grad, mine.stack)) == (1, ())
 
 
-def hammered(work, seconds=1.0, threads=8):
-    """The first error of several threads that each run a generator's checks again and again."""
-    errors, ended = [], threading.Event()
+def hammered(work, rounds=50, threads=8):
+    """The errors of several threads that call ``work`` with their number, all until each has done so many rounds."""
+    errors, made = [], [0] * threads
 
     def run(k):
         try:
-            while not ended.is_set():
+            while min(made) < rounds and not errors:
                 work(k)
+                made[k] += 1
         except BaseException as error:
             errors.append(error)
-            ended.set()
 
     workers = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
     with interval(1e-6):
         for worker in workers:
             worker.start()
-        ended.wait(seconds)
-        ended.set()
         for worker in workers:
             worker.join()
     return errors
@@ -183,7 +181,7 @@ class Handing:
 
     def __del__(self):
         self.began.set()
-        self.may_end.wait(10)
+        self.may_end.wait(60)
 
 
 def test_what_threads_let_go_of_at_the_same_time_goes():
@@ -197,11 +195,11 @@ def test_what_threads_let_go_of_at_the_same_time_goes():
         first, second, ended = threading.Event(), threading.Event(), threading.Event()
         threads = [threading.Thread(target=let_go, args=args) for args in ((first, second), (second, ended))]
         threads[0].start()
-        first.wait(10)
+        first.wait(60)
         threads[1].start()  # which lets the first end, and ends after it
-        threads[0].join(20)
+        threads[0].join(60)
         ended.set()
-        threads[1].join(20)
+        threads[1].join(60)
     x, note = torch.ones(1), torch.ones(1)
     x.note, gone = note, weakref.ref(note)
     del x, note

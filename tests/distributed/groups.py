@@ -1,7 +1,19 @@
-"""Processes that start others, of which none is left when they take too long."""
+"""Processes that start others, of which none is left when they take too long, and the port at which they meet."""
+import contextlib
 import os
 import signal
+import socket
 import subprocess
+
+
+@contextlib.contextmanager
+def reserved_port():
+    """A port that the system gives to nobody else within the block: it is bound already, without a listener, by which
+    a server that may reuse addresses is not kept from it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def finished(command, timeout, **how) -> subprocess.CompletedProcess:

@@ -1,15 +1,27 @@
-"""What runs leave behind in the system.  Other programs have shared memory and sockets for a while, too, so what counts
-is what was not there before and stays."""
+"""What runs leave behind in the system.  Other programs have shared memory and sockets, too, so what counts is what no
+process has open, was not there before and stays."""
+import contextlib
 import os
 import time
 from pathlib import Path
 
 WHILE = 60.0  # seconds
+MEMORY = "/dev/shm/"
+
+
+def mapped() -> set:
+    """The names of files in memory that a process has mapped."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            found |= {line.partition(MEMORY)[2] for line in path.read_text().splitlines() if MEMORY in line}
+    return found
 
 
 def shared_memory() -> set:
-    """The names of files in memory that processes share."""
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    """The names of files in memory that processes shared, and none has mapped."""
+    names = set(os.listdir(MEMORY)) if os.path.isdir(MEMORY) else set()
+    return names and names - mapped()
 
 
 def sockets() -> set:

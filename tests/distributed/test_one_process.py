@@ -12,7 +12,7 @@ import rushlight
 import rushlight.distributed as ours
 
 LIBRARIES = (torch, theirs), (rushlight, ours)
-T = datetime.timedelta(seconds=0.05)
+T, PATIENCE = datetime.timedelta(seconds=0.05), datetime.timedelta(minutes=10)
 
 
 @pytest.fixture
@@ -166,10 +166,8 @@ def test_a_group_over_a_store_that_a_program_writes():
 def test_clients_of_one_server_come_one_after_another():
     """The process that keeps the keys waits for all; a client waits for nobody."""
     for _, dist in LIBRARIES:
-        server = dist.TCPStore("127.0.0.1", 0, 3, True, timeout=datetime.timedelta(seconds=20),
-                               wait_for_workers=False)
-        clients = [dist.TCPStore("127.0.0.1", server.port, 3, False, timeout=datetime.timedelta(seconds=20))
-                   for _ in range(2)]
+        server = dist.TCPStore("127.0.0.1", 0, 3, True, timeout=PATIENCE, wait_for_workers=False)
+        clients = [dist.TCPStore("127.0.0.1", server.port, 3, False, timeout=PATIENCE) for _ in range(2)]
         clients[0].set("x", "1")
         assert clients[1].get("x") == b"1"
     with pytest.raises(ours.DistStoreError, match="1/3 clients"):
@@ -184,9 +182,9 @@ def test_a_server_at_a_socket_that_is_given():
         assert server.get("x") == b"1" and server.port == bound.getsockname()[1]
 
 
-@pytest.mark.parametrize("how", ["env://", "tcp://localhost:29511", "file"])
+@pytest.mark.parametrize("how", ["env://", "tcp://localhost:0", "file"])
 def test_addresses(how, tmp_path, monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29512"}.items():
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     given = {} if how == "env://" else {"rank": 0, "world_size": 1}
     ours.init_process_group("gloo", init_method=f"file://{tmp_path}/store" if how == "file" else how, **given)
@@ -199,9 +197,9 @@ def test_addresses(how, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"init_method": "env://"},
                                      {"init_method": "nothing://x", "rank": 0, "world_size": 1},
-                                     {"backend": "nccl", "init_method": "tcp://localhost:29513", "rank": 0,
+                                     {"backend": "nccl", "init_method": "tcp://localhost:0", "rank": 0,
                                       "world_size": 1},
-                                     {"backend": "nonsense", "init_method": "tcp://localhost:29514", "rank": 0,
+                                     {"backend": "nonsense", "init_method": "tcp://localhost:0", "rank": 0,
                                       "world_size": 1},
                                      {"init_method": "tcp://localhost:1"}])
 def test_refusals(options, monkeypatch):

@@ -12,6 +12,7 @@ import rushlight as torch
 from rushlight import distributed as dist
 from rushlight import multiprocessing
 
+from .groups import reserved_port
 from .leftovers import shared_memory, staying
 
 LIMIT = datetime.timedelta(minutes=10)
@@ -60,17 +61,11 @@ def exchange(rank, path, method):
     dist.destroy_process_group()
 
 
-def free_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.parametrize("method", ["file", "tcp"])
 def test_processes_exchange(method, tmp_path):
     before = shared_memory()
-    multiprocessing.spawn(exchange, (tmp_path if method == "file" else free_port(), method), 2)
+    with reserved_port() as port:
+        multiprocessing.spawn(exchange, (tmp_path if method == "file" else port, method), 2)
     assert not staying(shared_memory, before)
     assert not (tmp_path / "store").exists()
 
@@ -116,10 +111,12 @@ def test_the_launcher(tmp_path):
 
 
 def test_two_machines_meet(tmp_path):
-    program, port = tmp_path / "program.py", free_port()
+    program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    command = [sys.executable, "-m", "rushlight.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
-               "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "x", str(program), "0"]
-    agents = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = sorted(agent.communicate(timeout=LIMIT.total_seconds())[0] for agent in agents)
+    with reserved_port() as port:
+        command = [sys.executable, "-m", "rushlight.distributed.run", "--nnodes", "2", "--nproc-per-node", "1",
+                   "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "x", str(program),
+                   "0"]
+        agents = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        said = sorted(agent.communicate(timeout=LIMIT.total_seconds())[0] for agent in agents)
     assert [agent.returncode for agent in agents] == [0, 0] and said == ["rank 0 [2.0, 2.0]\n", "rank 1 [2.0, 2.0]\n"]

@@ -9,7 +9,7 @@ import pytest
 from .leftovers import shared_memory, staying
 
 PROGRAM = Path(__file__).with_name("resumed.py")
-STEPS, EVERY, FAILS, LIMIT = 8, 3, 5, 300
+STEPS, EVERY, FAILS, LIMIT = 8, 3, 5, 1500
 
 
 def trained(folder, restarts, fails, how="killed", count=2):

@@ -1,7 +1,6 @@
 """Calls of functions in other workers, references, and gradients across them: workers are threads with worlds of their
 own, and twice processes."""
 import threading
-import time
 
 import pytest
 
@@ -11,6 +10,10 @@ from rushlight import multiprocessing
 from rushlight.distributed import autograd as dist_autograd
 from rushlight.distributed import rpc, threads
 from rushlight.distributed.remote_optimizer import DistributedOptimizer
+
+from ..waiting import wait_for
+
+GIVEN_UP = threading.Event()
 
 
 def working(rank, path, size, then):
@@ -37,9 +40,9 @@ def fails(text):
     raise KeyError(text)
 
 
-def slow(seconds):
-    time.sleep(seconds)
-    return seconds
+def held():
+    """Returns only once the caller, which is a thread of this process, has given up."""
+    return GIVEN_UP.wait(60)
 
 
 def who():
@@ -78,8 +81,10 @@ def test_what_goes_wrong(tmp_path):
             return
         with pytest.raises(KeyError, match="(?s)On WorkerInfo.id=1, name=worker1.*here it is.*in fails"):
             rpc.rpc_sync("worker1", fails, ("here it is",))
+        GIVEN_UP.clear()
         with pytest.raises(RuntimeError, match=r"RPC ran for more than set timeout \(100 ms\)"):
-            rpc.rpc_sync("worker1", slow, (1.0,), timeout=0.1)
+            rpc.rpc_sync("worker1", held, timeout=0.1)
+        GIVEN_UP.set()
         with pytest.raises(RuntimeError, match="there is no worker 'worker7'"):
             rpc.rpc_sync("worker7", add, (1,))
         with pytest.raises(TypeError, match="callable"):
@@ -106,7 +111,7 @@ def kept_by(reference):
 def test_references(tmp_path):
     def member(rank):
         if rank:
-            return None
+            return
         counter = rpc.remote("worker1", Counter, (5,))
         assert counter.rpc_sync().more() == 6 and counter.rpc_async().more(by=4).wait() == 10
         assert counter.remote().more().to_here() == 11 and counter.to_here().value == 11
@@ -121,11 +126,8 @@ def test_references(tmp_path):
         assert rpc.rpc_sync("worker1", through, ("worker2", 4)) == 50
         agent = rpc.current()
         del mine
-        end = time.monotonic() + 300
-        while agent.owned and time.monotonic() < end:  # references that others had are gone as well
-            time.sleep(0.01)
-        return not agent.owned
-    assert workers(tmp_path, 3, member)[0]
+        wait_for(lambda: not agent.owned)  # references that others had are gone as well
+    workers(tmp_path, 3, member)
 
 
 def linear(weight, x):

@@ -423,7 +423,7 @@ def interrupted_calls():
 
     def work():
         begun.append(True)
-        while time.monotonic() < end:
+        while count[0] < 200 and time.monotonic() < end:
             try:
                 for _ in range(50):
                     y = (x * 2 + x[:1]).sum()
@@ -454,13 +454,13 @@ def interrupted_calls():
     x = rl.ones(8, requires_grad=True)
     (x * 2 + x[:1]).sum().backward()  # plans are made before the errors come
     worker = threading.Thread(target=pester, daemon=True)
-    end = time.monotonic() + 1
+    end = time.monotonic() + 300  # bounds a hang
     worker.start()
     persist(work)
     persist(calm)
     z = rl.ones(2, requires_grad=True)
     (z * 2).sum().backward()
-    assert z.grad.tolist() == [2.0, 2.0] and count[0] > 0
+    assert z.grad.tolist() == [2.0, 2.0] and count[0] >= 200
 
 
 def main(names):

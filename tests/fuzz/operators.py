@@ -6,6 +6,7 @@ agree.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import time
 import warnings
@@ -160,13 +161,14 @@ def several(p, name, v, n):
             "tril": lambda: p.tril(a, n[0])}[name]()
 
 
-def fuzz(theirs, ours, seconds, seed, length=12, limit=None):
-    """Runs programs until the time is up; the texts of those on which the sides part, by what the last call was."""
+def fuzz(theirs, ours, seed, seconds=math.inf, length=12, limit=math.inf):
+    """Run ``limit`` programs, or as many as begin within ``seconds``; return the texts of those on which the sides
+    part, by what the last call was, and how many ran."""
     rng, found, count, end = random.Random(seed), {}, 0, time.monotonic() + seconds
     theirs.manual_seed(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        while time.monotonic() < end and (limit is None or count < limit):
+        while count < limit and time.monotonic() < end:
             program = Program(rng, theirs, ours)
             for _ in range(length):
                 parted = program.step()
@@ -184,7 +186,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    found, count = fuzz(torch, rushlight, options.seconds, options.seed)
+    found, count = fuzz(torch, rushlight, options.seed, options.seconds)
     for text in found.values():
         print(text, "\n")
     print(f"{count} programs, {len(found)} operators on which the sides part")

@@ -14,9 +14,9 @@ LONG = pytest.mark.long
 @pytest.mark.parametrize("interval, checks",
                          [(1e-6, 300), pytest.param(1e-6, 2000, marks=LONG), pytest.param(0.005, 2000, marks=LONG)])
 def test_every_thread_gets_its_own_results(interval, checks):
-    made, wrong = run(threads=64, checks=checks, interval=interval, seed=1, seconds=30)
+    made, wrong = run(threads=64, checks=checks, interval=interval, seed=1)
     assert not wrong, wrong[0][2]
-    assert made >= 200
+    assert made >= checks
 
 
 @LONG

@@ -15,7 +15,7 @@ from . import nccl_stub, stub
 TYPES = (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64, np.uint16)
 BFLOAT16, PREMULTIPLIED = 9, 5
 REDUCTIONS = (np.add, np.multiply, np.maximum, np.minimum, np.add)  # the fourth number is an average
-PATIENCE = 60  # seconds
+PATIENCE = 600  # seconds: bounds a hang
 WRONG, FAILED = 5, 6  # statuses: invalid usage, a remote error
 STAYS = "ncclSend", "ncclRecv"
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64))
@@ -270,6 +270,14 @@ class Peers:
         for comm in self.comms.values():
             if comm.rank == rank and comm.live:
                 comm.error = status
+
+    def end(self):
+        """Abort all communicators: an exchange that is still on a stream runs when its event is destroyed, by the
+        garbage collection of a later test, and would wait for ranks that no longer exist."""
+        with self.changed:
+            for comm in self.comms.values():
+                comm.aborted = True
+            self.changed.notify_all()
 
     def left(self) -> int:
         """Communicators that nobody has given back."""

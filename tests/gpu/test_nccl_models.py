@@ -16,6 +16,7 @@ nn = rl.nn
 def peers(gpu, monkeypatch, tmp_path):
     made = connected(monkeypatch, tmp_path, gpu[1])
     yield made
+    made.end()
     libraries.library.cache_clear()
     assert made.failure is None, made.failure
     assert made.left() == 0

@@ -130,7 +130,7 @@ for level in (None, {beyond!r}):
     except BadPackage as error:
         print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=1500,
                           env={**os.environ, "RUSHLIGHT_CPU": restricted, "PYTHONPATH": str(ROOT)})
     assert done.stdout.splitlines() == [f"{name} [3, 9]" if name else "refused", "refused"], done.stderr
 

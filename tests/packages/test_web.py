@@ -37,7 +37,7 @@ def test_drawn_digits_are_classified(tmp_path):
             page = f"http://127.0.0.1:{server.server_port}/index.html#{json.dumps(strokes, separators=(',', ':'))}"
             done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
                                    "--virtual-time-budget=20000", f"--user-data-dir={tmp_path / 'profile'}", page],
-                                  capture_output=True, text=True, timeout=300)
+                                  capture_output=True, text=True, timeout=1500)
             assert re.search(r'<div id="guess">(\d?)</div>', done.stdout)[1] == str(digit), done.stderr
     finally:
         server.shutdown()

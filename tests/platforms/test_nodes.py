@@ -26,7 +26,7 @@ print(*found, rl.ones(1 << 20).sum().item())
 @pytest.mark.skipif(here.name != "linux", reason="only Linux is asked for nodes")
 @pytest.mark.parametrize("choice, policy", [("first", "0"), ("interleave", "3")])
 def test_the_policy_of_memory_is_that_of_the_setting(choice, policy):
-    found = subprocess.run([sys.executable, "-c", PROGRAM], text=True, capture_output=True, timeout=300,
+    found = subprocess.run([sys.executable, "-c", PROGRAM], text=True, capture_output=True, timeout=1500,
                            env={**os.environ, "RUSHLIGHT_NODES": choice})
     assert found.returncode == 0, found.stderr
     *policies, total = found.stdout.split()
@@ -41,6 +41,6 @@ def test_nodes_are_numbers():
 
 
 def test_another_choice_is_refused():
-    found = subprocess.run([sys.executable, "-c", "import rushlight"], text=True, capture_output=True, timeout=300,
+    found = subprocess.run([sys.executable, "-c", "import rushlight"], text=True, capture_output=True, timeout=1500,
                            env={**os.environ, "RUSHLIGHT_NODES": "somewhere"})
     assert found.returncode and "RUSHLIGHT_NODES is 'somewhere': it must be one of first, interleave" in found.stderr

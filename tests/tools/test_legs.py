@@ -1,4 +1,6 @@
 """Legs of continuous integration: failing tests run again, flaky ones are counted, a time limit prints stacks."""
+import os
+import subprocess
 import sys
 import textwrap
 
@@ -21,7 +23,7 @@ FLAKY = """
 @pytest.fixture
 def run_file(tmp_path, monkeypatch, capfd):
     """Run one leg over a test file; return (exit status, output)."""
-    def run(text, minutes=1.0):
+    def run(text, minutes=30.0):
         path = tmp_path / "test_sample.py"
         path.write_text(textwrap.dedent(text))
         monkeypatch.setattr(legs, "LEGS", (legs.Leg("sample", minutes, (legs.pytest("-n", "0", str(path)),)),))
@@ -49,9 +51,21 @@ def test_a_file_that_cannot_be_collected_fails_its_leg(run_file):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the processes of a leg are listed by ps")
-def test_a_leg_that_takes_too_long_prints_stacks(run_file):
-    code, output = run_file("import time\n\ndef test_sleeps():\n    time.sleep(600)", minutes=0.1)
+def test_a_leg_that_takes_too_long_fails(run_file):
+    code, output = run_file("import time\n\ndef test_sleeps():\n    time.sleep(600)", minutes=0.0)
     assert code == 1 and "time limit reached by" in output and "process " in output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes of a leg are listed by ps")
+def test_processes_print_stacks_before_they_end(capfd):
+    program = "import time\ndef rest():\n    print(flush=True)\n    time.sleep(600)\nrest()"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True,
+                               env={**os.environ, "PYTHONFAULTHANDLER": "1"})
+    with process.stdout as told:
+        told.readline()  # it rests
+        assert legs.stop(process)
+    output, errors = capfd.readouterr()
+    assert f"process {process.pid}: {sys.executable}" in output and "in rest" in errors
 
 
 def test_names_of_legs_are_checked():

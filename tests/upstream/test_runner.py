@@ -45,7 +45,7 @@ def test_outcomes_are_counted_by_cause(tmp_path):
     (tmp_path / "test" / "test_unloaded.py").write_text("import torch\ntorch.ones(2, 3) @ torch.ones(2)\n")
     command = [sys.executable, "-m", "tests.upstream", str(tmp_path), "*", "--judge", "", "--causes", "9",
                "--limit", "5", "--jobs", "2"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500)
     assert "| test_small.py | 6 | 1 | 16.7% | 5 | 20.0% |" in told.stdout, told
     assert "AbsentName: rushlight.nn.NoSuchLayer" in told.stdout
     assert "Tensor-likes are not close" in told.stdout

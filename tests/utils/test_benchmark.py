@@ -1,4 +1,5 @@
 """Timers, tables of their measurements, and what bug reports say."""
+import itertools
 import subprocess
 import sys
 
@@ -15,15 +16,15 @@ def test_times_are_of_the_statement():
 
 
 def test_ranges_and_threads():
-    before = torch.get_num_threads()
+    """By a clock of whole seconds, each time it is read a second later: every block takes one."""
+    before, clock = torch.get_num_threads(), itertools.count()
     timer = benchmark.Timer("seen.append(torch.get_num_threads())", globals={"seen": (seen := [])}, label="threads",
-                            description="one")
-    found = timer.blocked_autorange(min_run_time=0.02)
+                            description="one", timer=lambda: next(clock))
+    found = timer.blocked_autorange(min_run_time=7)
     assert set(seen) == {1} and torch.get_num_threads() == before
-    assert len(found.times) > 1 and 0.01 < sum(found.raw_times) and found.iqr >= 0 and "Median" in repr(
-        found) and "threads" in repr(found)
-    found = timer.adaptive_autorange(min_run_time=0.01, max_run_time=0.1)
-    assert len(found.times) >= 1
+    assert found.raw_times == [1] * 7 and found.iqr == 0 and "Median" in repr(found) and "threads" in repr(found)
+    assert len(timer.adaptive_autorange(min_run_time=2, max_run_time=9).times) == 4  # the least for quartiles
+    assert len(timer.adaptive_autorange(threshold=0.0, min_run_time=2, max_run_time=9).times) == 9
     with pytest.raises(ValueError, match="statements are Python"):
         benchmark.Timer("1", language="c++")
 

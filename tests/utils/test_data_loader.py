@@ -12,6 +12,8 @@ import pytest
 import rushlight as torch
 from rushlight.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
+from ..waiting import wait_for
+
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 
@@ -59,7 +61,7 @@ def test_workers_end_when_the_main_process_is_killed(how, method, tmp_path):
             it = iter(torch.utils.data.DataLoader(D(), num_workers=2, batch_size=2, multiprocessing_context={method!r}))
             next(it)
             print(*[p.pid for p in multiprocessing.active_children()], flush=True)
-            time.sleep(60)
+            time.sleep(600)
     """))
     main = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
@@ -67,7 +69,6 @@ def test_workers_end_when_the_main_process_is_killed(how, method, tmp_path):
     assert len(workers) == 2
     main.send_signal(how)
     main.wait()
-    end = time.monotonic() + 300
 
     def running():
         for pid in workers:
@@ -78,9 +79,7 @@ def test_workers_end_when_the_main_process_is_killed(how, method, tmp_path):
             if state != "Z":
                 yield pid
 
-    while list(running()) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert list(running()) == []
+    wait_for(lambda: not list(running()), 300)
 
 
 def test_workers_that_persist_are_the_same_processes():

@@ -1,6 +1,6 @@
 """Passes over a DataLoader: objects that go on after errors, end their workers, and draw once; what arguments exclude;
 several samples at once."""
-import time
+import multiprocessing
 
 import pytest
 
@@ -22,14 +22,23 @@ class Faulty(rl.utils.data.Dataset):
         return index
 
 
-class Slow(rl.utils.data.Dataset):
-    """Samples of which the first comes late."""
-
+class Few(rl.utils.data.Dataset):
     def __len__(self):
         return 4
 
     def __getitem__(self, index):
-        time.sleep(0.5 * (index == 0))
+        return index
+
+
+class Late(Few):
+    """Samples of which the first is made only once another one has been received."""
+
+    def __init__(self):
+        self.received = multiprocessing.Event()
+
+    def __getitem__(self, index):
+        if index == 0:
+            self.received.wait(60)
         return index
 
 
@@ -49,11 +58,11 @@ def test_a_pass_goes_on_after_an_error(workers):
 def test_passes_are_objects():
     from rushlight.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
-    loader = rl.utils.data.DataLoader(Slow(), batch_size=2)
+    loader = rl.utils.data.DataLoader(Few(), batch_size=2)
     batches = iter(loader)
     assert type(batches) is _SingleProcessDataLoaderIter and len(batches) == 2 and loader._auto_collation and next(
         batches).tolist() == [0, 1] and batches._num_yielded == 1
-    loader = rl.utils.data.DataLoader(Slow(), num_workers=1, persistent_workers=True)
+    loader = rl.utils.data.DataLoader(Few(), num_workers=1, persistent_workers=True)
     batches = iter(loader)
     assert type(batches) is _MultiProcessingDataLoaderIter and [b.item() for b in batches] == [0, 1, 2, 3]
     assert iter(loader) is batches and batches._workers[0].is_alive() and [b.item() for b in batches] == [0, 1, 2, 3]
@@ -62,7 +71,7 @@ def test_passes_are_objects():
 
 
 def test_workers_end_with_the_pass_they_are_of():
-    batches = iter(rl.utils.data.DataLoader(Slow(), num_workers=2))
+    batches = iter(rl.utils.data.DataLoader(Few(), num_workers=2))
     workers = batches._workers
     next(batches)
     del batches
@@ -70,8 +79,10 @@ def test_workers_end_with_the_pass_they_are_of():
 
 
 def test_batches_come_in_order_or_as_they_are_made():
-    loader = rl.utils.data.DataLoader(Slow(), num_workers=2, in_order=False)
-    found = [b.item() for b in loader]
+    data, found = Late(), []
+    for batch in rl.utils.data.DataLoader(data, num_workers=2, in_order=False):
+        found.append(batch.item())
+        data.received.set()
     assert sorted(found) == [0, 1, 2, 3] and found[0] != 0
 
 
@@ -138,7 +149,7 @@ def test_seeds_of_streams_in_workers():
 
 
 def test_workers_that_persist_end_with_their_loader():
-    batches = iter(rl.utils.data.DataLoader(Slow(), num_workers=1, persistent_workers=True))
+    batches = iter(rl.utils.data.DataLoader(Few(), num_workers=1, persistent_workers=True))
     worker, = batches._workers
     next(batches)
     del batches

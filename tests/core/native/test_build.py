@@ -94,16 +94,21 @@ def test_better_code_for_changed_numbers(counted, tmp_path, monkeypatch):
 
 def test_a_process_that_lives_for_a_while_makes_better_code(tmp_path):
     script = """
-import sys, threading, time
-timer = threading.Timer
-threading.Timer = lambda seconds, *rest: timer(seconds * float(sys.argv[1]), *rest)
+import sys, threading
+timer, started = threading.Timer, []
+def start(seconds, *rest):
+    started.append(timer(seconds * float(sys.argv[1]), *rest))
+    return started[-1]
+threading.Timer = start
 import rushlight
-time.sleep(float(sys.argv[2]))
+if sys.argv[2] == "waits":
+    for one in started:
+        one.join()
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RUSHLIGHT_CACHE": str(tmp_path),
                    "RUSHLIGHT_LOGS": "timing"}
     said = []
-    for patience, life in (("1", "0"), ("0", "0.5"), ("0", "0")):
+    for patience, life in (("1000", "leaves"), ("0", "waits"), ("0", "waits")):
         done = subprocess.run([sys.executable, "-c", script, patience, life], capture_output=True, text=True,
                               env=environment)
         assert done.returncode == 0, done.stderr
