@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(config, items):
         if item.get_closest_marker("sampled") and zlib.crc32(item.nodeid.encode()) % 3:
             item.add_marker("long")
     long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: item.path not in long)  # a worker that began one of them last would end last, alone
+    items.sort(key=lambda item: item.path not in long)  # begun last, one would run on alone
     if sample := os.environ.get("TEST_SAMPLE"):
         chosen, count = map(int, sample.split("/"))
         parts = [[], []]
