@@ -43,7 +43,8 @@ def pytest_ignore_collect(collection_path):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
-    long.  Files with long tests come first.  With ``TEST_SAMPLE=k/n`` the tests whose names hash to k modulo n run alone."""
+    long.  Files with long tests come first.  With ``TEST_SAMPLE=k/n`` those whose names hash to k modulo n run alone.
+    """
     for item in items:
         if " at 0x" in item.nodeid:  # processes that share the tests would not agree on its name
             raise pytest.UsageError(f"{item.nodeid} has an address in its name")
