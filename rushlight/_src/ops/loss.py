@@ -69,13 +69,21 @@ def smooth(x, y, beta):
     away = P.abs(P.sub(x, y))
     if beta == 0:
         return away
-    return P.where(P.lt(away, beta), P.mul(P.mul(away, away), 0.5 / beta), P.sub(away, 0.5 * beta))
+    near = P.lt(away, beta)
+    return P.where(near, half_square(near, away, 1 / beta), P.sub(away, 0.5 * beta))
 
 
 def huber(x, y, delta):
     needs(FLOATING, "huber_loss", x, FLOATING)
     away = P.abs(P.sub(x, y))
-    return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), real(delta)))
+    near = P.le(away, delta)
+    return P.where(near, half_square(near, away, 1.0), P.mul(P.sub(away, 0.5 * delta), real(delta)))
+
+
+def half_square(near, away, factor):
+    """away ** 2 * factor / 2; 0 where not near, so that infinities do not meet a gradient of 0."""
+    kept = P.where(near, away, 0.0)
+    return P.mul(P.mul(kept, kept), 0.5 * factor)
 
 
 smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
