@@ -518,7 +518,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     t = target.reshape(-1)
     if x.size(0) != t.numel():
         raise RuntimeError(f"inconsistent target size, expected {x.size(0)} but got {list(target.shape)}")
-    gap = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp_min(0)
+    gap = (margin - x.gather(1, t.unsqueeze(1)) + x).relu()
     gap = gap if p == 1 else gap * gap
     if weight is not None:
         gap = gap * weight[t].unsqueeze(1)
@@ -540,7 +540,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     valid = (t < 0).to(int64).cumsum(1) == 0
     safe = t.clamp(min=0)
     is_target = OPS["zeros_like"](x).scatter_add(1, safe, valid.to(x.dtype)) > 0
-    gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
+    gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).relu()
     counted = valid.unsqueeze(2) & ~is_target.unsqueeze(1)
     loss = OPS["where"](counted, gap, 0.0).sum((1, 2)) / x.size(1)
     return loss.reshape(input.shape[:-1]) if reduction == "none" else finish(loss, reduction)
