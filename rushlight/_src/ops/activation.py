@@ -122,8 +122,8 @@ def elu_(input, alpha=1.0, scale=1.0):
     """scale * x where positive, else scale * alpha * (exp(x) - 1)."""
     needs(FLOATING, "elu", input, FLOATING)
     x, alpha = upcast(input), held(alpha, input.dtype, True)
-    low = P.mul(P.expm1(P.where(P.gt(x, 0), 0.0, x)), real(alpha) * scale)
-    return downcast(P.where(P.gt(x, 0), P.mul(x, real(scale)), low), input)
+    low = P.mul(P.expm1(P.where(P.le(x, 0), x, 0.0)), real(alpha) * scale)
+    return downcast(P.where(P.le(x, 0), low, P.mul(x, real(scale))), input)
 
 
 @op(samples=ONE, namespace=F, name="_celu")
@@ -133,8 +133,8 @@ def celu_(input, alpha=1.0):
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     needs(FLOATING, "celu", input, FLOATING)
     x, alpha = upcast(input), held(alpha, input.dtype, True)
-    low = P.mul(P.expm1(P.div(P.where(P.gt(x, 0), 0.0, x), real(alpha))), real(alpha))
-    return downcast(P.where(P.gt(x, 0), x, low), input)
+    low = P.mul(P.expm1(P.div(P.where(P.le(x, 0), x, 0.0), real(alpha))), real(alpha))
+    return downcast(P.where(P.le(x, 0), low, x), input)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -180,7 +180,9 @@ def hardswish_(input):
     """x * hardsigmoid(x)."""
     needs(FLOATING, "hardswish", input, FLOATING)
     x = upcast(input)
-    return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, P.div(P.mul(x, P.add(x, 3.0)), 6.0))), input)
+    kept = P.where(P.ge(P.abs(x), 3.0), 0.0, x)  # so that infinities do not meet a gradient of 0
+    curve = P.div(P.mul(kept, P.add(kept, 3.0)), 6.0)
+    return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, curve)), input)
 
 
 @op(samples=ONE, namespace=F, name="_threshold", second="zeros")
@@ -488,5 +490,5 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
             f"Lower bound should be less than or equal to the upper bound, but got lower = {lower}, upper = {upper}")
     slope = OPS["rand"](tuple(input.shape), dtype=input.dtype if input.dtype.is_floating_point
                         else None) * (upper - lower) + lower if training else (lower + upper) / 2
-    out = OPS["where"](input >= 0, input, input * slope)
+    out = OPS["where"](input > 0, input, input * slope)
     return input.copy_(out) if inplace else out

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import BOOL, FLOATING, INTEGER, bool_, float64, int32, int64
 from ..core.kinds import Foreign, P
-from ..core.op import Scalar, op, sample
+from ..core.op import Scalar, op, rule, sample
 from ..core.results import named
 from ..core.tensor import Tensor
 from .former import former
@@ -135,8 +135,7 @@ def pow(input, exponent):
             return P.mul(x, 1)
         if exponent == 0:
             return P.add(P.mul(x, 0),
-                         1) if not x.dtype.is_inexact else P.where(P.eq(x, x), P.full(shape=(), value=1, dtype=x.dtype),
-                                                                   1)
+                         1) if not x.dtype.is_inexact else P.where(P.full(shape=(), value=True, dtype=bool_), 1, x)
         if exponent == 3:
             return P.mul(P.mul(x, x), x)
         for special, root in ROOTS if x.dtype.is_inexact else ():
@@ -405,6 +404,14 @@ def logit(input, eps=None):
     return P.log(P.div(x, P.sub(1.0, x)))
 
 
+@rule(logit)
+def vjp(g, y, input, eps=None):
+    slope = P.div(g, P.mul(input, P.sub(1.0, input)))
+    if eps is None:
+        return [P.where(P.logical_or(P.lt(input, 0), P.gt(input, 1)), math.nan, slope)]
+    return [P.where(P.logical_or(P.lt(input, eps), P.gt(input, 1 - eps)), 0.0, slope)]
+
+
 @op(samples=ONE, inplace_too=True)
 def sinc(input):
     """sin(pi x) / (pi x), 1 at 0."""
@@ -423,48 +430,6 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     x = P.where(P.ne(input, input), 0.0 if nan is None else real_number(nan), input)
     x = P.where(P.eq(input, math.inf), limits.max if posinf is None else real_number(posinf), x)
     return P.where(P.eq(input, -math.inf), limits.min if neginf is None else real_number(neginf), x)
-
-
-@op(samples=(sample((3, 4), -0.5, 0.5),), inplace_too=True)
-def clamp(input, min=None, max=None):
-    """Each element limited to [min, max]; either may be None, a number or a tensor.
-
-    >>> torch.tensor([-2., 0.5, 2.]).clamp(-1, 1)
-    tensor([-1.0000,  0.5000,  1.0000])
-    """
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    dtype = result_dtype(*[v for v in (input, min, max) if v is not None])
-    if dtype.is_complex:
-        raise NotImplementedError("clamp is not implemented for complex numbers, which have no order")
-    x = as_dtype(input, dtype)
-    check_number(min, dtype)
-    check_number(max, dtype)
-    if min is not None:
-        x = keep_gradient(P.maximum, P.lt, x, as_dtype(min, dtype))
-    return x if max is None else keep_gradient(P.minimum, P.gt, x, as_dtype(max, dtype))
-
-
-def keep_gradient(pick, beyond, x, bound):
-    """Limits x so that an element equal to the bound still gets the whole gradient."""
-    if isinstance(bound, Tensor):
-        limited = P.where(beyond(x, bound), bound, x)
-        return limited if not x.dtype.is_floating_point else P.where(P.ne(bound, bound), bound, limited)
-    if bound != bound:
-        return P.full(shape=tuple(x.shape), value=bound, dtype=x.dtype)
-    return P.where(beyond(x, bound), bound, x)
-
-
-@op(inplace_too=True)
-def clamp_min(input, min):
-    """Each element at least ``min``."""
-    return clamp.body(input, min)
-
-
-@op(inplace_too=True)
-def clamp_max(input, max):
-    """Each element at most ``max``."""
-    return clamp.body(input, None, max)
 
 
 @op(samples=(sample((2, 3), (2, 3), 0.5),), inplace_too=True)
@@ -548,6 +513,11 @@ def entr(input):
     if x.dtype.is_complex:
         raise NotImplementedError(f"entr is not implemented for {x.dtype}: it wants real numbers")
     return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), -math.inf, P.where(P.eq(x, 0), 0.0, P.neg(P.mul(x, P.log(x))))))
+
+
+@rule(entr)
+def vjp(g, y, input):  # noqa: F811
+    return [P.mul(g, P.sub(-1.0, P.log(input)))]
 
 
 @op(samples=ONE, namespace="special")

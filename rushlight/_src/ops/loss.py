@@ -69,13 +69,21 @@ def smooth(x, y, beta):
     away = P.abs(P.sub(x, y))
     if beta == 0:
         return away
-    return P.where(P.lt(away, beta), P.mul(P.mul(away, away), 0.5 / beta), P.sub(away, 0.5 * beta))
+    near = P.lt(away, beta)
+    return P.where(near, half_square(near, away, 1 / beta), P.sub(away, 0.5 * beta))
 
 
 def huber(x, y, delta):
     needs(FLOATING, "huber_loss", x, FLOATING)
     away = P.abs(P.sub(x, y))
-    return P.where(P.le(away, delta), P.mul(P.mul(away, away), 0.5), P.mul(P.sub(away, 0.5 * delta), real(delta)))
+    near = P.le(away, delta)
+    return P.where(near, half_square(near, away, 1.0), P.mul(P.sub(away, 0.5 * delta), real(delta)))
+
+
+def half_square(near, away, factor):
+    """away ** 2 * factor / 2; 0 where not near, so that infinities do not meet a gradient of 0."""
+    kept = P.where(near, away, 0.0)
+    return P.mul(P.mul(kept, kept), 0.5 * factor)
 
 
 smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
@@ -510,7 +518,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     t = target.reshape(-1)
     if x.size(0) != t.numel():
         raise RuntimeError(f"inconsistent target size, expected {x.size(0)} but got {list(target.shape)}")
-    gap = (margin - x.gather(1, t.unsqueeze(1)) + x).clamp_min(0)
+    gap = (margin - x.gather(1, t.unsqueeze(1)) + x).relu()
     gap = gap if p == 1 else gap * gap
     if weight is not None:
         gap = gap * weight[t].unsqueeze(1)
@@ -532,7 +540,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     valid = (t < 0).to(int64).cumsum(1) == 0
     safe = t.clamp(min=0)
     is_target = OPS["zeros_like"](x).scatter_add(1, safe, valid.to(x.dtype)) > 0
-    gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
+    gap = (1 - x.gather(1, safe).unsqueeze(2) + x.unsqueeze(1)).relu()
     counted = valid.unsqueeze(2) & ~is_target.unsqueeze(1)
     loss = OPS["where"](counted, gap, 0.0).sum((1, 2)) / x.size(1)
     return loss.reshape(input.shape[:-1]) if reduction == "none" else finish(loss, reduction)

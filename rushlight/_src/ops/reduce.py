@@ -309,12 +309,24 @@ def variance(name, finish):
     return op(body, samples=SAMPLES[:3], lone_bool=True)
 
 
-var, std = variance("var", lambda v, m: (v,)), variance("std", lambda v, m: (P.sqrt(v),))
-var_mean, std_mean = variance("var_mean", lambda v, m: (v, m)), variance("std_mean", lambda v, m: (P.sqrt(v), m))
+@op(method=False, name="_root_of_squares")
+def root_of_squares(input):
+    """The square root of a sum of squares, which is least at 0: the gradient is 0 there."""
+    return P.sqrt(input)
+
+
+@rule(root_of_squares)
+def vjp(g, y, input):  # noqa: F811 - a divisor of infinity, so that second derivatives are 0 there, too
+    return [P.div(g, P.where(P.eq(y, 0), math.inf, P.mul(y, 2.0)))]
+
+
+var, std = variance("var", lambda v, m: (v,)), variance("std", lambda v, m: (root_of_squares(v),))
+var_mean = variance("var_mean", lambda v, m: (v, m))
+std_mean = variance("std_mean", lambda v, m: (root_of_squares(v), m))
 
 
 @rule(P.sqrt)
-def vjp(g, y, x):  # noqa: F811 - the root of a zero variance gets no infinite gradient times zero
+def vjp(g, y, x):  # noqa: F811
     return [P.div(g, P.mul(y, 2.0)) if not y.dtype.is_complex else P.div(g, P.conj(P.mul(y, 2.0)))]
 
 
@@ -346,7 +358,7 @@ def vjp(g, y, input, dim, keepdim=False):  # noqa: F811
         return [g]
     kept = tuple(1 if k in dims else s for k, s in enumerate(input.shape))
     y, g = P.reshape(y, shape=kept), P.reshape(g, shape=kept)
-    return [P.mul(adjoint(P.exp(P.sub(floating(input), P.where(P.eq(P.abs(y), math.inf), 0.0, y)))), g)]
+    return [P.mul(adjoint(P.exp(P.sub(floating(input), P.where(P.eq(y, -math.inf), 0.0, y)))), g)]
 
 
 @op(samples=(sample((3, 4), 2), sample((3, 4), 1, 0)), name="_norm", method=False)

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..core.dtypes import BOOL, FLOATING, int64
 from ..core.kinds import Foreign, P
-from ..core.op import op
+from ..core.op import op, rule
 from ..core.results import named
 from ..core.tensor import wrapped
 from .prims.primitive import primitive
@@ -193,13 +193,26 @@ def median(input, dim=None, keepdim=False):
         flat = input.reshape(-1)
         if not flat.numel():
             return input.new_full((), float("nan"))
-        return median(flat, 0)[0]
+        return median_of_all(flat, False)
     at = wrapped(dim, input.dim())
     size = input.size(at) if input.dim() else 1
     if size == 0:
         raise IndexError(f"median(): Expected reduction dim {at} to have non-zero size.")
     values, indices = lower_median(input, at, keepdim)
     return named("median", values=values, indices=indices)
+
+
+@op(method=False, name="_median_of_all")
+def median_of_all(input, skip_nan):
+    """The (lower) median of a vector; ties share the gradient."""
+    return (nanmedian if skip_nan else median).body(input, 0)[0]
+
+
+@rule(median_of_all)
+def vjp(g, y, input, skip_nan):
+    hit = P.logical_or(P.eq(input, y), P.logical_and(P.ne(input, input), P.ne(y, y)))
+    count = P.sum(P.convert(hit, dtype=y.dtype), (0,))
+    return [P.where(hit, P.div(g, count), 0)]
 
 
 @op(method=False, name="_lower_median")
@@ -223,7 +236,7 @@ def _choose(condition, a, b):
 def nanmedian(input, dim=None, keepdim=False):
     """The median of what is not NaN."""
     if dim is None:
-        return nanmedian(input.reshape(-1), 0)[0] if input.dim() else input.clone()
+        return median_of_all(input.reshape(-1), True) if input.dim() else input.clone()
     if not input.dim():
         wrapped(dim, 0)
         return named("nanmedian", values=input.clone(), indices=input.new_zeros((), dtype=int64))

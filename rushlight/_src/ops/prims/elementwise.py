@@ -48,8 +48,8 @@ def dividing(function):
 floor_divide = binary("floor_divide", dividing(np.floor_divide))
 remainder = binary("remainder", dividing(np.remainder), lambda y, a, b: (1, P.neg(P.floor(P.div(a, b)))))
 fmod = binary("fmod", dividing(np.fmod), lambda y, a, b: (1, P.neg(P.trunc(P.div(a, b)))))
-maximum = binary("maximum", np.maximum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
-minimum = binary("minimum", np.minimum, lambda y, a, b: (share(a, b, y), share(b, a, y)))
+maximum = binary("maximum", np.maximum, lambda y, a, b: (share(P.lt, a, b, y), share(P.lt, b, a, y)))
+minimum = binary("minimum", np.minimum, lambda y, a, b: (share(P.gt, a, b, y), share(P.gt, b, a, y)))
 
 
 def power_numpy(a, b):
@@ -64,7 +64,7 @@ pow = binary("pow", power_numpy, lambda y, a, b: (power_base(a, b), power_expone
 atan2 = binary("atan2", np.arctan2, lambda y, a, b: circle(a, b))
 copysign = binary("copysign", np.copysign,
                   lambda y, a, b: (P.where(P.eq(a, 0), P.mul(y, 0), P.copysign(1.0, P.mul(P.sign(a), y))
-                                           if is_tensor(a) else None), None))
+                                           if is_tensor(a) else None), 0))
 nextafter = binary("nextafter", np.nextafter)
 
 
@@ -85,10 +85,9 @@ NEXT_HALF = {dtype: binary(f"nextafter_{dtype.name}", next_half(dtype)) for dtyp
 hypot = binary("hypot", np.hypot, lambda y, a, b: (P.div(a, y), P.div(b, y)))
 
 
-def share(a, b, y):
-    """Where ``a`` is the chosen one of (a, b): 1, or 1/2 at a tie."""
-    one = y.dtype
-    return P.where(P.eq(a, b), 0.5, P.convert(P.eq(a, y), dtype=one))
+def share(beyond, a, b, y):
+    """1 unless ``b`` is beyond ``a`` (NaN is beyond nothing), 1/2 at a tie."""
+    return P.where(beyond(a, b), 0.0, P.where(P.eq(a, b), P.full(shape=(), value=0.5, dtype=y.dtype), 1.0))
 
 
 def power_base(a, b):
@@ -111,6 +110,7 @@ def power_exponent(y, a, b):
 
 def circle(a, b):
     square = P.add(P.mul(a, a), P.mul(b, b))
+    square = P.where(P.eq(square, 0), math.inf, square)  # at the origin the angle is constant by convention
     return P.div(b, square), P.neg(P.div(a, square))
 
 

@@ -1,0 +1,75 @@
+"""Every operator's gradient at the edges of its domain is PyTorch's; where it differs a reason stands here."""
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # PyTorch's database wants it
+
+from .gradients import ENTRIES, FILLS, differences, title  # noqa: E402
+
+pytestmark = pytest.mark.sampled  # all cases with `-m long`
+
+FINITE = ("zeros", "ties", "ones", "thirds")
+INFINITE = ("infinities", "infinity", "minus infinity")
+UNKNOWN = (*INFINITE, "NaN")
+
+LIMIT = "PyTorch's is NaN, infinite or of the wrong sign, and ours the limit"
+DIFFERENCE_OF_INFINITIES = "the difference of two equal infinities is NaN: PyTorch takes its slope as 0, or we do"
+NAN_BRANCH = "the slope at NaN is that of the branch which passes NaN on, PyTorch's another branch's"
+ZERO_TIMES_INFINITY = "a part that is not chosen, or does not change, has a slope of 0 times infinity"
+ILL_POSED = "the matrix is singular or has equal eigenvalues: the derivative does not exist, or rounding decides"
+FACTORS = "factors of a matrix that holds infinities or NaN, or that is not positive definite, are not defined"
+CHOICE = "of equal elements, or of several NaN, another one is chosen"
+PADDING = "infinities meet a padding of zeros"
+OTHER_PART = "PyTorch's gradient of the input is that of the part that was overwritten"
+EXCLUDED = "PyTorch shares with an element that does not take part"
+RAISES = "PyTorch's result wants a gradient that always raises"
+
+KNOWN = {
+    "cdist": (DIFFERENCE_OF_INFINITIES, UNKNOWN), "nn.functional.pdist": (DIFFERENCE_OF_INFINITIES, UNKNOWN),
+    "nn.functional.smooth_l1_loss": (DIFFERENCE_OF_INFINITIES, UNKNOWN),
+    "nn.functional.huber_loss": (DIFFERENCE_OF_INFINITIES, UNKNOWN),
+    "copysign": (LIMIT, UNKNOWN), "i0": (LIMIT, INFINITE), "polar": (LIMIT, ("zeros", "ones", "thirds")),
+    "nn.functional.soft_margin_loss": (LIMIT, INFINITE), "prod": (LIMIT, UNKNOWN), "xlogy": (LIMIT, ("zeros",)),
+    "logsumexp": (LIMIT, ("minus infinity",)), "digamma": (LIMIT, ("minus infinity",)),
+    "special.log_ndtr": (LIMIT, ("minus infinity",)),
+    **{f"polygamma.polygamma_n_{n}": (LIMIT, ("infinities", "infinity")) for n in range(5)},
+    "special.polygamma.special_polygamma_n_0": (LIMIT, ("infinities", "infinity")),
+    "special.i1": (LIMIT, ("NaN",)), "special.i1e": (LIMIT, ("NaN",)),
+    "div.trunc_rounding": (ZERO_TIMES_INFINITY, ("zeros", *UNKNOWN)),
+    "div.floor_rounding": (ZERO_TIMES_INFINITY, ("zeros", *UNKNOWN)),
+    "ldexp": (ZERO_TIMES_INFINITY, ("infinity",)), "renorm": (ZERO_TIMES_INFINITY, ("NaN",)),
+    "nn.functional.normalize": (ZERO_TIMES_INFINITY, UNKNOWN),
+    "nn.functional.prelu": (ZERO_TIMES_INFINITY, ("infinities", "infinity", "NaN")),
+    "grid_sampler_3d": (NAN_BRANCH, ("infinity", "minus infinity", "NaN")),
+    **dict.fromkeys(("quantile", "aminmax", "nn.functional.hardswish", "nn.functional.hardsigmoid",
+                     "nn.functional.softshrink", "nn.functional.hardshrink", "nn.functional.hardtanh"),
+                    (NAN_BRANCH, ("NaN",))),
+    "nn.functional.multi_margin_loss": (NAN_BRANCH, ("infinity", "minus infinity", "NaN")),
+    "nn.functional.multilabel_margin_loss": (NAN_BRANCH, UNKNOWN),
+    "kthvalue": (CHOICE, ("zeros", "ties", "infinity", "minus infinity")),
+    **dict.fromkeys(("nn.functional.adaptive_max_pool1d", "nn.functional.adaptive_max_pool2d",
+                     "nn.functional.max_pool2d"), (CHOICE, ("NaN",))),
+    "index_reduce.amin": (EXCLUDED, (*FINITE, "minus infinity")),
+    "index_reduce.amax": (EXCLUDED, (*FINITE, "infinities", "infinity")),
+    "as_strided_scatter": (OTHER_PART, tuple(FILLS)), "nextafter": (RAISES, tuple(FILLS)),
+    "nn.functional.conv1d": (PADDING, UNKNOWN), "nn.functional.conv2d": (PADDING, UNKNOWN),
+    "nn.functional.conv3d": (PADDING, INFINITE), "ormqr": (FACTORS, INFINITE),
+    **dict.fromkeys(("lu", "linalg.lu_factor", "linalg.lu_factor_ex", "linalg.lu"), (FACTORS, UNKNOWN)),
+    "linalg.cholesky_ex": (FACTORS, ("ties", "ones", "thirds", "infinities", "NaN")),
+    "linalg.det": (FACTORS, ("NaN",)), "linalg.householder_product": (ILL_POSED, ("thirds",)),
+    "logdet": (ILL_POSED, ("zeros", "ones", "thirds")), "linalg.slogdet": (ILL_POSED, ("zeros", "ones")),
+    **dict.fromkeys(("pinverse", "norm.nuc", "linalg.cond", "linalg.eigh"), (ILL_POSED, ("ties", "ones", "thirds"))),
+    "linalg.eig": (ILL_POSED, ("ones", "thirds")),
+    "nn.functional.group_norm": (ILL_POSED, ("ties",)),
+}
+
+
+@pytest.mark.parametrize("info", ENTRIES, ids=title)
+def test_gradient_at_the_edges(info):
+    """Differs where the table says so alone; what no longer differs leaves it, unless rounding decides."""
+    found, (reason, fills) = differences(info), KNOWN.get(title(info), ("", ()))
+    assert set(found) == set(fills) or reason == ILL_POSED and set(found) < set(fills), found
+
+
+def test_the_table_names_entries_of_the_database():
+    assert set(KNOWN) <= {title(info) for info in ENTRIES}
