@@ -94,7 +94,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
 
 def as_method(name, dtype):
     def convert(self, memory_format=None):
-        return self.to(dtype)
+        return self.to(dtype, memory_format=memory_format)
     convert.__name__, convert.__doc__ = name, f"This tensor as {dtype}."
     attach(convert)
 
@@ -109,7 +109,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 @attach
 def cpu(self, memory_format=None):
     """The tensor on the processor: itself if it lies there, else a copy."""
-    return self.to(devices.cpu)
+    return self.to(devices.cpu, memory_format=memory_format)
 
 
 def device_of_type(kind: str, device):
