@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from .core.devices import cpu, provided
 from .core.dtypes import BY_NAME, bool_, type_name
-from .core.exchange import refuse_device, tensor
+from .core.exchange import refuse_device
 from .core import expr
 from .core.expr import Expr
+from .core.legacy_constructors import construct
 from .core.native import Tensor
-from .core.op import OPS
 from .core.overriding import overridable
 
 NAMES = ("BoolTensor", "ByteTensor", "CharTensor", "ShortTensor", "IntTensor", "LongTensor", "HalfTensor",
@@ -39,9 +39,7 @@ class TypeOfTensors(type):
                 raise TypeError(f"{cls.__name__}(): expected a tensor of {cls.dtype}, but got one of {args[0].dtype}: "
                                 "convert it with to()")
             return args[0].detach()
-        if len(args) == 1 and not isinstance(args[0], int):
-            return tensor(args[0], dtype=cls.dtype, device=cls.device_type)
-        return OPS["empty"](*(args or (0,)), dtype=cls.dtype, device=cls.device_type)
+        return construct(args, cls.dtype, cls.device_type)
 
 
 def type_of_tensors(name: str, device_type: str = cpu.type):

@@ -442,8 +442,8 @@ class Exporting:
 def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     """Writes a program to a file or path, in PyTorch's format (``files/``): nothing of it runs when it is read.
 
-    ``extra_files``: {name: text} to keep in the archive.  TypeError for anything but an ExportedProgram, SerializeError
-    for a program with what is no tensor, number, text or operator.
+    ``extra_files``: {name: text} to keep in the archive.  TypeError for anything but an ExportedProgram and for an
+    extra file that is no string, SerializeError for a program with what is no tensor, number, text or operator.
     """
     from .files.programs import save as write
     if not isinstance(ep, ExportedProgram):
@@ -456,8 +456,9 @@ def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> 
     """Reads what ``save`` wrote, here or in PyTorch.  SerializeError for a damaged file, and for one that calls what is
     no known operator.
 
-    ``extra_files``: {name: anything}, whose values become what the archive has under these names.  ``trusted``: read
-    files of earlier versions that others wrote, too, which are pickles and may run any code.
+    ``extra_files``: a dict that is given all extra files of the archive, as {name: text}, unless it is empty; names
+    that the archive does not have keep their values.  ``trusted``: read files of earlier versions that others wrote,
+    too, which are pickles and may run any code.
     """
     from .._src.programs import load as read_pickle
     from .files.programs import is_archive, load as read

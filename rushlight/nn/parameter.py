@@ -55,6 +55,12 @@ class Parameter(Tensor, metaclass=ParameterMeta):
     def __init__(self, *args, **kwargs):  # what a subclass gives to its own ``__new__``
         pass
 
+    def __deepcopy__(self, memo):
+        """A Parameter over a copy of the data, without gradient and without attributes of its own."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+        return memo[id(self)]
+
     def __repr__(self, *, tensor_contents=None):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
@@ -161,6 +167,11 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __init__(self, requires_grad=True, device=None, dtype=None):
         pass
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):

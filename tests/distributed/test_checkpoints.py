@@ -280,3 +280,19 @@ def test_one_file_and_a_folder(tmp_path):
     torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "folder")
     dcp_to_torch_save(tmp_path / "folder", tmp_path / "two.pt")
     assert same(rl.load(tmp_path / "two.pt"), value)
+
+
+def test_the_command_line_converts_checkpoints(tmp_path, judge):
+    value = {"a": {"b": judge.ones(2)}, "n": 3}
+    judge.save(value, tmp_path / "one.pt")
+    for library, mode, source, target in (("rushlight", "torch_to_dcp", "one.pt", "ours"),
+                                          ("torch", "dcp_to_torch", "ours", "theirs.pt"),
+                                          ("rushlight", "dcp_to_torch", "ours", "two.pt"),
+                                          ("rushlight", "dcp_to_torch", "absent", "three.pt")):
+        done = subprocess.run([sys.executable, "-m", f"{library}.distributed.checkpoint.format_utils", mode,
+                               tmp_path / source, tmp_path / target], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert f"using method: '{mode}'" in done.stdout
+    assert "No checkpoint found at" in done.stdout and not (tmp_path / "three.pt").exists()
+    assert same(rl.load(tmp_path / "theirs.pt"), rl.load(tmp_path / "one.pt"))
+    assert same(rl.load(tmp_path / "two.pt"), rl.load(tmp_path / "one.pt"))

@@ -92,6 +92,33 @@ def test_all_of_a_program_comes_back():
             values(rl, one, 65)
 
 
+def extra_files_of(writer, reader, asked):
+    """What a dict of extra files has after a program was written with two, and read."""
+    class Plus(writer.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    file = saved(writer.export.export(Plus(), (writer.ones(2),)), writer.export.save,
+                 extra_files={"a.txt": "text", "folder/b": "more", 1: ""})
+    reader.export.load(file, extra_files=asked)
+    return asked
+
+
+@pytest.mark.parametrize("asked", [{}, {"a.txt": ""}, {"folder/b": None, "missing": "stays"}, None], ids=str)
+def test_all_extra_files_come_back(asked):
+    expected = extra_files_of(torch, torch, asked if asked is None else dict(asked))
+    for writer, reader in ((rl, rl), (rl, torch), (torch, rl)):
+        assert extra_files_of(writer, reader, asked if asked is None else dict(asked)) == expected
+
+
+@pytest.mark.parametrize("content", [b"bytes", 3, None])
+def test_extra_files_are_strings(content):
+    program, file = exported(rl)[1], io.BytesIO()
+    with pytest.raises(TypeError, match="'a' has a .*: give strings"):
+        rl.export.save(program, file, extra_files={"a": content})
+    assert not file.getvalue()
+
+
 def test_bounds_of_numbers_that_data_decide():
     class Reading(rl.nn.Module):
         def forward(self, x):

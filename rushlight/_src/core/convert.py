@@ -94,7 +94,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
 
 def as_method(name, dtype):
     def convert(self, memory_format=None):
-        return self.to(dtype)
+        return self.to(dtype, memory_format=memory_format)
     convert.__name__, convert.__doc__ = name, f"This tensor as {dtype}."
     attach(convert)
 
@@ -109,7 +109,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 @attach
 def cpu(self, memory_format=None):
     """The tensor on the processor: itself if it lies there, else a copy."""
-    return self.to(devices.cpu)
+    return self.to(devices.cpu, memory_format=memory_format)
 
 
 def device_of_type(kind: str, device):
@@ -217,6 +217,7 @@ def new(self, *args, size=None, device=None):
     """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or
     storage of this dtype.  TypeError for a tensor of another one, RuntimeError for a device of another type."""
     from .exchange import refuse_device, tensor
+    from .legacy_constructors import construct
     refuse_device(self.device.type, device, args, "new of the form tensor.new(tensor, device=device)")
     where = device or self.device
     args = args if size is None else (Size(size),)
@@ -230,10 +231,7 @@ def new(self, *args, size=None, device=None):
         if args[0].dtype is not self.dtype:
             raise RuntimeError(f"expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return tensor([], dtype=self.dtype, device=where).set_(args[0])
-    if len(args) == 1 and isinstance(args[0], (list, np.ndarray)) or len(args) == 1 and isinstance(
-            args[0], tuple) and not isinstance(args[0], Size) and args[0]:
-        return tensor(args[0], dtype=self.dtype, device=where)
-    return OPS["empty"](*(args if args not in ((), ((),)) else (0,)), dtype=self.dtype, device=where)
+    return construct(args, self.dtype, where)
 
 
 def _data(self):

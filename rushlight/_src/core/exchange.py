@@ -319,15 +319,9 @@ def made_of(cls, *args, device=None):
     first = args[0] if args else 0
     if len(args) == 1 and isinstance(first, Tensor):
         made = first.detach()
-    elif type(first) is int or isinstance(first, Size):
-        from .undefined import settled
-        made = settled(empty(first if len(args) == 1 and isinstance(first, Size) else args or (0,),
-                             dtypes.Defaults.floating, device=device))
-    elif len(args) == 1 and hasattr(first, "__len__") and not isinstance(first, (str, bytes, dict)):
-        made = tensor(first, dtype=dtypes.Defaults.floating, device=device)
     else:
-        raise TypeError(
-            f"new(): data must be a sequence (got {type(first).__name__}). Use torch.tensor() for a number.")
+        from .legacy_constructors import construct
+        made = construct(args, dtypes.Defaults.floating, device)
     return made if cls is Tensor else Tensor._make_subclass(cls, made)
 
 

@@ -5,6 +5,7 @@ import math
 import threading
 
 from ..core import interpret
+from ..core.convert import contiguous_format
 from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.expr import Expr
 from ..core.kinds import P
@@ -216,6 +217,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
             raise RuntimeError("repeats can not be negative")
         shape = tuple(x.shape)
         out = x.unsqueeze(at + 1).expand(*shape[:at + 1], repeats, *shape[at + 1:])
+        out = out.clone(memory_format=contiguous_format)  # with one repeat, reshape alone would return a view
         return out.reshape(*shape[:at], shape[at] * repeats, *shape[at + 1:])
     if repeats.dtype not in (int64, int32):
         raise RuntimeError("repeats has to be Long or Int tensor")

@@ -220,7 +220,7 @@ def pad(input, pad, mode="constant", value=None):
     for at in reversed(range(rank)):  # whole rows at last
         if (low[at], high[at]) != (0, 0):
             out = border(out, at, low[at], high[at], mode)
-    return out
+    return P.copy(out) if out is input else out
 
 
 @op

@@ -1,6 +1,7 @@
 """Checkpoints of ``torch.save`` as checkpoints in a folder, and the reverse."""
 from __future__ import annotations
 
+import argparse
 import os
 
 import rushlight as torch
@@ -118,3 +119,24 @@ class BroadcastingTorchSaveReader(StorageReader):
     def validate_checkpoint_id(cls, checkpoint_id) -> bool:
         """Whether it is a file."""
         return os.path.isfile(checkpoint_id)
+
+
+def main(args=None) -> None:
+    """Converts a checkpoint as the command line says., or says that there is none."""
+    parser = argparse.ArgumentParser("python -m rushlight.distributed.checkpoint.format_utils", description=__doc__)
+    conversions = {"torch_to_dcp": (os.path.isfile, torch_save_to_dcp),
+                   "dcp_to_torch": (os.path.isdir, dcp_to_torch_save)}
+    parser.add_argument("mode", choices=conversions, help="the direction of the conversion")
+    parser.add_argument("src", help="the checkpoint to read: a file of torch.save, or a folder")
+    parser.add_argument("dst", help="the folder or file to write")
+    options = parser.parse_args(args)
+    is_there, convert = conversions[options.mode]
+    print(f"Converting checkpoint from {options.src} to {options.dst} using method: '{options.mode}'")
+    if is_there(options.src):
+        convert(options.src, options.dst)
+    else:
+        print(f"No checkpoint found at {options.src}. Skipping conversion.")
+
+
+if __name__ == "__main__":
+    main()

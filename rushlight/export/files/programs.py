@@ -40,7 +40,11 @@ MOST = 2 ** 31  # elements of an example that a file says nothing of
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 def save(program: ExportedProgram, f, extra_files=None):
-    """Writes a program to a path or file.  SerializeError for what is no tensor, number or operator."""
+    """Writes a program to a path or file.  SerializeError for what is no tensor, number or operator, TypeError for an
+    extra file that is no string."""
+    for name, content in (extra_files or {}).items():
+        if not isinstance(content, str):
+            raise TypeError(f"extra_files: {name!r} has a {type(content).__name__}: give strings")
     if hasattr(f, "write"):
         return write(program, f, "archive", extra_files or {})
     with replaced(f) as file:
@@ -62,7 +66,7 @@ def write(program, file, folder, extra_files):
         archive.write(MODEL, json.dumps(record))
         archive.write(EXAMPLES, examples_text(program))
         for name, content in extra_files.items():
-            archive.write(EXTRA + name, content)
+            archive.write(f"{EXTRA}{name}", content)
 
 
 def examples_text(program) -> bytes:
@@ -220,8 +224,8 @@ def load(f, extra_files=None, state=None) -> ExportedProgram:
         source = Source(archive, prefix)
         try:
             program = read(source, name, state)
-            for key in [*(extra_files or ())]:
-                extra_files[key] = source.text(EXTRA + key).decode("utf-8")
+            if extra_files:
+                extra_files.update({name: source.text(EXTRA + name).decode("utf-8") for name in source.within(EXTRA)})
             return program
         except (SerializeError, pickle.UnpicklingError, CorruptFileError):
             raise

@@ -167,6 +167,12 @@ class Source:
     def __contains__(self, name):
         return self.prefix + name in self.names
 
+    def within(self, folder) -> list:
+        """The names of the entries in a folder, without it, in the order of the archive."""
+        start = self.prefix + folder
+        return [name.removeprefix(start) for name in self.archive.namelist()
+                if name.startswith(start) and name != start]
+
     def size(self, name) -> int:
         if name not in self:
             raise SerializeError(f"the file has no entry {name[:80]!r}")
