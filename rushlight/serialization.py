@@ -462,6 +462,8 @@ def opened(f):
                            "an archive written by save", REMEDY)
 
 
+MOST_EXPANSION = 100  # times the archive's bytes that a compressed entry may hold: save() compresses nothing
+SMALL = 1 << 24  # bytes that any entry may hold
 DAMAGE = (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, UnicodeDecodeError, ValueError, EOFError,
           RuntimeError, OSError)
 
@@ -473,6 +475,9 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
         size = info.file_size
         if info.compress_type == zipfile.ZIP_STORED and size > archive.start_dir:
             raise EOFError(f"{size} bytes are more than the archive has")
+        if size > max(archive.start_dir * MOST_EXPANSION, SMALL):
+            raise EOFError(f"{size} bytes are more than {MOST_EXPANSION} times the {archive.start_dir} bytes of the "
+                           "archive, which is the most that compressed entries may hold")
         if info.CRC == 0:  # as files have that were written without sums
             info.CRC = None
         with archive.open(info) as source:

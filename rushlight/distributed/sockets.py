@@ -83,7 +83,10 @@ class SocketEngine(Engine):
             raise DistBackendError(
                 f"Timed out waiting {int(limit.seconds * 1000)}ms for connections of other ranks") from None
         line.settimeout(5)
-        hello = line.recv(HELLO.size, socket.MSG_WAITALL)
+        try:
+            hello = line.recv(HELLO.size, socket.MSG_WAITALL)
+        except OSError:  # a stranger that says nothing, or has gone
+            hello = b""
         if len(hello) < HELLO.size or not secrets.compare_digest(hello[:16], secret):
             line.close()  # no rank of this group
             return

@@ -7,9 +7,10 @@ import os
 import pickle
 import threading
 import time
-from pathlib import Path
 
+from .._src.core import folder
 from .._src.core.platform import here
+from .store_messages import LIMIT, check_question, decode, encode
 
 DEFAULT_TIMEOUT = datetime.timedelta(minutes=30)
 
@@ -144,6 +145,10 @@ class Store:
         raise DistStoreError(f"wait timeout after {milliseconds(timeout or self.timeout)}ms, keys: {keys}")
 
 
+MOST = LIMIT - (1 << 10)  # bytes of a value that is appended to, which has to fit an answer
+DIGITS = 20  # of the longest integer of 64 bits, with its sign
+
+
 class Table:
     """Keys and values in memory.  Each method answers at once; None says that the answer must wait for a key."""
 
@@ -164,12 +169,18 @@ class Table:
         return all(key in self.values or self.queues.get(key) for key in keys)
 
     def add(self, key, amount):
-        total = int(self.values.get(key, b"0")) + amount
+        held = self.values.get(key, b"0")
+        if len(held) > DIGITS:
+            raise ValueError(f"{key} holds {len(held)} bytes, which are no integer of 64 bits to add to")
+        total = int(held) + amount
         self.values[key] = as_bytes(total)
         return total
 
     def append(self, key, value):
-        self.values[key] = self.values.get(key, b"") + value
+        held = self.values.get(key, b"")
+        if len(held) + len(value) > MOST:
+            raise ValueError(f"a value in a store has at most {MOST} bytes: {len(value)} more for {len(held)} of them")
+        self.values[key] = held + value
         return True
 
     def compare_set(self, key, expected, desired):
@@ -226,30 +237,40 @@ class HashStore(Store):
 
 class FileStore(Store):
     """A store in a file, whose every line is a change.  The last of ``world_size`` processes removes the file when it
-    closes its store."""
+    closes its store.
+
+    The file is made for this user alone.  DistStoreError for one that another user owns or may write to, for a symbolic
+    link, and for one whose content no store wrote.
+    """
 
     def __init__(self, file_name: str, world_size: int = -1):
         super().__init__()
-        self.path, self.world_size, self.seen, self.table = str(file_name), world_size, 0, Table()
-        Path(self.path).touch()
-        self.open = True
+        self.path, self.world_size, self.seen, self.table, self.open = str(file_name), world_size, 0, Table(), False
         self.ask("add", COUNT, 1)
+        self.open = True
 
     @contextlib.contextmanager
     def locked(self):
-        with open(self.path, "a+b") as file:
+        try:
+            handle = folder.open_own(self.path, folder.SHARE)
+        except OSError as error:
+            raise DistStoreError(
+                f"FileStore: {self.path} cannot be used: {error.strerror}. It must be a file that this user owns and "
+                "nobody else may write to, or a path at which this user may make one") from error
+        with open(handle, "a+b") as file:
             here.locked(file)
             yield file
 
     def ask(self, kind, *given, timeout=None):
+        check_question(kind, given)
         end = time.monotonic() + (timeout or self.timeout).total_seconds()
         pause = 0.001
         while True:
             with self.locked() as file:
                 self.follow(file)
+                line = encode((kind, *given)).hex().encode() + b"\n"
                 answer = getattr(self.table, kind)(*given)
                 if answer is not None and kind in CHANGES:
-                    line = pickle.dumps((kind, given)).hex().encode() + b"\n"
                     file.write(line)
                     self.seen += len(line)
             if answer is not None:
@@ -263,9 +284,20 @@ class FileStore(Store):
         """Makes the changes of other processes."""
         file.seek(self.seen)
         for line in file:
-            kind, given = pickle.loads(bytes.fromhex(line.decode()))
-            getattr(self.table, kind)(*given)
+            self.change(line)
             self.seen += len(line)
+
+    def change(self, line: bytes):
+        """Makes the change that a line states."""
+        try:
+            kind, *given = decode(bytes.fromhex(line.decode()))
+            check_question(kind, given)
+            if kind not in CHANGES:
+                raise ValueError(f"{kind}() changes nothing")
+            getattr(self.table, kind)(*given)
+        except (ValueError, TypeError) as error:
+            raise DistStoreError(f"FileStore: {self.path} cannot be used: byte {self.seen} begins a line that no store "
+                                 f"wrote ({error})") from error
 
     def close(self):
         """Leaves the store."""

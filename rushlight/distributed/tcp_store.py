@@ -3,43 +3,14 @@ from __future__ import annotations
 
 import selectors
 import socket
-import struct
 import threading
 import time
 
+from .store_messages import COUNT, LIMIT, check_question, decode, decode_question, frame, frame_length
 from .stores import DEFAULT_TIMEOUT, DistNetworkError, DistStoreError, Store, Table, milliseconds, unpacked
 
-LENGTH = struct.Struct("<I")
-PLAIN = {"set", "get", "wait", "check", "add", "append", "compare_set", "delete_key", "num_keys", "list_keys",
-         "queue_push", "queue_pop", "queue_take", "queue_len"}
-
-
-def encoded(parts) -> bytes:
-    """Text, bytes, numbers, truth values and lists of text as a message: nothing else is ever read from a
-    connection."""
-    out = [struct.pack("<H", len(parts))]
-    for part in parts:
-        kind, data = ("s", part.encode()) if isinstance(part, str) else ("b", part) if isinstance(part, bytes) else \
-            ("l", encoded(part)) if isinstance(part, (list, tuple)) else ("n", b"") if part is None else (
-                "t", b"1" if part else b"") if isinstance(part, bool) else ("i", str(part).encode())
-        out.append(struct.pack("<cI", kind.encode(), len(data)) + data)
-    return b"".join(out)
-
-
-def decoded(data: bytes) -> list:
-    count, at, parts = struct.unpack_from("<H", data)[0], 2, []
-    for _ in range(count):
-        kind, length = struct.unpack_from("<cI", data, at)
-        piece = data[at + 5:at + 5 + length]
-        at += 5 + length
-        parts.append({b"s": bytes.decode, b"b": bytes, b"l": decoded, b"n": lambda _: None, b"t": bool,
-                      b"i": int}[kind](piece))
-    return parts
-
-
-def framed(parts) -> bytes:
-    data = encoded(parts)
-    return LENGTH.pack(len(data)) + data
+LONGEST = 3600.0  # seconds to select for at once: systems take no arbitrary time, and waiting goes on afterwards
+RETRY = 0.01  # seconds before connections are accepted again when the process has no descriptor for one
 
 
 def taken(file: socket.socket, count: int) -> bytes:
@@ -54,23 +25,53 @@ def taken(file: socket.socket, count: int) -> bytes:
 
 
 class Client:
-    """One connection of a server: what it has sent so far, and the question that waits for an answer."""
+    """One connection of a server: what it has sent so far (``buffer``), the question that waits for an answer until
+    ``until``, and what it has not received yet (``answer``).
+
+    It has one question at a time, and nothing is read while it has to take an answer, so that what is kept for a client
+    is about the largest message each way.
+    """
 
     def __init__(self, file):
-        self.file, self.buffer, self.question, self.until = file, bytearray(), None, 0.0
+        self.file, self.buffer, self.answer, self.question, self.until = file, bytearray(), memoryview(b""), None, 0.0
 
-    def questions(self):
-        """The whole messages in what has arrived."""
-        while len(self.buffer) >= 4:
-            length = LENGTH.unpack_from(self.buffer)[0]
-            if len(self.buffer) < 4 + length:
-                return
-            yield decoded(bytes(self.buffer[4:4 + length]))
-            del self.buffer[:4 + length]
+    def next_question(self):
+        """The next complete message (``decode_question``), or None."""
+        if len(self.buffer) < COUNT.size:
+            return None
+        end = COUNT.size + frame_length(self.buffer)
+        if len(self.buffer) < end:
+            return None
+        data = bytes(self.buffer[COUNT.size:end])
+        del self.buffer[:end]
+        return decode_question(data)
+
+    def events(self) -> int:
+        """What is awaited of the connection."""
+        return selectors.EVENT_WRITE if self.answer else selectors.EVENT_READ
+
+    def receive(self):
+        """Reads what has arrived.  ConnectionError where the connection has ended, ValueError for more than a client
+        sends before it has its answer."""
+        data = self.file.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the connection was closed")
+        self.buffer += data
+        if len(self.buffer) > LIMIT + len(data):
+            raise ValueError("more than a message arrived while the answer to another is awaited")
+
+    def send(self):
+        """Sends as much of the answer as the connection takes without waiting."""
+        try:
+            while self.answer:
+                self.answer = self.answer[self.file.send(self.answer):]
+        except BlockingIOError:
+            return
 
 
 class Server:
-    """Keeps the keys and answers questions, in a thread of its own."""
+    """Keeps the keys and answers questions, in a thread of its own.  Anybody may connect: a client that sends what is
+    no question, or ends, loses its connection, and none waits for another's."""
 
     def __init__(self, host: str, port: int, listener: socket.socket | None = None):
         self.table, self.clients = Table(), {}
@@ -89,63 +90,79 @@ class Server:
     def serve(self):
         while True:
             waits = [c.until for c in self.clients.values() if c.question]
-            events = self.selector.select(max(min(waits) - time.monotonic(), 0) if waits else None)
-            for key, _ in events:
+            events = self.selector.select(
+                min(max(min(waits) - time.monotonic(), 0), LONGEST) if waits else None)
+            for key, ready in events:
                 if key.fileobj is self.wake:
                     return self.end()
                 if key.fileobj is self.listener:
                     self.accept()
                 else:
-                    self.read(key.fileobj)
+                    self.attend(self.clients[key.fileobj], ready)
             self.answer_waiting()
 
     def accept(self):
-        file, _ = self.listener.accept()
-        file.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            file, _ = self.listener.accept()
+        except BlockingIOError:
+            return  # it has ended meanwhile
+        except OSError:
+            return time.sleep(RETRY)  # it is still there: without a pause this thread would ask again at once
+        file.setblocking(False)
+        try:
+            file.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            return file.close()  # it has ended meanwhile
         self.clients[file] = Client(file)
         self.selector.register(file, selectors.EVENT_READ)
 
-    def drop(self, file):
-        self.selector.unregister(file)
-        self.clients.pop(file, None)
-        file.close()
+    def drop(self, client):
+        self.selector.unregister(client.file)
+        del self.clients[client.file]
+        client.file.close()
 
-    def read(self, file):
+    def attend(self, client, ready: int):
+        """Reads from a connection, or writes to it, and answers what is complete then."""
         try:
-            data = file.recv(1 << 16)
-            if not data:
-                return self.drop(file)
-            client = self.clients[file]
-            client.buffer += data
-            for kind, limit, *given in client.questions():
-                if kind not in PLAIN:
-                    return self.drop(file)
-                answer = getattr(self.table, kind)(*given)
-                if answer is None:
-                    client.question, client.until = (kind, given), time.monotonic() + limit / 1000
-                else:
-                    file.sendall(framed(["ok", unpacked(answer)]))
-        except (OSError, struct.error, KeyError, ValueError, TypeError):
-            self.drop(file)  # it ended, or is no client of ours
+            if ready & selectors.EVENT_READ:
+                client.receive()
+            if ready & selectors.EVENT_WRITE:
+                client.send()
+            self.answer(client)
+        except (OSError, ValueError, TypeError, MemoryError):
+            self.drop(client)  # it ended, or is no client of ours
+
+    def answer(self, client):
+        """Answers the questions of a client as far as they have arrived, can be answered, and it takes the answers."""
+        while not client.answer:
+            if client.question is None:
+                if (question := client.next_question()) is None:
+                    break
+                kind, seconds, given = question
+                client.question, client.until = (kind, given), time.monotonic() + seconds
+            kind, given = client.question
+            found = getattr(self.table, kind)(*given)
+            if found is None and time.monotonic() < client.until:
+                break
+            client.question = None
+            client.answer = memoryview(frame(["late"] if found is None else ["ok", unpacked(found)]))
+            client.send()
+        self.watch(client)
+
+    def watch(self, client):
+        """Selects what is awaited of a connection."""
+        if self.selector.get_key(client.file).events != client.events():
+            self.selector.modify(client.file, client.events())
 
     def answer_waiting(self):
         """Answers what waited for a key that is there now, or has waited too long."""
-        now = time.monotonic()
         for client in list(self.clients.values()):
-            if client.question is None:
-                continue
-            kind, given = client.question
-            answer = getattr(self.table, kind)(*given)
-            if answer is not None or now >= client.until:
-                client.question = None
-                try:
-                    client.file.sendall(framed(["late"] if answer is None else ["ok", unpacked(answer)]))
-                except OSError:
-                    self.drop(client.file)
+            if client.question is not None:
+                self.attend(client, 0)
 
     def end(self):
-        for file in list(self.clients):
-            self.drop(file)
+        for client in list(self.clients.values()):
+            self.drop(client)
         for file in (self.listener, self.wake, self.waker):
             file.close()
         self.selector.close()
@@ -237,21 +254,25 @@ class TCPStore(Store):
 
     def ask(self, kind, *given, timeout=None):
         limit = timeout or self.timeout
+        check_question(kind, given)
+        question = frame([kind, milliseconds(limit), *given])
         with self.lock:
             if self.file is None:
                 raise DistNetworkError(f"the store at {self.host}:{self.port} has been closed")
             try:
                 self.file.settimeout(limit.total_seconds() + 5)
-                self.file.sendall(framed([kind, milliseconds(limit), *given]))
-                answer = decoded(taken(self.file, LENGTH.unpack(taken(self.file, 4))[0]))
-            except OSError as error:
+                self.file.sendall(question)
+                state, *found = decode(taken(self.file, frame_length(taken(self.file, COUNT.size))))
+                if (state, len(found)) not in (("ok", 1), ("late", 0)):
+                    raise ValueError("its answer is none of a store")
+            except (OSError, ValueError) as error:
                 self.file.close()
                 self.file = None
                 raise DistNetworkError(
                     f"failed to recv, the store at {self.host}:{self.port} has gone away ({error})") from None
-        if answer[0] == "late":
+        if state == "late":
             self.late(kind, given, timeout)
-        return answer[1]
+        return found[0]
 
     def clone(self):
         """Another connection to the same store."""

@@ -8,19 +8,12 @@ missing in some rank.
 from __future__ import annotations
 
 import argparse
-import pickle
 from pathlib import Path
 
+from .._src.plain_pickles import load_plain
 from .blame import SHAPES_DIFFER, blame
 
 SAME = ("profiling_name", "input_sizes", "input_dtypes")
-
-
-class Plain(pickle.Unpickler):
-    """Reads plain data alone: a file runs nothing."""
-
-    def find_class(self, module, name):
-        raise pickle.UnpicklingError(f"a trace is plain data, but this one names {module}.{name}")
 
 
 def loaded(folder, prefix: str) -> dict:
@@ -32,8 +25,7 @@ def loaded(folder, prefix: str) -> dict:
     for path in Path(folder).glob(f"{prefix}*"):
         rank = path.name[len(prefix):]
         if rank.isdigit():
-            with open(path, "rb") as file:
-                found[int(rank)] = Plain(file).load()
+            found[int(rank)] = load_plain(path.read_bytes())
     if not found:
         raise FileNotFoundError(f"no file {prefix}RANK in {folder}")
     return dict(sorted(found.items()))

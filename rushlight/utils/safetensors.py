@@ -87,6 +87,7 @@ def load_file(path) -> dict:
     FileNotFoundError; CorruptFileError (a RuntimeError) for a file that does not hold what its header says.
     """
     memory, header, start = mapped(path)
+    check_ranges(path, header)
     return {name: tensor_at(memory, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
 
 
@@ -114,6 +115,28 @@ def mapped(path):
     if not isinstance(header, dict):
         raise CorruptFileError(f"{path}: its header is a {type(header).__name__}", "a JSON object", REMEDY)
     return memory, header, 8 + length
+
+
+def check_ranges(path, header):
+    """CorruptFileError where the ranges of two tensors overlap: each byte belongs to one tensor, so that a file holds
+    no more than its size, and writing one tensor leaves the others as they are."""
+    end, before = 0, ""
+    for begin, last, name in sorted((*range_of(name, entry), name) for name, entry in header.items()
+                                    if name != "__metadata__"):
+        if begin < last:
+            if begin < end:
+                raise CorruptFileError(f"{path}: {name!r} begins at byte {begin}, and {before!r} ends at {end}",
+                                       "ranges that do not overlap", REMEDY)
+            end, before = last, name
+
+
+def range_of(name, entry) -> tuple:
+    """Where a tensor's bytes begin and end."""
+    found = entry.get("data_offsets") if isinstance(entry, dict) else None
+    if not (isinstance(found, list) and len(found) == 2 and all(type(n) is int and n >= 0 for n in found)):
+        raise CorruptFileError(f"{name!r} is described by {entry}",
+                               f"dtype ({', '.join(DTYPES)}), shape and data_offsets", REMEDY)
+    return tuple(found)
 
 
 def tensor_at(memory, start, name, entry) -> Tensor:

@@ -24,7 +24,9 @@ PATIENCE = 1.0  # seconds in which another process may finish writing a secret w
 FRESH = 3600  # seconds in which a file counts as used lately: no need to say so again
 LEAST = 1 << 14  # bytes that a file counts at least: looking through many costs, too
 TEMPORARY = "tmp"  # what the names of files begin with that are being written
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_READ = os.O_RDONLY | _SAFE
+SHARE = os.O_RDWR | os.O_CREAT | os.O_APPEND | _SAFE  # for a file to which several processes of this user append
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -56,10 +58,11 @@ def make(path):
         os.chmod(folder, 0o700)
 
 
-def read(path, forbidden=0o022) -> bytes:
-    """A file's bytes.  Refused for a link, for anything but a file, and for what ``check`` refuses."""
+def open_own(path, flags=_READ, forbidden=0o022) -> int:
+    """The descriptor of a file that is this user's.  Refused for a link, for anything but a file, and for what
+    ``check`` refuses."""
     try:
-        handle = os.open(path, _READ)
+        handle = os.open(path, flags, 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise Refused(errno.EPERM, "it is a symbolic link", path) from None
@@ -69,6 +72,17 @@ def read(path, forbidden=0o022) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise Refused(errno.EPERM, "it is no file", path)
         check(path, status, forbidden)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def read(path, forbidden=0o022) -> bytes:
+    """A file's bytes.  Refused as ``open_own`` refuses it."""
+    handle = open_own(path, forbidden=forbidden)
+    try:
+        status = os.fstat(handle)
         if status.st_mtime < time.time() - FRESH and os.utime in os.supports_fd:
             with contextlib.suppress(OSError):  # one that may only be read
                 os.utime(handle)

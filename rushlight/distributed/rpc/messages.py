@@ -33,7 +33,7 @@ class Writer(pickle.Pickler):
         return self.places[id(value)]
 
 
-class Reader(pickle.Unpickler):
+class MessageUnpickler(pickle.Unpickler):
     """Reads what ``Writer`` wrote, with the tensors that belong to it."""
 
     def __init__(self, file, tensors):
@@ -68,7 +68,7 @@ def unpacked(message: bytes, received=None):
         for k in wants:
             tensors[k].requires_grad_()
         received([tensors[k] for k in wants], told)
-    return Reader(io.BytesIO(data), tensors).load()
+    return MessageUnpickler(io.BytesIO(data), tensors).load()
 
 
 class Failure:

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
 import resource
 import socket
+import stat
 import struct
 import tempfile
 from multiprocessing import reduction
@@ -151,7 +153,12 @@ class Posix(Platform):
         return self.sharing(descriptor, nbytes, path)
 
     def opened(self, path, nbytes):
-        return self.sharing(os.open(path, os.O_RDWR | os.O_CLOEXEC), nbytes)
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not self.owns(status) or status.st_size != nbytes:
+            os.close(descriptor)
+            raise PermissionError(errno.EPERM, f"it is no file of {nbytes} bytes that this user owns", path)
+        return self.sharing(descriptor, nbytes)
 
     def files_left(self, used):
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

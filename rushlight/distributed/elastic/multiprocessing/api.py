@@ -16,6 +16,7 @@ import time
 from enum import IntFlag
 from pathlib import Path
 
+from ...._src.core.folder import create, open_own
 from ....multiprocessing.spawn import end_with_parent
 from .errors import ProcessFailure, record
 
@@ -251,9 +252,9 @@ def run_function(function, args, env, paths, result):
     @record
     def run():
         value = function(*args)
-        with open(f"{result}.part", "wb") as file:
-            pickle.dump(value, file)
-        os.replace(f"{result}.part", result)
+        partial = f"{result}.{os.getpid()}.part"
+        create(partial, pickle.dumps(value))
+        os.replace(partial, result)
     run()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -275,5 +276,5 @@ class MultiprocessContext(PContext):
         return self.processes[rank].exitcode
 
     def result(self, rank):
-        with open(self.place(rank), "rb") as file:
+        with open(open_own(self.place(rank)), "rb") as file:  # not what another user put there
             return pickle.load(file)

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import gzip
 import os
-import pickle
 
 import numpy as np
 
 import rushlight as torch
+from ....plain_pickles import load_plain
 from .vision import VisionDataset, refuse_download
 
 
@@ -79,7 +79,7 @@ class CIFAR10(VisionDataset):
         if not os.path.exists(path):
             refuse_download(type(self).__name__, path)
         with open(path, "rb") as file:
-            return pickle.load(file, encoding="latin1")
+            return load_plain(file.read(), "latin1")
 
     def __getitem__(self, index):
         from PIL import Image

@@ -4,10 +4,10 @@ from __future__ import annotations
 import io
 import json
 import os.path
-import pickle
 
 import numpy as np
 
+from ....._src.plain_pickles import load_plain
 from .common import StreamWrapper
 
 
@@ -18,7 +18,7 @@ def _plain(data):
 # endings -> what makes a value of the content
 READERS = {("txt", "text", "transcript"): _plain, ("cls", "cls2", "class", "count", "index", "inx", "id"):
            lambda data: int(data), ("json", "jsn"): lambda data: json.loads(data),
-           ("pyd", "pickle"): lambda data: pickle.loads(data), ("pt",): lambda data: _tensors(data)}
+           ("pyd", "pickle"): lambda data: load_plain(data), ("pt",): lambda data: _tensors(data)}
 
 
 def _tensors(data):
@@ -28,6 +28,8 @@ def _tensors(data):
 
 def basichandlers(extension, data):
     """The value of a text, a number, a JSON text, a pickle or a file of tensors, by the ending; None for others.
+
+    Pickles hold plain values and NumPy arrays; a handler of the program's own may read others that it trusts.
 
     >>> basichandlers("json", b"[1, 2]"), basichandlers("cls", b"7"), basichandlers("xyz", b"")
     ([1, 2], 7, None)
