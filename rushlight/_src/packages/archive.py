@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 from .interface import HEADER_BYTES, SUFFIXES, VERSION as INTERFACE
+from .nesting import Nesting
 
 ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
@@ -109,6 +110,11 @@ class Package:
             raise BadPackage(f"not a package: {type(reason).__name__}: {reason}") from None
         for name, manifest in self.manifests.items():
             check_manifest(name, manifest)
+            try:
+                Nesting(manifest)
+            except (*DAMAGED, TypeError, AttributeError) as reason:  # of nothing but the manifest's own content
+                raise BadPackage(f"the manifest of {name!r} is damaged: it does not tell how the model is called "
+                                 f"({type(reason).__name__}: {reason})") from None
 
     def text(self, name: str) -> str:
         return self.file.read(self.stored(f"{ROOT}/{name}")).decode()
@@ -181,6 +187,9 @@ def check_manifest(name: str, manifest):
                       ("outputs", list), ("constants", list), ("varying", list), ("threads", int)):
         if not isinstance(manifest.get(key), kind):
             refuse(f"{key} is {manifest.get(key)!r}")
+    for key in ("instructions", "levels"):
+        if not all(isinstance(one, str) for one in manifest[key]):
+            refuse(f"{key} are {manifest[key]!r}")
     texts = manifest.get("metadata", {})
     if not (isinstance(texts, dict) and all(isinstance(one, str) for one in texts.values())):
         refuse(f"its metadata are {texts!r}")
