@@ -43,15 +43,12 @@ def pytest_ignore_collect(collection_path):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
-    long.  Files with long tests come first.  With ``TEST_SAMPLE=k/n`` those whose names hash to k modulo n run alone.
-    """
+    long.  With ``TEST_SAMPLE=k/n`` those whose names hash to k modulo n run alone."""
     for item in items:
         if " at 0x" in item.nodeid:  # processes that share the tests would not agree on its name
             raise pytest.UsageError(f"{item.nodeid} has an address in its name")
         if item.get_closest_marker("sampled") and zlib.crc32(item.nodeid.encode()) % 3:
             item.add_marker("long")
-    long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: item.path not in long)  # begun last, one would run on alone
     if sample := os.environ.get("TEST_SAMPLE"):
         chosen, count = map(int, sample.split("/"))
         parts = [[], []]

@@ -68,8 +68,7 @@ TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
 ELSEWHERE = STORED + (("tests/gpu",) if TRITON["PYTHONPATH"] else ())  # what other legs run whole
 PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
          "tests/core/native/test_search.py")
-# more workers than cores, since some tests wait for processes; files with long tests first, so that none is left alone
-ALL = ("-m", "", "-n", str(3 * len(os.sched_getaffinity(0)) // 2), "--no-loadscope-reorder", "--durations=30")
+ALL = ("-m", "", "-n", "auto", "--durations=30")
 TEMPLATES = ("-n", "auto", "tests/compiler")
 LEGS = (
     Leg("layers", 5, (pytest("tests/layers"),)),

@@ -2,6 +2,7 @@
 import contextlib
 import functools
 import logging
+import threading
 
 import pytest
 
@@ -12,10 +13,14 @@ from rushlight.nn.parallel import DistributedDataParallel
 from rushlight.utils.checkpoint import checkpoint
 
 
+SEEDED = threading.Lock()  # ranks are threads of this process, which have one generator
+
+
 def network():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Tanh(),
-                               torch.nn.Linear(40, 3))
+    with SEEDED:
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Tanh(),
+                                   torch.nn.Linear(40, 3))
 
 
 def batch(step, rank=0, ranks=1):
