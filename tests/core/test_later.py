@@ -41,3 +41,24 @@ def test_what_is_found_stays():
     assert torch.Future is torch.futures.Future and vars(torch)["Future"] is torch.Future
     assert torch.torch is torch and isinstance(torch.ones(1), torch.autograd.Variable)
     assert torch.__config__.show() and torch._foreach_add([torch.ones(2)], 1)[0].tolist() == [2, 2]
+
+
+IN_TURN = """
+import importlib, sys
+import rushlight.distributed as dist
+from rushlight._src.core import epoch
+steps = {"watch": lambda: epoch.watch(dist), "import": lambda: importlib.import_module("rushlight.distributed.rendezvous")}
+for name in sys.argv[1:]:
+    assert steps[name]()
+before = epoch.Epoch.value
+dist.something = 1
+assert epoch.Epoch.value == before + 1
+assert callable(dist.rendezvous) and dist.rendezvous.__name__ == "rendezvous"
+"""
+
+
+@pytest.mark.parametrize("order", [("watch", "import"), ("import", "watch")], ids=lambda order: " ".join(order))
+def test_a_package_that_compiled_code_watches_keeps_its_functions(order):
+    """Though a module of the same name is imported."""
+    done = subprocess.run([sys.executable, "-c", IN_TURN, *order], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -28,9 +28,12 @@ class Watched(types.ModuleType):
         super().__delattr__(name)
 
 
+WATCHED = {types.ModuleType: Watched}  # classes of Python modules, and those of the same modules when watched
+
+
 def watch(module) -> bool:
-    """Has a plain Python module raise the epoch from now on; False for one of a class of its own, which may compute its
+    """Has a Python module raise the epoch from now on; False for one of a class of its own, which may compute its
     attributes."""
-    if type(module) is types.ModuleType:
-        module.__class__ = Watched
-    return type(module) is Watched
+    if type(module) in WATCHED:
+        module.__class__ = WATCHED[type(module)]
+    return isinstance(module, Watched)

@@ -6,6 +6,8 @@ import types
 from importlib import import_module
 from importlib.machinery import PathFinder, SourceFileLoader
 
+from .epoch import WATCHED, Watched
+
 ROOT, HIDDEN = __name__.split(".")[:2]
 
 
@@ -43,12 +45,19 @@ class Package(types.ModuleType):
             super().__setattr__(name, value)
 
 
+class WatchedPackage(Watched, Package):
+    """Such a package whose functions may be replaced."""
+
+
+WATCHED[Package] = WatchedPackage
+KEEPING = {types.ModuleType: Package, Watched: WatchedPackage}
+
+
 def loaded(path: str):
     """Sees to it that the package of a module keeps what it knows by the module's name."""
     if path in Beyond.standing:
         package = sys.modules[path.rpartition(".")[0]]
-        if type(package) is types.ModuleType:
-            package.__class__ = Package
+        package.__class__ = KEEPING.get(type(package), type(package))
 
 
 def later(package: str, homes: dict | None = None):
