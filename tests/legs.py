@@ -65,18 +65,17 @@ def module(*arguments, **variables) -> Command:
 
 TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
           "TRITON_CACHE_DIR": os.path.join(os.environ.get("RUSHLIGHT_CACHE", ""), "triton")}
-ELSEWHERE = STORED + (("tests/gpu",) if TRITON["PYTHONPATH"] else ())  # what other legs run whole
 PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
          "tests/core/native/test_search.py")
 ALL = ("-m", "", "-n", "auto", "--durations=30")
 TEMPLATES = ("-n", "auto", "tests/compiler")
 LEGS = (
     Leg("layers", 5, (pytest("tests/layers"),)),
-    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in ELSEWHERE)),)),
+    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in STORED)),)),
     Leg("stored plans", 10, 2 * (pytest(*ALL, *STORED, RUSHLIGHT_STORE="1"),)),
     Leg("hot path in plain Python", 5, (pytest("-n", "auto", *PLAIN, RUSHLIGHT_NATIVE="0"),)),
     Leg("GPU kernels", 20, (
-        pytest(*ALL, "tests/gpu", **TRITON),
+        pytest("-n", "auto", "--durations=30", "tests/gpu", **TRITON),
         module("tests.gpu.compiled", "--part", "1/40", "--workers", "2", "--minutes", "5", **TRITON),
         module("tests.gpu.templates", "--few", "--targets", "sm_90,gfx942", **TRITON)), requires="TRITON_SITE"),
     Leg("conformance", 30, (Command(("tests/conformance.py", HARNESS), {"RUSHLIGHT_STORE": "0"}),)),
