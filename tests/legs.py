@@ -81,7 +81,8 @@ LEGS = (
     Leg("conformance", 30, (Command(("tests/conformance.py", HARNESS), {"RUSHLIGHT_STORE": "0"}),)),
     Leg("other instruction sets", 20, (
         module("tests.processors", "--minutes", "9", *TEMPLATES),
-        module("tests.processors", "--minutes", "9", "--sample", "4", "-n", "auto", "--ignore=tests/compiler"))),
+        module("tests.processors", "--minutes", "9", "--sample", "4", "-n", "auto", "--ignore=tests/compiler",
+               "--ignore=tests/webgpu", "--ignore=tests/gpu"))),  # which take tests of the compiler to other devices
     Leg("emulated processor", 6, (module("tests.emulated.database", HARNESS, "--cpu", "sve", "--every", "8",
                                          "--minutes", "3"),)),
     Leg("another Python", 6, (module("tests.pythons", "3.14", "--minutes", "3", "-n", "auto", "-x",
