@@ -132,24 +132,34 @@ def run(command: Command, deadline: float, report: pathlib.Path) -> Outcome:
 
 
 def stop(process: subprocess.Popen) -> int:
-    """Let the processes of a leg print their stacks, one after the other, then kill them; return an exit status that is
-    not 0."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,sid=,args="], capture_output=True, text=True, check=True).stdout
-    for pid, session, arguments in (line.split(None, 2) for line in listed.splitlines()):
-        if int(session) == process.pid:
-            print(f"process {pid}: {arguments[:150]}", flush=True)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGABRT)
-            ends = time.monotonic() + 10  # one that a signal cannot reach is killed without a stack
-            while not has_ended(pid) and time.monotonic() < ends:
-                time.sleep(0.1)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Let a process and its descendants print their stacks, one after the other, then kill them; return an exit status
+    that is not 0."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = {int(pid): (int(parent), command) for pid, parent, command in (
+        line.split(None, 2) for line in listed.splitlines())}
+    family = [process.pid]
+    for pid in family:  # which grows
+        family += [child for child, (parent, _) in rows.items() if parent == pid]
+    for pid in family:
+        print(f"process {pid}: {rows[pid][1][:150] if pid in rows else 'has ended'}", flush=True)
+        send(pid, signal.SIGABRT)
+        ends = time.monotonic() + 10  # one that a signal cannot reach is killed without a stack
+        while not has_ended(pid) and time.monotonic() < ends:
+            time.sleep(0.1)
+    for pid in family:
+        send(pid, signal.SIGKILL)
     return process.wait() or 1
 
 
-def has_ended(pid: str) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False).stdout.strip()
+def send(pid: int, number: signal.Signals):
+    """Send a signal to a process that may have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def has_ended(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    state = state.strip()
     return not state or state.startswith("Z")
 
 

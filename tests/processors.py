@@ -2,24 +2,24 @@
 [--minutes N] [--sample N] [pytest arguments]``.
 
 Runs them under each level of ``RUSHLIGHT_CPU`` that this CPU is not by itself; fails if one fails, or if not all have
-run after ``--minutes``.  With ``--sample N`` a level runs one in N of them, each level other ones.
+run after ``--minutes``.  A test that fails runs once more, alone, as in other legs.  With ``--sample N`` a level runs
+one in N of them, each level other ones.
 """
 from __future__ import annotations
 
 import argparse
-import os
+import collections
 import pathlib
-import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 
 from rushlight._src.core.llvm.processor import instruction_sets
 from rushlight._src.devices.cpu.llvm.features import of_instruction_sets
 
-from .distributed.groups import finished
+from . import legs
 
-PROJECT = pathlib.Path(__file__).resolve().parent.parent
 LEVELS = ("native", "generic", "neon", "avx2", "avx512", "vnni", "amx-model")
 
 
@@ -38,28 +38,26 @@ def describe(features) -> str:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--minutes", type=float, help="how long all levels may take together")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="how long all levels may take together")
     parser.add_argument("--sample", type=int, default=1, help="run one in so many tests")
     options, arguments = parser.parse_known_args()
-    ends = None if options.minutes is None else time.monotonic() + 60 * options.minutes
-    failed = []
+    ends, failed = time.monotonic() + 60 * options.minutes, []
 
     def features_of(level):
         return of_instruction_sets(instruction_sets(level))
 
-    for number, level in enumerate(other_levels(features_of)):
-        print(f"{level}: {describe(features_of(level))}", flush=True)
-        left = None if ends is None else max(ends - time.monotonic(), 0)
-        try:
-            command = [sys.executable, "-m", "pytest", "-m", "processor and not long", *arguments]
-            code = finished(command, left, cwd=PROJECT, stdout=None, stderr=None,
-                            env={**os.environ, "RUSHLIGHT_CPU": level,
-                                 "TEST_SAMPLE": f"{number % options.sample}/{options.sample}"}).returncode
-        except subprocess.TimeoutExpired:
-            print(f"FAILED: {options.minutes:g} minutes were over while the level {level} was running")
-            return 1
-        if code:
-            failed.append(level)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, level in enumerate(other_levels(features_of)):
+            print(f"{level}: {describe(features_of(level))}", flush=True)
+            command = legs.pytest("-m", "processor and not long", *arguments, RUSHLIGHT_CPU=level,
+                                  TEST_SAMPLE=f"{number % options.sample}/{options.sample}")
+            leg = legs.Leg(level, max(ends - time.monotonic(), 0) / 60, (command,))
+            flaky = legs.run_leg(leg, pathlib.Path(folder, "report"), collections.Counter())
+            if flaky is None and time.monotonic() >= ends:
+                print(f"FAILED: {options.minutes:g} minutes were over while the level {level} was running")
+                return 1
+            if flaky is None or len(flaky) > legs.MOST_FLAKY:
+                failed.append(level)
     if failed:
         print(f"FAILED under {', '.join(failed)}")
     return bool(failed)
