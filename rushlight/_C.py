@@ -56,12 +56,6 @@ def _get_privateuse1_backend_name() -> str:
     return Registry.private
 
 
-def _get_cpu_capability() -> str:
-    """Return the widest vector extension that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-    from .backends.cpu import get_cpu_capability
-    return get_cpu_capability()
-
-
 def _cuda_attach_out_of_memory_observer(observer):
     """``observer(device, bytes asked for, bytes of the device, bytes left)`` is called before memory is refused."""
     from .cuda.memory import _attach_out_of_memory_observer

@@ -6,7 +6,7 @@ import functools
 import weakref
 
 from .._src.core.interpret import recording
-from .._src.core.native import Tensor, history, mine, sharing
+from .._src.core.native import Tensor, history, sharing
 from .._src.core.op import bind
 from .._src.autograd import saved
 from .._src.autograd.node import GradientEdge, Node, node_of  # noqa: F401

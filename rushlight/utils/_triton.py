@@ -1,12 +1,12 @@
 """Questions about the package ``triton``, with which users write kernels for GPUs."""
 from __future__ import annotations
 
-import importlib.util
+from ._import_utils import _check_module_exists
 
 
 def has_triton_package() -> bool:
     """True if the package ``triton`` is installed; it is not imported."""
-    return importlib.util.find_spec("triton") is not None
+    return _check_module_exists("triton")
 
 
 def has_triton() -> bool:

@@ -1,5 +1,4 @@
 """Private names that libraries import, and what they do."""
-import pytest
 import torch as judge
 
 import rushlight as torch

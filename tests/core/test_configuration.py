@@ -1,7 +1,6 @@
 """Settings of PyTorch's compiler: all can be read, those that nothing heeds say so once when they change."""
 import importlib
 import pathlib
-import threading
 import warnings
 from unittest import mock
 

@@ -21,16 +21,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 import rushlight as rl
 from rushlight._src.core.settings import settings
 
+from ..ops.database import title
 from .edges import CONSIDERED, ELEMENTS, called, changed, compared, elements_part, leaves, ours, plain
 
 FILLS = {"zeros": (0.0, -0.0), "ties": (0.5, 0.5, 2.0), "ones": (1.0, -1.0, 0.0, 1.0), "thirds": (3.0, -3.0, 6.0, 0.0),
          "infinities": (math.inf, 0.5, -math.inf, 1.5), "infinity": (math.inf,), "minus infinity": (-math.inf,),
          "NaN": (math.nan, 0.5, 1.5)}
-
-
-def title(info):
-    """The name of an entry and of its variant."""
-    return f"{info.name}.{info.variant_test_name}".rstrip(".")
 
 
 def is_differentiable(info):

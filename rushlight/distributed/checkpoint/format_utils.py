@@ -122,7 +122,7 @@ class BroadcastingTorchSaveReader(StorageReader):
 
 
 def main(args=None) -> None:
-    """Converts a checkpoint as the command line says., or says that there is none."""
+    """Converts a checkpoint as the command line says, or says that there is none."""
     parser = argparse.ArgumentParser("python -m rushlight.distributed.checkpoint.format_utils", description=__doc__)
     conversions = {"torch_to_dcp": (os.path.isfile, torch_save_to_dcp),
                    "dcp_to_torch": (os.path.isdir, dcp_to_torch_save)}
