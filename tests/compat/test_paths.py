@@ -1,4 +1,5 @@
 """Every public path and name of PyTorch can be imported here, and takes the parameters that it takes there."""
+import difflib
 import functools
 import importlib.util
 import inspect
@@ -162,5 +163,6 @@ def test_the_table_is_what_is_written(tmp_path):
     subprocess.run([sys.executable, "-m", "tests.compat.table", str(tmp_path)], cwd=ROOT, check=True)
     names = Path(table.FOLDER)
     assert {p.name for p in tmp_path.glob("*.txt")} == {p.name for p in names.glob("*.txt")}
-    differing = [p.name for p in names.glob("*.txt") if p.read_text() != (tmp_path / p.name).read_text()]
-    assert not differing
+    differing = {p.name: list(difflib.unified_diff(p.read_text().splitlines(), (tmp_path / p.name).read_text().splitlines(),
+                                                   lineterm="", n=0)) for p in names.glob("*.txt")}
+    assert not any(differing.values()), {name: lines for name, lines in differing.items() if lines}
