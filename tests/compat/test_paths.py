@@ -163,6 +163,7 @@ def test_the_table_is_what_is_written(tmp_path):
     subprocess.run([sys.executable, "-m", "tests.compat.table", str(tmp_path)], cwd=ROOT, check=True)
     names = Path(table.FOLDER)
     assert {p.name for p in tmp_path.glob("*.txt")} == {p.name for p in names.glob("*.txt")}
-    differing = {p.name: list(difflib.unified_diff(p.read_text().splitlines(), (tmp_path / p.name).read_text().splitlines(),
-                                                   lineterm="", n=0)) for p in names.glob("*.txt")}
+    differing = {p.name: list(difflib.unified_diff(p.read_text().splitlines(),
+                                                   (tmp_path / p.name).read_text().splitlines(), lineterm="", n=0))
+                 for p in names.glob("*.txt")}
     assert not any(differing.values()), {name: lines for name, lines in differing.items() if lines}
