@@ -15,6 +15,7 @@ import zlib
 
 import pytest
 
+from . import machine_code
 from .drawing import without_other_devices
 
 # NumPy and the judge compute on one thread: threads that wait for each other took most of the time
@@ -43,7 +44,8 @@ def pytest_ignore_collect(collection_path):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
-    long.  With ``TEST_SAMPLE=k/n`` those whose names hash to k modulo n run alone."""
+    long.  With ``TEST_SAMPLE=k/n`` those whose names hash to k modulo n run alone, beside all below
+    the paths in ``TEST_WHOLE``."""
     for item in items:
         if " at 0x" in item.nodeid:  # processes that share the tests would not agree on its name
             raise pytest.UsageError(f"{item.nodeid} has an address in its name")
@@ -51,9 +53,10 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("long")
     if sample := os.environ.get("TEST_SAMPLE"):
         chosen, count = map(int, sample.split("/"))
-        parts = [[], []]
+        parts, whole = [[], []], tuple(os.environ.get("TEST_WHOLE", "").split())
         for item in items:  # a hash of its own, which those that are not long share evenly
-            parts[zlib.crc32(f"sample {item.nodeid}".encode()) % count == chosen].append(item)
+            drawn = zlib.crc32(f"sample {item.nodeid}".encode()) % count == chosen
+            parts[drawn or item.nodeid.startswith(whole)].append(item)
         config.hook.pytest_deselected(items=parts[False])
         items[:] = parts[True]
 
@@ -72,6 +75,7 @@ def pytest_collection_finish():
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
         without_other_devices()
+    machine_code.install()
     gc.collect()
     gc.freeze()
     gc.set_threshold(7000)  # plans and graphs stay, and are many: to look through them as often took a twentieth

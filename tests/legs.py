@@ -68,7 +68,6 @@ TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
 PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
          "tests/core/native/test_search.py")
 ALL = ("-m", "", "-n", "auto", "--durations=30")
-TEMPLATES = ("-n", "auto", "tests/compiler")
 LEGS = (
     Leg("layers", 5, (pytest("tests/layers"),)),
     Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in STORED)),)),
@@ -80,9 +79,7 @@ LEGS = (
         module("tests.gpu.templates", "--few", "--targets", "sm_90,gfx942", **TRITON)), requires="TRITON_SITE"),
     Leg("conformance", 30, (Command(("tests/conformance.py", HARNESS), {"RUSHLIGHT_STORE": "0"}),)),
     Leg("other instruction sets", 20, (
-        module("tests.processors", "--minutes", "9", *TEMPLATES),
-        module("tests.processors", "--minutes", "9", "--sample", "4", "-n", "auto", "--ignore=tests/compiler",
-               "--ignore=tests/webgpu", "--ignore=tests/gpu"))),  # which take tests of the compiler to other devices
+        module("tests.processors", "--minutes", "18", "--sample", "4", "--whole", "tests/compiler", "-n", "auto"),)),
     Leg("emulated processor", 6, (module("tests.emulated.database", HARNESS, "--cpu", "sve", "--every", "8",
                                          "--minutes", "3"),)),
     Leg("another Python", 6, (module("tests.pythons", "3.14", "--minutes", "3", "-n", "auto", "-x",

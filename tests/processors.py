@@ -1,14 +1,15 @@
 """The tests that are marked ``processor`` on other CPUs, which this one plays: ``python -m tests.processors
-[--minutes N] [--sample N] [pytest arguments]``.
+[--minutes N] [--sample N] [--whole PATH] [pytest options]``.
 
 Runs them under each level of ``RUSHLIGHT_CPU`` that this CPU is not by itself; fails if one fails, or if not all have
 run after ``--minutes``.  A test that fails runs once more, alone, as in other legs.  With ``--sample N`` a level runs
-one in N of them, each level other ones.
+one in N of them, each level other ones, and all below each ``--whole PATH``.
 """
 from __future__ import annotations
 
 import argparse
 import collections
+import os
 import pathlib
 import sys
 import tempfile
@@ -36,10 +37,18 @@ def describe(features) -> str:
     return "tile registers by a model" if features.tiles == "model" else "native instructions, restricted"
 
 
+def marked_files() -> list:
+    """The test files that mark tests ``processor``, by their paths in the project: others need not be imported."""
+    folder = pathlib.Path(__file__).parent
+    return sorted(os.path.relpath(path, folder.parent) for path in folder.rglob("test_*.py")
+                  if "mark.processor" in path.read_text(encoding="utf-8"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=24 * 60, help="how long all levels may take together")
     parser.add_argument("--sample", type=int, default=1, help="run one in so many tests")
+    parser.add_argument("--whole", action="append", default=[], help="below this path, run all")
     options, arguments = parser.parse_known_args()
     ends, failed = time.monotonic() + 60 * options.minutes, []
 
@@ -49,8 +58,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for number, level in enumerate(other_levels(features_of)):
             print(f"{level}: {describe(features_of(level))}", flush=True)
-            command = legs.pytest("-m", "processor and not long", *arguments, RUSHLIGHT_CPU=level,
-                                  TEST_SAMPLE=f"{number % options.sample}/{options.sample}")
+            command = legs.pytest("-m", "processor and not long", *arguments, *marked_files(), RUSHLIGHT_CPU=level,
+                                  TEST_SAMPLE=f"{number % options.sample}/{options.sample}",
+                                  TEST_WHOLE=" ".join(options.whole))
             leg = legs.Leg(level, max(ends - time.monotonic(), 0) / 60, (command,))
             flaky = legs.run_leg(leg, pathlib.Path(folder, "report"), collections.Counter())
             if flaky is None and time.monotonic() >= ends:
