@@ -67,7 +67,7 @@ TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
           "TRITON_CACHE_DIR": os.path.join(os.environ.get("RUSHLIGHT_CACHE", ""), "triton")}
 PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
          "tests/core/native/test_search.py")
-ALL = ("-m", "", "-n", "auto", "--durations=30")
+ALL = ("-m", "", "-n", str((os.cpu_count() or 1) + 1), "--durations=30")  # some tests wait for other processes
 LEGS = (
     Leg("layers", 5, (pytest("tests/layers"),)),
     Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in STORED)),)),
