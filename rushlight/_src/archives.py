@@ -11,6 +11,23 @@ FORMAT = "1"
 LEAD, PADDING = 30, b"FB"  # bytes of a local header before its name; the mark of a field that only fills
 
 
+def can_tell(file) -> bool:
+    """Whether a file knows its position; what writes elsewhere, over a network say, may raise anything instead."""
+    try:
+        file.tell()
+    except Exception:
+        return False
+    return True
+
+
+class Stream:
+    """A file that is only written, from beginning to end."""
+
+    def __init__(self, file):
+        self.write = file.write
+        self.flush = getattr(file, "flush", lambda: None)
+
+
 class Archive:
     """An archive being written to a file.  Equal entries give equal files: there are no dates in them.
 
@@ -23,7 +40,8 @@ class Archive:
     """
 
     def __init__(self, file, folder: str):
-        self.zip, self.folder = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED), folder
+        self.file = file if can_tell(file) else Stream(file)
+        self.zip, self.folder = zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED), folder
         self.alignment = saving.storage_alignment
         self.sums = hashlib.sha256()
 
@@ -37,6 +55,8 @@ class Archive:
             for info in self.zip.infolist():
                 info.extra = b""  # the directory at the end needs no padding
         self.zip.close()
+        if kind is None and hasattr(self.file, "flush"):
+            self.file.flush()
 
     def write(self, name: str, content):
         """One entry more: text, or bytes as any buffer."""

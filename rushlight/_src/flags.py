@@ -1,6 +1,7 @@
 """Flags of ``torch.backends``, which a test suite may freeze so that none stays changed behind a test."""
 from __future__ import annotations
 
+import contextlib
 import types
 
 
@@ -27,6 +28,16 @@ def disable_global_flags():
     """Freezes the flags of ``torch.backends`` and of its ``cudnn`` and ``mkldnn``: from then on assigning to one
     raises RuntimeError, and ``flags`` changes them for a block."""
     Freezing.on = True
+
+
+@contextlib.contextmanager
+def allow_nonbracketed_mutation():
+    """A block in which flags may be assigned to though they are frozen."""
+    before, Freezing.on = Freezing.on, False
+    try:
+        yield
+    finally:
+        Freezing.on = before
 
 
 def flags_frozen() -> bool:

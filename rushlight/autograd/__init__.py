@@ -8,6 +8,12 @@ from .._src.autograd.mode import (enable_grad, inference_mode, is_grad_enabled, 
 from .variable import Variable  # noqa: F401
 
 
+def _profiler_enabled() -> bool:
+    """Whether a profiler records, ``torch.profiler.profile`` or an older one."""
+    from ..profiler import _recorders
+    return bool(_recorders)
+
+
 def variable(*args, **kwargs):
     """Refused, as in PyTorch: RuntimeError."""
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")

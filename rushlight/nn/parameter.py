@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .._src.core.native import Tensor
 from .._src.core.native.hooks import connect
-from .._src.core.overriding import PLAIN, kind_of
+from .._src.core.overriding import PLAIN, disabled, kind_of
 from .._src.core.tensor import blank, show
 
 
@@ -41,6 +41,8 @@ class Parameter(Tensor, metaclass=ParameterMeta):
     >>> torch.nn.Parameter(torch.ones(2)).requires_grad
     True
     """
+
+    __torch_function__ = classmethod(disabled)  # results of parameters are plain tensors, of subclasses too
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:

@@ -60,7 +60,7 @@ def export(
     dynamic_axes=None,
     **idle,
 ) -> ONNXProgram:
-    """A module, or an exported program, as ONNX; written to the path ``f`` where one is given.
+    """A module, or an exported program, as ONNX; written to the path or the binary file ``f`` if given.
 
     What is written into is an output more, ``<name>_next``; a buffer that is, is an input, too, whose default value is
     what the buffer holds now.

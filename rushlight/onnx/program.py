@@ -64,7 +64,8 @@ class ONNXProgram:
         self._session, self.state = None, {}
 
     def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
-        """Writes the file.  ``external_data``: weights go to ``<destination>.data`` beside it (they must beyond 2 GB);
+        """Writes the file, or into an object with a method ``write``, which then holds the weights, too.
+        ``external_data``: weights go to ``<destination>.data`` beside it (they must beyond 2 GB);
         ``include_initializers=False`` leaves them out: they are inputs then."""
         onnx = library()
         model = onnx.ModelProto()
@@ -77,6 +78,9 @@ class ONNXProgram:
             )
         if not include_initializers:
             del model.graph.initializer[:]
+        if hasattr(destination, "write"):
+            destination.write(model.SerializeToString())
+            return
         path = os.fspath(destination)
         outside = self.outside if external_data is None else external_data
         if outside or model.ByteSize() > MOST_INSIDE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import types
 from collections import OrderedDict, defaultdict
 from itertools import chain
 
@@ -54,6 +53,9 @@ def between_hooks(step):
     """A ``step`` that calls the hooks of all optimizers and of this one before and after."""
     @functools.wraps(step)
     def run(self, *args, **kwargs):
+        self._opt_called = True  # what schedulers ask
+        if "_optimizer_step_pre_hooks" not in vars(self):  # around another optimizer, and not initialised as one
+            return step(self, *args, **kwargs)
         for hook in [*before_all.values(), *self._optimizer_step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -61,7 +63,6 @@ def between_hooks(step):
                     raise RuntimeError(
                         f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
-        self._opt_called = True  # what schedulers ask
         result = step(self, *args, **kwargs)
         for hook in [*self._optimizer_step_post_hooks.values(), *after_all.values()]:
             hook(self, args, kwargs)
@@ -81,9 +82,6 @@ class Optimizer:
     """
 
     _opt_called = False  # whether there was a step yet
-    # of optimizers around others, which are not initialised as one
-    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = types.MappingProxyType({})
-
     counters: tuple = ("step",)
 
     def __init_subclass__(cls, **facts):

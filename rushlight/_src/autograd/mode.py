@@ -1,10 +1,7 @@
 """Whether operators are recorded for the backward pass."""
 from __future__ import annotations
 
-import functools
-import inspect
-
-from ..core.advice import warn
+from ..core.decorating import DecoratingContext
 from ..core.interpret import is_inference_mode_enabled, is_recording  # noqa: F401 - the first for users
 from ..core.native import Scope, held, mine
 from ..core.native.scopes import GRAD, INFERENCE
@@ -15,7 +12,7 @@ def set_recording(enabled: bool):
     mine.grad = int(bool(enabled) and not mine.inference)
 
 
-class GradMode(Scope):
+class GradMode(Scope, DecoratingContext):
     """A context manager and decorator that sets recording on or off for a block or a function."""
 
     enabled = False
@@ -25,47 +22,6 @@ class GradMode(Scope):
         self.outer = held(GRAD, self.outer, None)
         mine.grad = enabled if mine.inference == 0 else 0
         return self
-
-    def clone(self):
-        return type(self)()
-
-    def __call__(self, function):
-        if inspect.isclass(function):
-            warn(f"Decorating classes is deprecated: it changes {function.__name__}.__init__ alone, so decorate that "
-                 "method.", FutureWarning)
-            function.__init__ = self(function.__init__)
-            return function
-        if inspect.isgeneratorfunction(function):
-            return self.around_generator(function)
-
-        @functools.wraps(function)
-        def run(*args, **kwargs):
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return run
-
-    def around_generator(self, function):
-        @functools.wraps(function)
-        def run(*args, **kwargs):
-            steps = function(*args, **kwargs)
-            go = functools.partial(steps.send, None)
-            while True:
-                with self.clone():
-                    try:
-                        value = go()
-                    except StopIteration as stop:
-                        return stop.value
-                try:
-                    go = functools.partial(steps.send, (yield value))
-                except GeneratorExit:
-                    with self.clone():
-                        steps.close()
-                    raise
-                except BaseException as error:  # what the caller throws is raised where the generator stands
-                    go = functools.partial(steps.throw, error)
-
-        return run
 
 
 class no_grad(GradMode):

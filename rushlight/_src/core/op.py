@@ -102,6 +102,9 @@ def looked_up(self, name):
         return self.name.rpartition(".")[2]
     if name == "__signature__":
         return self.signature
+    if name == "__kwdefaults__":
+        keywords = [p for p in self.signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        return {p.name: p.default for p in keywords if p.default is not p.empty} or None
     raise AttributeError(f"operator {self.name!r} has no attribute {name!r}")
 
 

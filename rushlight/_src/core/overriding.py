@@ -21,8 +21,10 @@ READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__ind
 
 
 def disabled(cls, func, types, args=(), kwargs=None):
-    """As a class's ``__torch_function__``: its instances are treated as plain tensors."""
-    raise NotImplementedError("this function marks classes that do not override operators; it is never called")
+    """As a class's ``__torch_function__``: its instances are treated as plain tensors.  A call of it by name runs the
+    function on all arguments as plain tensors."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
 
 
 def declared(kind: type, name: str):

@@ -19,7 +19,8 @@ from .plan import choose, plan_for
 
 def slow(op: Op, args, names):
     """Every call that the hot path does not take."""
-    if op.traits.get("spread") and not names and len(args) == 2 and type(args[1]) in (list, tuple):
+    if op.traits.get("spread") and not names and len(args) == 2 and type(args[0]) is str and (
+            type(args[1]) in (list, tuple)):
         args = (args[0], *args[1])  # who sees the call finds operands one by one
     if mine.modes or overriding(args, FUNCTION | DISPATCH):
         found = overridden(op, *parted(args, names))

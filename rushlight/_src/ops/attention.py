@@ -359,9 +359,11 @@ def einsum(equation, *operands):
     >>> torch.einsum("ij,j->i", torch.ones(2, 3), torch.ones(3))
     tensor([3., 3.])
     """
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+    if len(operands) == 1 and isinstance(equation, str) and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
-    from .einsum import contract
+    from .einsum import contract, equation_of
+    if not isinstance(equation, str):
+        equation, operands = equation_of((equation, *operands))
     return contract(equation, list(operands))
 
 

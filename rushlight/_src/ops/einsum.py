@@ -38,6 +38,22 @@ def parse(equation, operands):
     return parsed, out
 
 
+def equation_of(values) -> tuple:
+    """The equation and the operands of the form ``operand, subscripts, operand, subscripts, ..., [subscripts of the
+    result]``, where subscripts are a list of numbers from 0 to 51 and Ellipsis."""
+    result = "->" + subscripts(values[-1]) if len(values) % 2 else ""
+    pairs = values[:len(values) - len(values) % 2]
+    return ",".join(map(subscripts, pairs[1::2])) + result, pairs[::2]
+
+
+def subscripts(values) -> str:
+    for value in values:
+        if value is not Ellipsis and not 0 <= value < len(LETTERS):
+            raise ValueError(f"einsum(): subscripts must be numbers from 0 to {len(LETTERS) - 1} or Ellipsis, but got "
+                             f"{value!r}")
+    return "".join("..." if value is Ellipsis else LETTERS[value] for value in values)
+
+
 def labels(term, rank, hidden=0):
     before, dots, after = term.partition("...")
     for c in before + after:

@@ -298,6 +298,6 @@ def expand_as(input, other):
 
 
 @op(view=True)
-def broadcast_to(input, size):
-    """Expanded to a shape."""
-    return P.expand(input, shape=expanded(input.shape, tuple(size)))
+def broadcast_to(input, *sizes, size=None):
+    """Expanded to a shape, which may be given as one tuple or as separate sizes."""
+    return P.expand(input, shape=expanded(input.shape, sizes_of(sizes) if size is None else tuple(size)))

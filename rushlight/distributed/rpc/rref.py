@@ -5,6 +5,8 @@ sends a reference on has the owner count it before it goes.
 """
 from __future__ import annotations
 
+import types
+
 from ...futures import Future
 from ..autograd import backward
 from .calls import rpc_async, rpc_sync, sent
@@ -15,6 +17,8 @@ from .workers import UNSET, Agent, current
 
 class RRef:
     """A reference to a value, which its owner keeps: this worker, for ``RRef(value)``."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)  # RRef[int], as annotations say
 
     def __init__(self, value, type_hint=None):
         agent = current()

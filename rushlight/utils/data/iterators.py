@@ -7,11 +7,10 @@ from ..._src import flat as torch
 from ..._src.core.advice import warn
 from ..._src.core.devices import Registry
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
-from .dataset import IterableDataset
 from .collate import pinned
 from .graph_settings import apply_random_seed, apply_sharding
 from .seeds import base_seed, ranks, shared_seed
-from .workers import Failure, Fetcher, Workers
+from .workers import Failure, Fetcher, Workers, is_stream
 
 
 class _BaseDataLoaderIter:
@@ -70,7 +69,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             raise AssertionError("a pass without workers has no timeout")
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *ranks())
-        self._dataset_fetcher = Fetcher(self._dataset, self._collate_fn, self._auto_collation, self._drop_last)
+        self._dataset_fetcher = Fetcher(self._dataset, self._collate_fn, self._auto_collation, self._drop_last,
+                                        is_stream(loader))
 
     def _next_data(self):
         return self._dataset_fetcher(self._next_index())
@@ -117,16 +117,3 @@ class _InfiniteConstantSampler:
 
     def __iter__(self):
         return itertools.repeat(None)
-
-
-class _DatasetKind:
-    """What a dataset is: samples by index, or a stream."""
-
-    Map, Iterable = 0, 1
-
-    @staticmethod
-    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
-        """What makes batches of indices."""
-        if (kind == _DatasetKind.Iterable) != isinstance(dataset, IterableDataset):
-            raise TypeError(f"a dataset of type {type(dataset).__name__} is not of the kind {kind}")
-        return Fetcher(dataset, collate_fn, auto_collation, drop_last)

@@ -11,10 +11,10 @@ from .collate import default_collate, default_convert
 from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
 from .graph_settings import apply_shuffle_settings
-from .iterators import (_DatasetKind, _InfiniteConstantSampler, _MultiProcessingDataLoaderIter,
+from .iterators import (_InfiniteConstantSampler, _MultiProcessingDataLoaderIter,
                         _SingleProcessDataLoaderIter)
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
-from .workers import get_worker_info  # noqa: F401 - offered here
+from .workers import _DatasetKind, get_worker_info  # noqa: F401 - offered here
 
 # attributes that samplers were made from
 FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")

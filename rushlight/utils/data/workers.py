@@ -54,12 +54,23 @@ class Failure:
         raise error
 
 
+class _DatasetKind:
+    """How a loader takes samples: by index, or from an iterator."""
+
+    Map, Iterable = 0, 1
+
+    @staticmethod
+    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
+        """What makes batches of indices."""
+        return Fetcher(dataset, collate_fn, auto_collation, drop_last, kind == _DatasetKind.Iterable)
+
+
 class Fetcher:
     """Makes batches from indices (or from a stream)."""
 
-    def __init__(self, dataset, collate, batched, drop_last):
+    def __init__(self, dataset, collate, batched, drop_last, streams):
         self.dataset, self.collate, self.batched, self.drop_last = dataset, collate, batched, drop_last
-        self.stream = iter(dataset) if isinstance(dataset, IterableDataset) else None
+        self.stream = iter(dataset) if streams else None
 
     def __call__(self, index):
         if self.stream is not None:
@@ -76,13 +87,19 @@ class Fetcher:
         return self.collate([self.dataset[k] for k in index])
 
 
+def is_stream(loader) -> bool:
+    """Whether a loader takes its samples from one iterator, as its ``_dataset_kind`` says, which may be of any
+    class."""
+    return loader._dataset_kind == _DatasetKind.Iterable
+
+
 def _generate_state(base_seed, worker_id) -> tuple:
     """The seed of NumPy's stream in a worker: four numbers of 32 bits."""
     return tuple(map(int, np.random.SeedSequence([worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0])
                      .generate_state(4)))
 
 
-def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tasks, results, shares):
+def work(number, count, seed, dataset, collate, batched, drop_last, streams, prepare, tasks, results, shares):
     """The life of a worker: batches for indices until a None comes, or the main process is gone.  Of data pipes it
     takes its part of what its rank takes, with ``shares`` = (ranks, rank)."""
     global _worker_info
@@ -104,7 +121,7 @@ def work(number, count, seed, dataset, collate, batched, drop_last, prepare, tas
                 if failure is None and epoch != current:
                     if shared is not None:
                         apply_random_seed(dataset, torch.Generator().manual_seed(shared))
-                    fetch, current = Fetcher(dataset, collate, batched, drop_last), epoch
+                    fetch, current = Fetcher(dataset, collate, batched, drop_last, streams), epoch
                 answer = failure or fetch(index)
             except StopIteration:
                 answer = StopIteration
@@ -141,7 +158,7 @@ class Workers:
         self.tasks = [context.Queue() for _ in range(self.count)]
         self.processes = [context.Process(target=work, daemon=True,
                                           args=(k, self.count, seed, loader.dataset, loader.collate_fn,
-                                                loader._auto_collation, loader.drop_last,
+                                                loader._auto_collation, loader.drop_last, is_stream(loader),
                                                 loader.worker_init_fn, self.tasks[k], self.results, ranks()))
                           for k in range(self.count)]
         for process in self.processes:
