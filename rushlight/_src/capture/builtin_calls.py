@@ -30,7 +30,7 @@ COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le:
 class Builtins(Part, part="builtins"):
     """Answers calls of builtins."""
 
-    needs = ("arithmetic", "arrays", "attributes", "calls", "classes", "containers", "framework", "guarding",
+    needs = ("absence", "arithmetic", "arrays", "attributes", "calls", "classes", "containers", "framework", "guarding",
              "iterators", "mappings", "numbers", "output", "outside", "protocols", "values",
              "writes")
 
@@ -226,8 +226,9 @@ class Builtins(Part, part="builtins"):
                 text = self.arithmetic.fold(function, [ExceptionValue(base, value.arguments)]).value
                 return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
         cls = value.cls if isinstance(value, ExceptionValue) else self.classes.user_class(value)
-        own = cls and function is str and static(cls, "__str__") is not object.__str__
-        if (type(value) is Object and cls and value.source is not None and not own and cls.__repr__ is object.__repr__
+        own = cls and function is str and self.absence.find(cls, "__str__") is not object.__str__
+        if (type(value) is Object and cls and value.source is not None and not own
+            and self.absence.find(cls, "__repr__") is object.__repr__
             and isinstance(function, type | types.BuiltinFunctionType)):
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
             return Constant(function(value.value))  # which tells the object's address

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 
 import numpy as np
@@ -31,10 +32,21 @@ def is_data_descriptor(raw) -> bool:
     return raw is not ABSENT and hasattr(type(raw), "__set__")
 
 
+def is_written_by_users(cls) -> bool:
+    """True if a class was written in Python, outside of the framework and the standard library."""
+    return bool(cls.__flags__ & HEAP) and not is_framework(cls.__module__) and str(cls.__module__).split(".")[
+        0] not in sys.stdlib_module_names
+
+
+def takes_attributes(cls) -> bool:
+    """True if attributes of a class can be set."""
+    return bool(cls.__flags__ & HEAP) and not cls.__flags__ & IMMUTABLE
+
+
 class Classes(Part, part="classes"):
     """How the machine looks at classes."""
 
-    needs = "guarding", "iterators", "values"
+    needs = "absence", "guarding", "iterators", "values"
 
     def class_of(self, value):
         """The Python class of a Value."""
@@ -81,7 +93,8 @@ class Classes(Part, part="classes"):
 
     def class_attribute(self, cls, name):
         """A Python function found in a class, as a Value; None where there is none."""
-        raw = static(cls, name)
+        self.absence.check_stores(cls, name)
+        raw = self.absence.find(cls, name)
         if not isinstance(raw, types.FunctionType):
             return None
         self.guarding.rely(cls, name, raw)

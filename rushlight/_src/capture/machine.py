@@ -5,6 +5,7 @@ from ...nn.modules.module import Module
 from ..core.dtypes import Defaults
 from ..core.native import Tensor, mine
 from . import polyfills
+from .absence import Absence
 from .arithmetic import Arithmetic
 from .arrays import Arrays
 from .attributes import Attributes
@@ -71,7 +72,7 @@ class Where(tuple):
 PARTS = (Instructions, Building, Jumps, Breaks, Calls, Framework, Construction, Builtins, Attributes, Classes,
          Writes, Containers, Lists, Mappings, Sets, Generators, Iterators, Protocols, Arithmetic,
          Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays, Guarding, Outside,
-         Conversions, RandomStream, Subclasses, Wrappers, Nesting)
+         Conversions, RandomStream, Subclasses, Wrappers, Nesting, Absence)
 
 
 class Machine:
