@@ -143,6 +143,8 @@ class Attributes(Part, part="attributes"):
                     return self.outside.wrap(owner.outer.__dict__[name], owner.source.attribute(name))
                 self.absence.lack(name, owner.source.attribute("__dict__"))
             self.absence.lack_in_class(owner.kind, name)
+            if fallback := self.classes.user_class(owner) and self.classes.class_attribute(owner.kind, "__getattr__"):
+                return self.calls.call(fallback, [owner, Constant(name)], {})
             raise self.classes.missing(owner, name)
         if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return self.bound(raw, owner, name, owner.kind)

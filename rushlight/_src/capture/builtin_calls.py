@@ -201,6 +201,8 @@ class Builtins(Part, part="builtins"):
             if found := self.protocols.has(value, name):
                 made = self.protocols.now_answered(name, found, value)
                 return made if name == NUMBER_METHODS[kind][0] else self.builtin_number(kind, made)
+            if static(self.classes.class_of(value), name) is not ABSENT:
+                break  # that of a builtin
         return self.arithmetic.fold(kind, [value, *more])
 
     @CALLED.by(str, repr, told=True)

@@ -420,6 +420,9 @@ class Calls(Part, part="calls"):
                 return Constant(None)
         elif isinstance(inner, (Sequence, Mapping, SetValue)):
             if name == "__init__":
+                if isinstance(inner, Mapping) and inner.kind is collections.OrderedDict and self.arithmetic.method(
+                        owner, "__setitem__"):
+                    raise Break("RB004", "filling an OrderedDict with a __setitem__ of its own")
                 if arguments[1:] or keywords:
                     method = {Mapping: "update", SetValue: "update", Sequence: "extend"}[type(inner)]
                     return self.containers.call_container(ContainerMethod(inner, method), arguments[1:], keywords)

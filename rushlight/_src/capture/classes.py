@@ -87,6 +87,9 @@ class Classes(Part, part="classes"):
         """The class of a Value if it was written in Python and may define operators; else None."""
         if isinstance(value, Instance):
             return value.cls
+        if isinstance(value, (Sequence, Mapping, SetValue)):  # named tuples
+            return value.kind if value.kind.__flags__ & HEAP and takes_attributes(value.kind) and not is_framework(
+                value.kind.__module__) else None
         if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & HEAP:
             return type(value.value)
         return None

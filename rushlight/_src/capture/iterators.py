@@ -44,9 +44,10 @@ class Iterators(Part, part="iterators"):
         if isinstance(value, Sequence):
             return IteratorValue(value)
         if isinstance(value, (Object, Instance)) and not self.classes.is_class(value):
-            if self.protocols.has(value, "__getitem__"):
+            cls = self.classes.class_of(value)
+            if static(cls, "__iter__") is ABSENT and self.protocols.has(value, "__getitem__"):
                 return self.calls.call_python(polyfills.by_index, [value])
-            if isinstance(value, Instance):
+            if isinstance(value, Instance) and static(cls, "__iter__") is ABSENT:
                 raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
         elif self.classes.is_class(value) and (found := self.classes.class_attribute(type(value.value),
                                                                      "__iter__")) and not hasattr(value.value,
@@ -72,7 +73,10 @@ class Iterators(Part, part="iterators"):
         value = self.values.force(value)
         if found := self.protocols.has(value, "__reversed__"):
             return self.calls.call(found, [value], {})
-        if self.classes.user_class(value) and self.containers.as_container(value) is value:
+        if isinstance(value, Sequence) and self.protocols.has(value, "__getitem__"):
+            return self.calls.call_python(polyfills.reversed_by_index, [value, self.containers.length(value)])
+        if isinstance(value, (Instance, Object)) and self.classes.user_class(
+                value) and self.containers.as_container(value) is value:
             if self.protocols.has(value, "__len__") and self.protocols.has(value, "__getitem__"):
                 return IteratorValue(Sequence(list, self.containers.expanded(value)[::-1]))
             raise Break("RB007", f"reversed() of a {self.classes.class_of(value).__name__}")

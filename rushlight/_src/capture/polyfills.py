@@ -204,6 +204,15 @@ def by_index(items):
         k += 1
 
 
+def reversed_by_index(items, length):
+    for k in range(length - 1, -1, -1):
+        try:
+            x = items[k]
+        except (IndexError, StopIteration):
+            return
+        yield x
+
+
 def attribute_or(owner, name, default):
     try:
         return getattr(owner, name)
