@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from collections import OrderedDict
 
 import numpy as np
 
@@ -30,6 +31,11 @@ def static(cls, name):
 
 def is_data_descriptor(raw) -> bool:
     return raw is not ABSENT and hasattr(type(raw), "__set__")
+
+
+def empty_view(view):
+    """A view of an empty dict, of the same class as the one that a View stands for."""
+    return getattr(OrderedDict() if view.mapping.kind is OrderedDict else {}, view.part)()
 
 
 def is_written_by_users(cls) -> bool:
@@ -76,7 +82,7 @@ class Classes(Part, part="classes"):
         if isinstance(value, Identity):
             return int
         if isinstance(value, View):
-            return type(getattr({}, value.part)())
+            return type(empty_view(value))
         if isinstance(value, GeneratorValue):
             return value.kind or types.GeneratorType
         if isinstance(value, IteratorValue):

@@ -167,4 +167,4 @@ class Jumps(Part, part="jumps"):
     def do_stopiteration_error(self, frame, one):
         error = self.values.force(frame.stack[-1])
         if issubclass(self.classes.class_of(error), StopIteration):
-            frame.stack[-1] = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
+            frame.stack[-1] = self.generators.stopped(error)

@@ -102,7 +102,7 @@ class Mappings(Part, part="mappings"):
 
     @METHODS.by((Mapping, "__reversed__"))
     def dict_reversed(self, owner):
-        return IteratorValue(Sequence(list, self.containers.listed(owner)[::-1]), 0, owner, True)
+        return self.iterators.reverse_iterator(owner)
 
     @METHODS.by((Mapping, "keys"))
     def dict_keys(self, owner):

@@ -256,13 +256,14 @@ class Cell(Value):
 
 
 class IteratorValue(Value):
-    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile.
+    """An iterator over a known sequence; ``watched`` is the dict, set or deque that must not change its size meanwhile,
+    ``keys`` what it held, and ``made_at`` the instruction that made the iterator.
 
     ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)``
-    if it is ``turned``.
+    if it is ``turned``. A list is read as it is at each step; if it is ``turned``, ``position`` counts down.
     """
 
-    watched, size, of, turned = None, 0, None, False
+    watched, size, keys, made_at, of, turned = None, 0, (), None, None, False
 
     def __init__(self, sequence, position=0, of=None, turned=False):
         self.sequence, self.position, self.of, self.turned = sequence, position, of, turned
