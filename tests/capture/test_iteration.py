@@ -67,7 +67,7 @@ def reentering(n):
     yield next(running[0])
 """
 GENERATORS = ["finally_", "with_", "caught", "swallowing", "narrow", "nested", "plain", "delegating",
-"raising", "exhausting"]
+              "raising", "exhausting"]
 USES = {"exhausted": "for v in g: log.append(v)", "dropped after one": "for v in g: break",
         "dropped by name": "next(g); del g; log.append('after')", "rebound": "next(g); g = None; log.append('after')",
         "not started": "log.append(type(g).__name__)", "closed": "next(g); g.close(); log.append('after')",

@@ -422,7 +422,7 @@ class Calls(Part, part="calls"):
             if name == "__init__":
                 if isinstance(inner, Mapping) and inner.kind is collections.OrderedDict and self.arithmetic.method(
                         owner, "__setitem__"):
-                    raise Break("RB004", "filling an OrderedDict with a __setitem__ of its own")
+                    return self.call_python(polyfills.fill, arguments, keywords)
                 if arguments[1:] or keywords:
                     method = {Mapping: "update", SetValue: "update", Sequence: "extend"}[type(inner)]
                     return self.containers.call_container(ContainerMethod(inner, method), arguments[1:], keywords)

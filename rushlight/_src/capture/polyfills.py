@@ -460,6 +460,15 @@ def as_pairs(mapping):
     return [(k, mapping[k]) for k in mapping.keys()]
 
 
+def fill(mapping, *others, **named):
+    """``OrderedDict.__init__`` of a class with a ``__setitem__`` of its own."""
+    for other in others:
+        for k, v in as_pairs(other) if hasattr(other, "keys") else other:
+            mapping[k] = v
+    for k in named:
+        mapping[k] = named[k]
+
+
 def itself(function):
     """What ``compile(**options)`` is within compiled code, as a decorator."""
     return function
