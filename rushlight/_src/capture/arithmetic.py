@@ -67,6 +67,13 @@ class Arithmetic(Part, part="arithmetic"):
             made = self.number_binary(symbol, a, b)
             if made is not None:
                 return made
+        answers = not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes)))
+        if answers and (self.classes.user_class(a) or self.classes.user_class(b)):
+            name = NAMES[symbol]
+            stored = inplace and static(self.classes.class_of(a), f"__i{name}__") is not ABSENT
+            own = f"__i{name}__" if stored else f"__{name}__"
+            if self.method(a, own) or not stored and self.reflected(a, b, f"__r{name}__"):
+                return self.operated(own, f"__r{name}__", a, b, UNSUPPORTED + symbol + inplace * "=")
         if isinstance(a, (Sequence, SetValue, Mapping, View)) or isinstance(b, (Sequence, SetValue, View)):
             made = self.containers.container_binary(symbol, a, b, inplace)
             if made is not None:
@@ -79,11 +86,6 @@ class Arithmetic(Part, part="arithmetic"):
                               or isinstance(b, Deferred)) and all(self.classes.class_of(v) is str
                                                                   for v in (a, b)):
             return self.output.joined([a, b])
-        if not (symbol == "%" and isinstance(a, Constant) and isinstance(a.value, (str, bytes))):
-            name = NAMES[symbol]
-            own = f"__i{name}__" if inplace and self.method(a, f"__i{name}__") else f"__{name}__"
-            if self.method(a, own) or self.method(b, f"__r{name}__"):
-                return self.operated(own, f"__r{name}__", a, b, UNSUPPORTED + symbol + inplace * "=")
         return self.fold((INPLACE if inplace else BINARY)[symbol], [a, b])
 
     def tensor_binary(self, symbol, a, b, inplace):
@@ -164,9 +166,14 @@ class Arithmetic(Part, part="arithmetic"):
         cls = self.classes.user_class(value)
         return self.classes.class_attribute(cls, name) if cls else None
 
+    def reflected(self, a, b, name):
+        """The reflected method of the right operand, which Python asks if the operands' classes differ."""
+        return self.method(b, name) if self.classes.class_of(a) is not self.classes.class_of(b) else None
+
     def operated(self, own, reflected, a, b, otherwise):
         """An operator of user classes: the left operand's method, the right one's, or else what ``otherwise`` says."""
-        first, second = self.method(a, own), self.method(b, reflected)
+        first = self.method(a, own)
+        second = self.reflected(a, b, reflected) if reflected.startswith("__r") else self.method(b, reflected)
         sides = [Constant(None) if m is None else m for m in (first, second)]
         swapped = second is not None and self.classes.class_of(a) is not self.classes.class_of(b) and issubclass(
             self.classes.class_of(b),
@@ -197,7 +204,7 @@ class Arithmetic(Part, part="arithmetic"):
         own, reflected = COMPARISONS[symbol]
         if self.method(a, own) or self.method(b, reflected):
             return self.operated(own, reflected, a, b, symbol)
-        if symbol == "!=" and (self.method(a, "__eq__") or self.method(b, "__eq__")):
+        if symbol == "!=" and (self.negates(a) or self.negates(b)):
             return self.calls.call_python(differing, [a, b])
         if symbol in ("==", "!="):
             return self.equal(symbol, a, b)
@@ -205,6 +212,10 @@ class Arithmetic(Part, part="arithmetic"):
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant(COMPARE[symbol](set(a.items), set(b.items)))
         return self.fold(COMPARE[symbol], [self.plain(a), self.plain(b)])
+
+    def negates(self, value):
+        """Whether ``!=`` of a value asks an ``__eq__`` of its class: ``object`` does so, other builtins do not."""
+        return self.method(value, "__eq__") and static(self.classes.class_of(value), "__ne__") is object.__ne__
 
     def plain(self, value):
         """A named tuple as the tuple that it is."""
@@ -280,7 +291,8 @@ class Arithmetic(Part, part="arithmetic"):
             return bool(value.expr) if value.expr is not None else self.decide(bool(value.hint),
                                                                                f"bool({value.text})").value
         if isinstance(value, (Sequence, Mapping, SetValue)):
-            return bool(value.items)
+            found = self.asked_truth(value)
+            return bool(value.items) if found is None else found
         if isinstance(value, View):
             return bool(value.mapping.items)
         if isinstance(value, TensorValue) and isinstance(value.fake, Fake) and self.machine.recorder.value_of(
@@ -292,11 +304,17 @@ class Arithmetic(Part, part="arithmetic"):
             return self.object_truth(value)
         return True
 
-    def object_truth(self, value):
+    def asked_truth(self, value):
+        """What ``__bool__`` or ``__len__`` of a user's class says; None where it has neither."""
         for name in ("__bool__", "__len__"):
             if found := self.protocols.has(value, name):
-                answer = self.protocols.now_answered(name, found, value)
-                return self.truth(answer)
+                return self.truth(self.protocols.now_answered(name, found, value))
+        return None
+
+    def object_truth(self, value):
+        answer = self.asked_truth(value)
+        if answer is not None:
+            return answer
         if value.payload is not None:
             return self.truth(value.payload)
         cls = self.classes.class_of(value)

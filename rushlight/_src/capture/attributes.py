@@ -14,7 +14,8 @@ from ..core.epoch import watch
 from ..core.meta import Size
 from ..core.native import Leaving, Op, mine
 from . import polyfills
-from .classes import ABSENT, HEAP, IMMUTABLE, is_data_descriptor, is_framework, static
+from .classes import (ABSENT, HEAP, IMMUTABLE, is_data_descriptor, is_framework, is_written_by_users, static,
+                      takes_attributes)
 from .errors import Break, Raised
 from .fake import Fake
 from .parts import ATTRIBUTES, Bound, Part
@@ -35,8 +36,8 @@ class Attributes(Part, part="attributes"):
     """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the
     stack."""
 
-    needs = ("calls", "classes", "containers", "framework", "guarding", "hooks", "outside", "subclasses", "training",
-             "values", "writes")
+    needs = ("absence", "calls", "classes", "containers", "framework", "guarding", "hooks", "outside", "subclasses",
+             "training", "values", "writes")
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -76,7 +77,8 @@ class Attributes(Part, part="attributes"):
         if isinstance(owner, Object) and not self.classes.is_class(owner) and name in getattr(owner.value, "__dict__",
                                                                                               ()):
             return None
-        for base in (owner.value if self.classes.is_class(owner) else self.classes.class_of(owner)).__mro__:
+        cls = self.classes.class_of(owner)
+        for base in (*owner.value.__mro__, *cls.__mro__) if self.classes.is_class(owner) else cls.__mro__:
             written = self.writes.set_attributes.get((id(self.outside.wrapped.get(id(base))), name))
             if written is not None:
                 if written is DELETED or isinstance(written, (Function, Object)):
@@ -134,12 +136,15 @@ class Attributes(Part, part="attributes"):
         fields = getattr(owner.kind, "_fields", ())
         if name in fields:
             return self.containers.item(owner, fields.index(name))
-        raw = static(owner.kind, name)
+        raw = self.absence.find(owner.kind, name)
         if raw is ABSENT:
             if getattr(owner, "outer", None) is not None:
                 if name in owner.outer.__dict__:
                     return self.outside.wrap(owner.outer.__dict__[name], owner.source.attribute(name))
-                self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+                self.absence.lack(name, owner.source.attribute("__dict__"))
+            self.absence.lack_in_class(owner.kind, name)
+            if fallback := self.classes.user_class(owner) and self.classes.class_attribute(owner.kind, "__getattr__"):
+                return self.calls.call(fallback, [owner, Constant(name)], {})
             raise self.classes.missing(owner, name)
         if isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)):
             return self.bound(raw, owner, name, owner.kind)
@@ -149,6 +154,7 @@ class Attributes(Part, part="attributes"):
             return owner.factory or Constant(None)
         if isinstance(raw, types.GetSetDescriptorType):
             raise Break("RB004", f"attribute {name!r} of a {owner.kind.__name__}")
+        self.guarding.rely(owner.kind, name, raw)
         return ContainerMethod(owner, name) if callable(raw) else self.values.from_python(raw)
 
     @ATTRIBUTES.by(View)
@@ -230,10 +236,10 @@ class Attributes(Part, part="attributes"):
     def of_super(self, owner, name):
         of_class = self.classes.is_class(owner.owner) and issubclass(owner.owner.value, owner.cls)
         mro = (owner.owner.value if of_class else self.classes.class_of(owner.owner)).__mro__
-        for base in mro[mro.index(owner.cls) + 1:]:
-            if name in base.__dict__:
-                return self.bound(base.__dict__[name], owner.owner, name, base)
-        raise self.classes.missing(owner.owner, name)
+        base = self.absence.find_after(mro, owner.cls, name)
+        if base is None:
+            raise self.classes.missing(owner.owner, name)
+        return self.bound(base.__dict__[name], owner.owner, name, base)
 
     @ATTRIBUTES.by(Instance)
     def of_made(self, owner, name):
@@ -242,7 +248,7 @@ class Attributes(Part, part="attributes"):
             return self.values.from_python(cls)
         if name == "__dict__":
             return self.dict_of(owner)
-        raw = static(cls, name)
+        raw = self.absence.find(cls, name)
         if raw is not ABSENT and not isinstance(raw, types.MemberDescriptorType):
             return self.bound(raw, owner, name, cls)
         return self.fallback(owner, cls, name)
@@ -255,7 +261,8 @@ class Attributes(Part, part="attributes"):
             if found is ABSENT:
                 raise self.classes.missing(owner, name)
             return self.values.from_python(found)
-        self.guarding.lack(owner, cls, name)
+        self.absence.lack_in_object(owner, name)
+        self.absence.lack_in_class(cls, name)
         found = self.classes.class_attribute(cls, "__getattr__")
         if found is None:
             raise self.classes.missing(owner, name)
@@ -285,9 +292,11 @@ class Attributes(Part, part="attributes"):
         if found is ABSENT or is_framework(module.__package__):
             try:
                 found = getattr(module, name)
-            except AttributeError:
-                text = f"module {module.__name__!r} has no attribute {name!r}"
-                raise Raised(ExceptionValue(AttributeError, [Constant(text)])) from None
+            except AttributeError as error:
+                self.absence.lack_in_module(module, name)
+                raise Raised(ExceptionValue(AttributeError, list(map(Constant, error.args)))) from None
+            if not is_framework(module.__package__) and static(types.ModuleType, name) is ABSENT:
+                return self.outside.wrap(found, owner.source.attribute(name))  # what __getattr__ of the module says
             if isinstance(found, REPLACEABLE) or type(found) in (bool, int, float, str):
                 self.guarding.guard(f"{{0}} is {self.guarding.constant_name(found)}" if isinstance(found, REPLACEABLE)
                            else self.guarding.equality("{0}", found),
@@ -297,27 +306,51 @@ class Attributes(Part, part="attributes"):
 
     def of_class(self, owner, name):
         cls = owner.value
+        if name == "__dict__" and takes_attributes(cls):
+            return self.dict_of_class(owner)
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__dict__"):
             return self.values.from_python(getattr(cls, name))
-        raw = static(cls, name)
+        above = self.absence.find(type(cls), name)
+        if is_data_descriptor(above) and is_written_by_users(type(cls)):
+            return self.bound(above, owner, name, type(cls))
+        raw = self.absence.find(cls, name)
         if raw is ABSENT:
-            raw = static(type(cls), name)
-            if raw is ABSENT:
-                raise Raised(ExceptionValue(AttributeError,
-                                            [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
-            return self.bound(raw, owner, name, type(cls))
+            return self.of_metaclass(owner, above, name)
         if isinstance(raw, (staticmethod, classmethod)):
             return self.bound(raw, owner, name, cls)
         if isinstance(raw, types.FunctionType):
+            self.guarding.rely(cls, name, raw)
             return Object(raw, self.guarding.constant_source(raw))
         if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or cls.__flags__ & IMMUTABLE:
             return self.values.from_python(getattr(cls, name))
         return self.outside.wrap(getattr(cls, name), owner.source.attribute(name))
 
+    def of_metaclass(self, owner, raw, name):
+        """An attribute that a class itself does not have: what its metaclass (``raw``) or ``__getattr__`` says."""
+        cls = owner.value
+        if raw is not ABSENT:
+            return self.bound(raw, owner, name, type(cls))
+        self.absence.lack_in_class(cls, name)
+        self.absence.lack_in_class(type(cls), name)
+        fallback = self.classes.class_attribute(type(cls), "__getattr__")
+        if fallback is not None:
+            return self.calls.call(fallback, [owner, Constant(name)], {})
+        raise Raised(ExceptionValue(AttributeError,
+                                    [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
+
+    def dict_of_class(self, owner):
+        """The ``__dict__`` of a class, with what the program set there."""
+        place, source = owner.value.__dict__, owner.source.attribute("__dict__")
+        self.guarding.guard(f"list({{0}}) == {self.guarding.constant_name(list(place))}", source)
+        items = {k: Lazy(v, source.item(self.guarding.literal(k))) for k, v in place.items()}
+        items.update((name, value) for (owner_id, name), value in self.writes.set_attributes.items()
+                     if owner_id == id(owner))
+        return Mapping(items)
+
     def of_network(self, owner, name):
         """An attribute of an nn.Module: sources are covered by the epoch."""
         module, cls = owner.value, type(owner.value)
-        raw = static(cls, name)
+        raw = self.absence.find(cls, name)
         if name == "__class__":
             return self.values.from_python(cls)
         if name == "__dict__":
@@ -331,7 +364,7 @@ class Attributes(Part, part="attributes"):
             found = place[name]
             covered = name in DICTS or type(found) not in MUTABLE and static(cls, "__setattr__") is Module.__setattr__
             return self.outside.wrap(found, owner.source.attribute(name, covered))
-        self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+        self.absence.lack_in_object(owner, name)
         if raw is not ABSENT:
             return self.bound(raw, owner, name, cls)
         if cls.__getattr__ is not Module.__getattr__:
@@ -351,9 +384,9 @@ class Attributes(Part, part="attributes"):
         if owner.payload is not None and not isinstance(static(cls, name),
                                                         types.FunctionType) and hasattr(owner.payload.kind, name):
             return ContainerMethod(owner.payload, name)
-        raw = static(cls, name)
+        raw = self.absence.find(cls, name)
         if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-            return self.read_native(owner, name)
+            return self.read_native(owner, raw, name)
         if is_data_descriptor(raw):
             return self.bound(raw, owner, name, cls)
         place = getattr(value, "__dict__", None)
@@ -363,15 +396,19 @@ class Attributes(Part, part="attributes"):
             if isinstance(value, IDENTITIES) and hasattr(value, name):
                 return self.outside.wrap(getattr(value, name), owner.source.attribute(name))
             return self.fallback(owner, cls, name)
-        if isinstance(place, dict):
-            self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+        self.absence.lack_in_object(owner, name)
         return self.bound(raw, owner, name, cls)
 
-    def read_native(self, owner, name):
+    def read_native(self, owner, raw, name):
+        """A slot, or another attribute that a class written in C computes."""
         try:
             found = getattr(owner.value, name)
         except AttributeError:
-            raise self.classes.missing(owner, name) from None
+            self.absence.lack_in_slot(owner, raw)
+            fallback = self.classes.class_attribute(type(owner.value), "__getattr__")
+            if fallback is None:
+                raise self.classes.missing(owner, name) from None
+            return self.calls.call(fallback, [owner, Constant(name)], {})
         return self.outside.wrap(found, owner.source.attribute(name))
 
     def bound(self, raw, owner, name, cls):
@@ -455,10 +492,11 @@ class Attributes(Part, part="attributes"):
             place = owner.real.__dict__
             if name in place:
                 return self.outside.wrap(place[name], owner.source.attribute(name))
-            raw = static(type(owner.real), name)
+            raw = self.absence.find(type(owner.real), name)
             if raw is not ABSENT:
                 return self.bound(raw, owner, name, type(owner.real))
-            self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+            self.absence.lack(name, owner.source.attribute("__dict__"))
+        self.absence.lack_in_class(self.classes.class_of(owner), name)
         raise self.classes.missing(owner, name)
 
     def shape_of(self, owner):

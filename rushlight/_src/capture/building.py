@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import collections.abc
 
+from .classes import ABSENT, static
 from .errors import Break, Raised
 from .parts import INSTRUCTIONS, Part
-from .polyfills import as_pairs
 from .protocols import unpacker
 from .values import Constant, ExceptionValue, Mapping, Sequence, SetValue, TensorValue
 
@@ -120,17 +120,19 @@ class Building(Part, part="building"):
 
     @INSTRUCTIONS.by("DICT_UPDATE", "DICT_MERGE")
     def update_dict(self, frame, one):
-        other = self.containers.as_container(frame.stack[-1])
-        frame.stack.pop()
+        other = self.mappings.pairs_of(frame.stack[-1])
         if not isinstance(other, Mapping):
-            pairs = self.containers.expanded(self.machine.now(self.values.from_python(as_pairs), [other]))
-            other = Mapping({self.mappings.key(k): v for k, v in (self.containers.expanded(p) for p in pairs)})
+            if static(self.classes.class_of(frame.stack[-1]), "keys") is ABSENT:
+                raise Break("RB007", f"unpacking a {self.values.describe(frame.stack[-1])} as a mapping")
+            pairs = map(self.containers.expanded, self.containers.expanded(other))
+            other = Mapping({self.mappings.key(k): v for k, v in pairs})
+        frame.stack.pop()
         self.append_target(frame, one.arg).update({k: self.mappings.lookup(other, k) for k in other.items})
 
     @INSTRUCTIONS.by("UNPACK_SEQUENCE")
     def do_unpack_sequence(self, frame, one):
         value = self.containers.as_container(frame.stack[-1])
-        items = self.containers.first_of(value, one.arg + 1)
+        items = self.containers.first_of(frame.stack[-1], one.arg + 1)
         frame.stack.pop()
         if len(items) != one.arg:
             like = getattr(value, "kind", None)
@@ -173,7 +175,7 @@ class Building(Part, part="building"):
     def do_match_keys(self, frame, one):
         keys, subject = self.containers.expanded(frame.stack[-1]), frame.stack[-2]
         owner = self.containers.as_container(subject)
-        if not isinstance(owner, Mapping):
+        if not isinstance(owner, Mapping) or self.arithmetic.method(self.values.force(subject), "get"):
             raise Break("RB004", f"matching the keys of a {self.values.describe(subject)}")
         found = [self.mappings.lookup(owner, self.mappings.key(k)) for k in keys if self.mappings.key(k) in owner.items]
         frame.stack.append(Sequence(tuple, found) if len(found) == len(keys) else Constant(None))

@@ -30,7 +30,7 @@ COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le:
 class Builtins(Part, part="builtins"):
     """Answers calls of builtins."""
 
-    needs = ("arithmetic", "arrays", "attributes", "calls", "classes", "containers", "framework", "guarding",
+    needs = ("absence", "arithmetic", "arrays", "attributes", "calls", "classes", "containers", "framework", "guarding",
              "iterators", "mappings", "numbers", "output", "outside", "protocols", "values",
              "writes")
 
@@ -201,6 +201,8 @@ class Builtins(Part, part="builtins"):
             if found := self.protocols.has(value, name):
                 made = self.protocols.now_answered(name, found, value)
                 return made if name == NUMBER_METHODS[kind][0] else self.builtin_number(kind, made)
+            if static(self.classes.class_of(value), name) is not ABSENT:
+                break  # that of a builtin
         return self.arithmetic.fold(kind, [value, *more])
 
     @CALLED.by(str, repr, told=True)
@@ -226,8 +228,9 @@ class Builtins(Part, part="builtins"):
                 text = self.arithmetic.fold(function, [ExceptionValue(base, value.arguments)]).value
                 return Constant(text if function is str else text.replace(base.__name__, value.cls.__name__, 1))
         cls = value.cls if isinstance(value, ExceptionValue) else self.classes.user_class(value)
-        own = cls and function is str and static(cls, "__str__") is not object.__str__
-        if (type(value) is Object and cls and value.source is not None and not own and cls.__repr__ is object.__repr__
+        own = cls and function is str and self.absence.find(cls, "__str__") is not object.__str__
+        if (type(value) is Object and cls and value.source is not None and not own
+            and self.absence.find(cls, "__repr__") is object.__repr__
             and isinstance(function, type | types.BuiltinFunctionType)):
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
             return Constant(function(value.value))  # which tells the object's address

@@ -79,7 +79,7 @@ class Calls(Part, part="calls"):
     """How the machine calls.  A result of None means: a frame was pushed, the result comes on the caller's stack."""
 
     needs = ("arithmetic", "arrays", "attributes", "callables", "classes", "construction", "containers",
-             "framework", "guarding", "hooks", "mappings", "output", "outside", "protocols",
+             "framework", "generators", "guarding", "hooks", "mappings", "output", "outside", "protocols",
              "subclasses", "transforms", "values", "writes")
 
     def __init__(self, machine):
@@ -420,6 +420,9 @@ class Calls(Part, part="calls"):
                 return Constant(None)
         elif isinstance(inner, (Sequence, Mapping, SetValue)):
             if name == "__init__":
+                if isinstance(inner, Mapping) and inner.kind is collections.OrderedDict and self.arithmetic.method(
+                        owner, "__setitem__"):
+                    return self.call_python(polyfills.fill, arguments, keywords)
                 if arguments[1:] or keywords:
                     method = {Mapping: "update", SetValue: "update", Sequence: "extend"}[type(inner)]
                     return self.containers.call_container(ContainerMethod(inner, method), arguments[1:], keywords)
@@ -470,7 +473,10 @@ class Calls(Part, part="calls"):
         if code.co_flags & GENERATOR:
             if "generators" in self.machine.rules:
                 raise Break("RB010", f"{function.name}() is a generator")
+            if "dropped" in self.machine.rules:
+                raise Break("RB010", f"{function.name}() is dropped before its end, within try or with", native=True)
             frame.generator = GeneratorValue(frame, function, (arguments, keywords))
+            self.generators.made.append(frame.generator)
             return frame.generator
         self.machine.push_frame(frame)
         return None

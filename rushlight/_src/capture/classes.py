@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
+from collections import OrderedDict
 
 import numpy as np
 
@@ -31,10 +33,26 @@ def is_data_descriptor(raw) -> bool:
     return raw is not ABSENT and hasattr(type(raw), "__set__")
 
 
+def empty_view(view):
+    """A view of an empty dict, of the same class as the one that a View stands for."""
+    return getattr(OrderedDict() if view.mapping.kind is OrderedDict else {}, view.part)()
+
+
+def is_written_by_users(cls) -> bool:
+    """True if a class was written in Python, outside of the framework and the standard library."""
+    return bool(cls.__flags__ & HEAP) and not is_framework(cls.__module__) and str(cls.__module__).split(".")[
+        0] not in sys.stdlib_module_names
+
+
+def takes_attributes(cls) -> bool:
+    """True if attributes of a class can be set."""
+    return bool(cls.__flags__ & HEAP) and not cls.__flags__ & IMMUTABLE
+
+
 class Classes(Part, part="classes"):
     """How the machine looks at classes."""
 
-    needs = "guarding", "iterators", "values"
+    needs = "absence", "guarding", "iterators", "values"
 
     def class_of(self, value):
         """The Python class of a Value."""
@@ -64,7 +82,7 @@ class Classes(Part, part="classes"):
         if isinstance(value, Identity):
             return int
         if isinstance(value, View):
-            return type(getattr({}, value.part)())
+            return type(empty_view(value))
         if isinstance(value, GeneratorValue):
             return value.kind or types.GeneratorType
         if isinstance(value, IteratorValue):
@@ -75,13 +93,17 @@ class Classes(Part, part="classes"):
         """The class of a Value if it was written in Python and may define operators; else None."""
         if isinstance(value, Instance):
             return value.cls
+        if isinstance(value, (Sequence, Mapping, SetValue)):  # named tuples
+            return value.kind if value.kind.__flags__ & HEAP and takes_attributes(value.kind) and not is_framework(
+                value.kind.__module__) else None
         if isinstance(value, Object) and not isinstance(value.value, IDENTITIES) and type(value.value).__flags__ & HEAP:
             return type(value.value)
         return None
 
     def class_attribute(self, cls, name):
         """A Python function found in a class, as a Value; None where there is none."""
-        raw = static(cls, name)
+        self.absence.check_stores(cls, name)
+        raw = self.absence.find(cls, name)
         if not isinstance(raw, types.FunctionType):
             return None
         self.guarding.rely(cls, name, raw)

@@ -36,7 +36,8 @@ VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are v
 class Construction(Part, part="construction"):
     """How the machine makes objects."""
 
-    needs = "arithmetic", "calls", "containers", "framework", "guarding", "subclasses", "values", "wrappers", "writes"
+    needs = ("absence", "arithmetic", "calls", "containers", "framework", "guarding", "subclasses", "values",
+             "wrappers", "writes")
 
     def new(self, base, arguments):
         """``base.__new__(cls, ...)`` of a builtin base."""
@@ -101,10 +102,10 @@ class Construction(Part, part="construction"):
             if made is not None:
                 return made
             raise Break("RB001", f"a new {cls.__name__}: make it outside, once")
-        make = static(type(cls), "__call__")
+        make = self.absence.find(type(cls), "__call__")
         if isinstance(make, types.FunctionType) and not plain:
             return self.calls.call(Object(make, self.guarding.constant_source(make)), [function, *arguments], keywords)
-        new, init = static(cls, "__new__"), static(cls, "__init__")
+        new, init = self.constructor(cls, "__new__"), self.constructor(cls, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         python = isinstance(new, types.FunctionType)
         if not python and getattr(new, "__self__", None) not in (object, dict, list, tuple, collections.OrderedDict,
@@ -127,6 +128,12 @@ class Construction(Part, part="construction"):
         return self.calls.call_python(polyfills.instantiate,
                                 [function, self.values.from_python(new), known_init, Sequence(tuple, arguments),
                                  Mapping(dict(keywords))])
+
+    def constructor(self, cls, name):
+        """``__new__`` or ``__init__`` of a class, which is guarded."""
+        raw = self.absence.find(cls, name)
+        self.guarding.rely(cls, name, raw)
+        return raw
 
     @CALLED.by(polyfills.check_plain)
     def check_plain(self, cls):

@@ -11,7 +11,7 @@ from ..core.native import Tensor, mine
 from ..core.op import OPS
 from ..core.settings import settings
 from . import polyfills
-from .classes import static
+from .classes import ABSENT, static
 from .errors import Break, Raised
 from .parts import METHODS, VALUES_CALLED, Part
 from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, HookHandle, Instance,
@@ -104,7 +104,8 @@ class Containers(Part, part="containers"):
             wanted = self.values.force(item)
             return Constant(any(self.arithmetic.matches(x, wanted) for x in self.items_of(owner)))
         if isinstance(owner, (Object, Instance)):
-            if self.protocols.has(owner, "__iter__") or self.protocols.has(owner, "__getitem__"):
+            if static(self.classes.class_of(owner), "__contains__") is ABSENT and (
+                    self.protocols.has(owner, "__iter__") or self.protocols.has(owner, "__getitem__")):
                 return self.calls.call_python(polyfills.contains_by_iterating, [owner, item])
         return self.arithmetic.fold(lambda x, k: k in x, [owner, item])
 
@@ -134,7 +135,9 @@ class Containers(Part, part="containers"):
     def listed(self, value):
         """The items of anything that can be iterated now, without running the program's code; None where that is not
         so."""
-        value = self.as_container(value)
+        whole, value = self.values.force(value), self.as_container(value)
+        if self.classes.user_class(whole) and self.protocols.has(whole, "__iter__"):
+            return None
         if isinstance(value, Sequence):
             return self.items_of(value)
         if isinstance(value, IteratorValue):
@@ -159,7 +162,8 @@ class Containers(Part, part="containers"):
 
     def first_of(self, value, count):
         """The first items of an iterable, ``count`` at most, of which no more are taken."""
-        if isinstance(self.values.force(value), (GeneratorValue, Instance, Object, IteratorValue)):
+        value = self.values.force(value)
+        if isinstance(value, (GeneratorValue, Instance, Object, IteratorValue)) or self.classes.user_class(value):
             return self.items_of(self.machine.now(self.values.from_python(polyfills.first_of),
                                                   [value, Constant(count)]))
         return self.expanded(value)
@@ -232,7 +236,8 @@ class Containers(Part, part="containers"):
                            f'{a.kind.__name__}')
         if symbol == "*" and (isinstance(a, Sequence) or isinstance(b, Sequence)):
             sequence, times = (a, b) if isinstance(a, Sequence) else (b, a)
-            return Sequence(sequence.kind, self.items_of(sequence) * self.values.known(times))
+            return Sequence(sequence.kind if sequence.kind in LISTS else tuple,
+                            self.items_of(sequence) * self.values.known(times))
         if symbol == "|" and isinstance(a, Mapping) and isinstance(b, Mapping):
             if inplace:
                 self.writes.mark(a)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import OrderedDict
 
 from ...nested.ragged import Ragged
 from ...nested.tensor import made as nested
@@ -56,9 +57,11 @@ def delete_item(owner, index):
 
 
 def refill(mapping, items):
-    """Gives a dict from outside its new contents."""
-    dict.clear(mapping)
-    dict.update(mapping, items)
+    """Gives a dict from outside its new contents, without methods that its class may have."""
+    base = OrderedDict if isinstance(mapping, OrderedDict) else dict  # which keeps an order of its own
+    base.clear(mapping)
+    for key, value in items.items():
+        base.__setitem__(mapping, key, value)
 
 
 def reset(container, gone, new):

@@ -18,7 +18,7 @@ from .graph_calls import GraphCalls
 from .effects import NAMES
 from .errors import Again
 from .guards import Described, guard_function, loaded, weakly
-from .iterators import STATELESS
+from .iterators import STATELESS, native_iteration
 from .parts import Table
 from .polyfills import CaughtWarnings
 from .segment import Segment
@@ -245,17 +245,22 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
     @BUILT.by(IteratorValue)
     def build_iteratorvalue(self, value, name):
         of = value.of
-        if getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
-            of = None  # it holds what it is to hold after the effects only: over what is left then
+        if value.watched is not None:
+            if value.size < 0 or value.watched.changed and value.watched.source is not None:
+                raise native_iteration(value)  # it holds what it is to hold after the effects only
+        elif getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
+            of = None  # at its end
         sequence, turned = self.write(of or value.sequence), value.turned and of is not None
         over = of or value.sequence
         # a list has its items after the effects
         if isinstance(over, Sequence) and over.kind is list and (value.position or turned):
-            place = len(value.sequence.items) - 1 - value.position if turned else value.position
+            place = value.position
             self.builds.append(f"{name} = {'reversed' if turned else 'iter'}({sequence})")
             self.late.append(f"PLACE({name}, {sequence}, {place})")
         else:
-            self.builds.append(f"{name} = ITERATOR({sequence}, {value.position}, {turned})")
+            steps = len(over.items) - 1 - value.position if self.machine.iterators.counts_down(value) \
+                else value.position
+            self.builds.append(f"{name} = ITERATOR({sequence}, {steps}, {turned})")
 
     @BUILT.by(Rows)
     def build_rows(self, value, name):
@@ -423,6 +428,7 @@ def kept(guards, machine) -> list:
 
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
+    machine.generators.check_dropped()
     varying = constraints.checked(machine)
     writer = Writer(machine)
     last = writer.finish(ending)

@@ -1,10 +1,17 @@
 """Generators: their bodies are frames that wait."""
 from __future__ import annotations
 
+import builtins
+
 from .bytecode import PYTHON
-from .errors import Break, Raised
+from .errors import Again, Break, Raised
 from .parts import METHODS, Part
 from .values import Constant, ExceptionValue, GeneratorValue
+
+
+# instructions of handlers that pass an exception on
+PASSING = frozenset(("PUSH_EXC_INFO", "LOAD_GLOBAL", "BUILD_TUPLE", "COPY", "POP_EXCEPT", "NOP", "LOAD_CONST",
+                     "STORE_FAST", "DELETE_FAST"))
 
 
 class Generators(Part, part="generators"):
@@ -12,11 +19,48 @@ class Generators(Part, part="generators"):
 
     needs = "calls", "classes", "values"
 
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.made: list = []
+
+    def check_dropped(self):
+        """Restarts capture without generators if one was left where ``finally`` or ``with`` has something to do: Python
+        does that when it drops the last reference, which is not modelled."""
+        if any(made.started and not made.finished and self.handles_exit(made.frame) for made in self.made):
+            raise Again("dropped")
+
+    def handles_exit(self, frame) -> bool:
+        """Whether a GeneratorExit at the place where a frame waits runs more than handlers that pass it on."""
+        listing, found = frame.listing, frame.listing.handler(frame.now.offset)
+        while found is not None:
+            at = listing.at[found[0]]
+            while (one := listing.instructions[at]).op not in ("RERAISE", "STOPITERATION_ERROR"):
+                if one.op == "CHECK_EXC_MATCH" and not self.catches_exit(frame, at):
+                    at = listing.at[listing.instructions[at + 1].target]
+                elif one.op in PASSING:
+                    at += 1
+                else:
+                    return True
+            found = listing.handler(one.offset)
+        return False
+
+    def catches_exit(self, frame, at) -> bool:
+        """Whether the ``except`` whose test is at an index may catch a GeneratorExit."""
+        instructions, names = frame.listing.instructions, []
+        while instructions[at - 1].op in ("LOAD_GLOBAL", "BUILD_TUPLE"):
+            at -= 1
+            names += [instructions[at].arg] * (instructions[at].op == "LOAD_GLOBAL")
+        classes = [frame.namespace.get(name, getattr(builtins, name, None)) for name in names]
+        return not classes or instructions[at - 1].op not in ("PUSH_EXC_INFO", "POP_JUMP") or any(
+            not isinstance(cls, type) or issubclass(GeneratorExit, cls) for cls in classes)
+
     def advance(self, generator: GeneratorValue, resume, sent=Constant(None)):
         """Goes on in a generator's body; ``resume`` says what the caller does when it is exhausted."""
         if generator.finished:
             return self.exhausted(resume, Constant(None))
         frame = generator.frame
+        if any(running is frame for running in self.machine.frames):
+            raise Raised(ExceptionValue(ValueError, [Constant("generator already executing")]))
         frame.resume = resume
         if generator.started:
             frame.stack.append(sent)
@@ -59,11 +103,13 @@ class Generators(Part, part="generators"):
         end."""
         frame.generator.finished = True
         cls = self.classes.class_of(error)
-        if frame.resume[0] == "close" and issubclass(cls, (GeneratorExit, StopIteration)):
+        if frame.resume[0] == "close" and issubclass(cls, GeneratorExit):
             self.machine.frames[-1].stack.append(Constant(None))
             return None
-        if not issubclass(cls, StopIteration):
-            return error
+        return self.stopped(error) if issubclass(cls, StopIteration) else error
+
+    def stopped(self, error):
+        """The RuntimeError that a StopIteration becomes when it leaves a generator's body."""
         made = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
         made.cause = made.context = error
         made.suppress = True
@@ -84,7 +130,7 @@ class Generators(Part, part="generators"):
         elif kind == "send":
             self.end_send(frame, value, detail)
         elif kind == "close":
-            frame.stack.append(Constant(None))
+            frame.stack.append(value if PYTHON >= (3, 13) else Constant(None))
         elif detail is not None:
             frame.stack.append(detail)
         else:

@@ -1,17 +1,15 @@
 """Guards: what is assumed, the constants that checks name, and the symbols of numbers that vary."""
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from ..core.expr import Expr, size
 from ..core.expr_text import Printer
 from ..core.log import logger
-from .classes import ABSENT, HEAP, is_framework, static
+from .classes import is_written_by_users
 from .guards import Guard
 from .parts import Part
-from .values import Constant, Object, Source
+from .values import Constant, Source
 
 
 class Guarding(Part, part="guarding"):
@@ -104,21 +102,8 @@ class Guarding(Part, part="guarding"):
 
     def rely(self, cls, name, raw):
         """Notes what a user's class was found to have, which is guarded: methods can be replaced."""
-        if not is_framework(cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[
-                0] not in sys.stdlib_module_names:
+        if is_written_by_users(cls):
             self.relied[cls, name] = raw
-
-    def lack(self, owner, cls, name):
-        """Notes that neither an object nor its class was found to have an attribute."""
-        place = getattr(owner.value, "__dict__",
-                        None) if isinstance(owner, Object) and owner.source is not None else None
-        if isinstance(place, dict) and name not in place:
-            self.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
-        if static(cls, name) is ABSENT and not is_framework(
-                cls.__module__) and cls.__flags__ & HEAP and cls.__module__.split(".")[
-                    0] not in sys.stdlib_module_names:
-            self.guard(f"{self.constant_name(static)}({self.constant_name(cls)}, {name!r}) is "
-                       f"{self.constant_name(ABSENT)}")
 
 
 dynamic_log = logger("dynamic")

@@ -84,7 +84,7 @@ class GuardLines:
         if source.parent is None:
             return text
         if text not in self.names:
-            loaded = f"{self.load(source.parent)}{source.suffix}"
+            loaded = source.over(self.load(source.parent))
             self.names[text] = name = f"a{len(self.names)}"
             self.lines.append(f"{name} = {loaded}")
         return self.names[text]

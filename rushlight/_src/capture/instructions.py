@@ -6,7 +6,7 @@ import importlib.util
 import sys
 
 from .bytecode import NULL_FIRST
-from .classes import is_framework
+from .classes import ABSENT, is_framework
 from .errors import Break, Raised
 from .parts import INSTRUCTIONS, Part
 from .polyfills import lacks
@@ -17,8 +17,8 @@ from .values import NULL, ArrayValue, Constant, ExceptionValue, Function, Mappin
 class Instructions(Part, part="instructions"):
     """The rules of instructions: ``rule(frame, instruction)``."""
 
-    needs = ("arithmetic", "attributes", "calls", "classes", "containers", "framework", "guarding", "mappings",
-             "numbers", "outside", "protocols", "values", "writes")
+    needs = ("absence", "arithmetic", "attributes", "calls", "classes", "containers", "framework", "guarding",
+             "mappings", "numbers", "outside", "protocols", "values", "writes")
 
     @INSTRUCTIONS.by("NOP")
     def do_nop(self, frame, one):
@@ -122,8 +122,8 @@ class Instructions(Part, part="instructions"):
             frame.stack.append(self.values.force(stored[1]))
         elif name in namespace:
             frame.stack.append(self.load_global(namespace, name))
-        elif hasattr(builtins, name):
-            frame.stack.append(self.values.from_python(getattr(builtins, name)))
+        elif (found := self.absence.find_builtin(namespace, name)) is not ABSENT:
+            frame.stack.append(self.values.from_python(found))
         else:
             raise Raised(ExceptionValue(NameError, [Constant(f"name '{name}' is not defined")]))
 
@@ -172,7 +172,7 @@ class Instructions(Part, part="instructions"):
 
     @INSTRUCTIONS.by("LOAD_SPECIAL")
     def do_load_special(self, frame, one):
-        frame.stack += [self.attributes.getattr(frame.stack.pop(), one.arg), NULL]
+        frame.stack += [self.protocols.context_method(self.values.force(frame.stack.pop()), one.arg), NULL]
 
     @INSTRUCTIONS.by("STORE_ATTR")
     def do_store_attr(self, frame, one):

@@ -1,15 +1,17 @@
 """Iterators: over what is known, and those that builtins make."""
 from __future__ import annotations
 
+import collections
 import itertools
+import operator
 
 from . import polyfills
-from .classes import ABSENT, static
+from .classes import ABSENT, empty_view, static
 from .containers import raised
-from .errors import Break, Raised
+from .errors import Again, Break, Raised
 from .parts import CALLED, METHODS, Part
 from .values import (Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue, Instance, IteratorValue,
-                     Mapping, Method, Object, Partial,
+                     Mapping, Method, Namespace, Object, Partial,
                      Rows, Sequence, SetValue, TensorValue, View)
 
 FIRST, SECOND, ALL = slice(0, 1), slice(1, 2), slice(None)
@@ -26,7 +28,14 @@ LAZY = (itertools.chain, itertools.repeat, itertools.count)
 BUILTINS = (*ITERATED, *POOLED, *LAZY)
 # all they know is how far their arguments are
 STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfalse, itertools.compress))
+CHANGED = {Mapping: "dictionary changed size during iteration", Namespace: "dictionary changed size during iteration",
+           SetValue: "Set changed size during iteration", Sequence: "deque mutated during iteration"}
 CALLABLE = (Function, Method, ContainerMethod, Partial)
+
+
+def native_iteration(iterator) -> Again:
+    """Restarts capture so that the frame goes on as plain Python at the instruction that made an iterator."""
+    return Again(iterator.made_at, Break("RB004", "iterating over a container that changes meanwhile", native=True))
 
 
 class Iterators(Part, part="iterators"):
@@ -42,11 +51,15 @@ class Iterators(Part, part="iterators"):
         if not self.classes.is_class(whole) and (found := self.protocols.has(whole, "__iter__")):
             return self.protocols.answered("__iter__", found, whole)
         if isinstance(value, Sequence):
-            return IteratorValue(value)
+            made = IteratorValue(value)
+            if issubclass(value.kind, collections.deque):
+                self.watch(made, value)
+            return made
         if isinstance(value, (Object, Instance)) and not self.classes.is_class(value):
-            if self.protocols.has(value, "__getitem__"):
+            cls = self.classes.class_of(value)
+            if static(cls, "__iter__") is ABSENT and self.protocols.has(value, "__getitem__"):
                 return self.calls.call_python(polyfills.by_index, [value])
-            if isinstance(value, Instance):
+            if isinstance(value, Instance) and static(cls, "__iter__") is ABSENT:
                 raise raised(TypeError, f"{value.cls.__name__!r} object is not iterable")
         elif self.classes.is_class(value) and (found := self.classes.class_attribute(type(value.value),
                                                                      "__iter__")) and not hasattr(value.value,
@@ -63,16 +76,46 @@ class Iterators(Part, part="iterators"):
             return IteratorValue(Sequence(tuple, items))
         made = IteratorValue(Sequence(list, items), 0, value)
         if isinstance(value, (Mapping, View, SetValue)):
-            made.watched = value.mapping if isinstance(value, View) else value
-            made.size = len(items)
+            self.watch(made, value.mapping if isinstance(value, View) else value)
         return made
+
+    def watch(self, iterator, container):
+        """Has an iterator refuse to go on after its container changed its size."""
+        frame = self.machine.frames[-1]
+        iterator.watched, iterator.size, iterator.keys = container, len(container.items), list(container.items)
+        iterator.made_at = frame.code, frame.now.offset
+
+    def check_watched(self, iterator):
+        """Raises what Python raises for a container that changed its size since the last step; lets Python itself
+        iterate where keys changed, since it goes by the places of entries in memory."""
+        watched = iterator.watched
+        if watched.kind is collections.OrderedDict and iterator.position >= len(iterator.sequence.items):
+            return  # which knows its end beforehand
+        if len(watched.items) != iterator.size:
+            if watched.kind is collections.OrderedDict:  # whose error depends on how it was changed
+                raise native_iteration(iterator)
+            iterator.size = -1  # so that each further step raises, too
+            if self.counts_down(iterator):  # but not of a deque from its end
+                self.end(iterator)
+            raise raised(RuntimeError, CHANGED[type(watched)])
+        if watched.changed:
+            same = map(operator.is_, iterator.keys, watched.items) if isinstance(watched, Sequence) else [
+                iterator.keys == list(watched.items)]
+            if not all(same):
+                raise native_iteration(iterator)
+            if isinstance(iterator.of, View) and iterator.of.part != "keys":
+                items = self.containers.listed(iterator.of)
+                iterator.sequence.items = items[::-1] if iterator.turned else items
 
     def reverse_iterator(self, value):
         """``reversed(value)``."""
         value = self.values.force(value)
         if found := self.protocols.has(value, "__reversed__"):
             return self.calls.call(found, [value], {})
-        if self.classes.user_class(value) and self.containers.as_container(value) is value:
+        if isinstance(value, Sequence) and self.protocols.has(value, "__getitem__"):
+            return self.calls.call_python(polyfills.reversed_by_index, [value, self.containers.length(value)])
+        if isinstance(value, (Instance, Object)) and self.classes.user_class(
+                value) and self.containers.as_container(value) is value:
             if self.protocols.has(value, "__len__") and self.protocols.has(value, "__getitem__"):
                 return IteratorValue(Sequence(list, self.containers.expanded(value)[::-1]))
             raise Break("RB007", f"reversed() of a {self.classes.class_of(value).__name__}")
@@ -80,11 +123,17 @@ class Iterators(Part, part="iterators"):
         cls = self.classes.class_of(inner)
         if not hasattr(cls, "__reversed__") and (isinstance(inner, Mapping) or not hasattr(cls, "__getitem__")):
             raise raised(TypeError, f"{cls.__name__!r} object is not reversible")
-        if isinstance(inner, Sequence) and issubclass(inner.kind, list):
-            return IteratorValue(Sequence(list, self.containers.items_of(inner)[::-1]), 0, inner, True)
-        return IteratorValue(Sequence(list, self.containers.expanded(inner)[::-1]), 0,
+        if isinstance(inner, Sequence) and issubclass(inner.kind, (list, collections.deque)):
+            made = IteratorValue(inner, len(inner.items) - 1, inner, True)
+            if inner.kind is collections.deque:
+                self.watch(made, inner)
+            return made
+        made = IteratorValue(Sequence(list, self.containers.expanded(inner)[::-1]), 0,
                              None if isinstance(inner, TensorValue)
                              else inner, True)
+        if isinstance(inner, (Mapping, View)):
+            self.watch(made, inner.mapping if isinstance(inner, View) else inner)
+        return made
 
     def class_of_iterator(self, value):
         """The class of an iterator."""
@@ -92,7 +141,7 @@ class Iterators(Part, part="iterators"):
             return value.kind
         of = value.of or value.sequence
         like = self.classes.class_of(of)
-        example = of.value if isinstance(of, Constant) else getattr({}, of.part)() if isinstance(
+        example = of.value if isinstance(of, Constant) else empty_view(of) if isinstance(
             of, View) else () if issubclass(like, tuple) else like()
         return type(reversed(example) if value.turned else iter(example))
 
@@ -148,17 +197,26 @@ class Iterators(Part, part="iterators"):
         """The next item of an IteratorValue; None at its end."""
         if isinstance(iterator, Rows):
             return self.row_of(iterator)
-        watched = iterator.watched
-        if watched is not None and len(watched.items) != iterator.size:
-            iterator.watched = None
-            iterator.position = len(iterator.sequence.items)
-            raise raised(RuntimeError,
-                         f"{'Set' if isinstance(watched, SetValue) else 'dictionary'} changed size during iteration")
-        if iterator.position >= len(iterator.sequence.items):
-            iterator.watched = None
+        if iterator.watched is not None:
+            self.check_watched(iterator)
+        if not 0 <= iterator.position < len(iterator.sequence.items):
+            self.end(iterator)
             return None
-        iterator.position += 1
-        return self.containers.item(iterator.sequence, iterator.position - 1)
+        found = self.containers.item(iterator.sequence, iterator.position)
+        iterator.position += -1 if self.counts_down(iterator) else 1
+        return found
+
+    def counts_down(self, iterator) -> bool:
+        """Whether an iterator is ``reversed()`` of a list or deque, which it reads as it is at each step."""
+        return iterator.turned and iterator.of is iterator.sequence
+
+    def end(self, iterator):
+        """Lets go of what was exhausted, so that the iterator stays at its end when a list grows."""
+        iterator.watched = None
+        if iterator.sequence.kind in (list, collections.deque) and iterator.of in (None, iterator.sequence):
+            down = self.counts_down(iterator)
+            iterator.sequence, iterator.position = Sequence(iterator.sequence.kind, []), -1 if down else 0
+            iterator.of = iterator.sequence if down else None
 
     def row_of(self, rows):
         """The next row; None at the end."""

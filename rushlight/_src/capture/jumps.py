@@ -5,13 +5,13 @@ import sys
 
 from .errors import Break, Raised
 from .parts import INSTRUCTIONS, Part
-from .values import Constant, ExceptionValue, GeneratorValue, Handled, IteratorValue, TensorValue
+from .values import Constant, ExceptionValue, GeneratorValue, Handled, IteratorValue
 
 
 class Jumps(Part, part="jumps"):
     """Instructions that go elsewhere."""
 
-    needs = "arithmetic", "attributes", "calls", "classes", "generators", "guarding", "iterators", "numbers", "values"
+    needs = "arithmetic", "calls", "classes", "generators", "guarding", "iterators", "numbers", "protocols", "values"
 
     @INSTRUCTIONS.by("GET_ITER")
     def do_get_iter(self, frame, one):
@@ -109,13 +109,9 @@ class Jumps(Part, part="jumps"):
     @INSTRUCTIONS.by("BEFORE_WITH")
     def do_before_with(self, frame, one):
         manager = self.values.force(frame.stack.pop())
-        frame.stack.append(self.special(manager, "__exit__"))
-        frame.give(self.calls.call(self.special(manager, "__enter__"), [], {}))
-
-    def special(self, value, name):
-        if isinstance(value, TensorValue) or isinstance(value, Constant):
-            raise Break("RB004", f"with on a {self.values.describe(value)}")
-        return self.attributes.getattr(value, name)
+        enter = self.protocols.context_method(manager, "__enter__")
+        frame.stack.append(self.protocols.context_method(manager, "__exit__"))
+        frame.give(self.calls.call(enter, [], {}))
 
     @INSTRUCTIONS.by("WITH_EXCEPT_START")
     def do_with_except_start(self, frame, one):
@@ -171,4 +167,4 @@ class Jumps(Part, part="jumps"):
     def do_stopiteration_error(self, frame, one):
         error = self.values.force(frame.stack[-1])
         if issubclass(self.classes.class_of(error), StopIteration):
-            frame.stack[-1] = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
+            frame.stack[-1] = self.generators.stopped(error)

@@ -5,6 +5,7 @@ from ...nn.modules.module import Module
 from ..core.dtypes import Defaults
 from ..core.native import Tensor, mine
 from . import polyfills
+from .absence import Absence
 from .arithmetic import Arithmetic
 from .arrays import Arrays
 from .attributes import Attributes
@@ -71,7 +72,7 @@ class Where(tuple):
 PARTS = (Instructions, Building, Jumps, Breaks, Calls, Framework, Construction, Builtins, Attributes, Classes,
          Writes, Containers, Lists, Mappings, Sets, Generators, Iterators, Protocols, Arithmetic,
          Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays, Guarding, Outside,
-         Conversions, RandomStream, Subclasses, Wrappers, Nesting)
+         Conversions, RandomStream, Subclasses, Wrappers, Nesting, Absence)
 
 
 class Machine:
@@ -82,6 +83,7 @@ class Machine:
         self.frames: list[Frame] = []
         self.loaded: list = []  # frames of the entry, whose calls were made before
         self.handling: list = []  # exceptions whose handlers are running
+        self.unhandled = None  # the last exception that left all frames, which generators may have replaced
         self.nested = self.whole = False  # within an instruction; whether a break lets functions run whole
         # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.module_calls: dict = {}
@@ -214,7 +216,7 @@ class Machine:
         except Raised as raised:
             if not raised.inside:
                 del self.frames[depth:]
-            return None if self.find_handler(raised.value) else self.emit(self, ("raise", raised.value))
+            return None if self.find_handler(raised.value) else self.emit(self, ("raise", self.unhandled))
         except Break as stop:
             return self.stop(stop, frame, one, depth, before)
         return None
@@ -248,7 +250,7 @@ class Machine:
                     self.execute(frame, one)
             except Raised as raised:
                 if not self.find_handler(raised.value, depth):
-                    raise
+                    raise Raised(self.unhandled, raised.inside) from None
         return caller.stack.pop()
 
     def leave(self, frame):
@@ -336,6 +338,7 @@ class Machine:
                 value = self.generators.left(frame, value)
                 if value is None:
                     return True
+        self.unhandled = value
         return False
 
     def new_frame(self, code, namespace):

@@ -4,8 +4,10 @@ from __future__ import annotations
 import collections
 import operator
 
+from .classes import ABSENT, static
 from .containers import raised
 from .parts import METHODS, Part
+from .polyfills import as_pairs
 from .values import (Constant, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object, Sequence,
                      TensorValue, View)
 
@@ -100,7 +102,7 @@ class Mappings(Part, part="mappings"):
 
     @METHODS.by((Mapping, "__reversed__"))
     def dict_reversed(self, owner):
-        return IteratorValue(Sequence(list, self.containers.listed(owner)[::-1]), 0, owner, True)
+        return self.iterators.reverse_iterator(owner)
 
     @METHODS.by((Mapping, "keys"))
     def dict_keys(self, owner):
@@ -171,11 +173,25 @@ class Mappings(Part, part="mappings"):
             owner.items[key] = default
         return self.lookup(owner, key)
 
+    def pairs_of(self, other):
+        """What a dict is filled from: a dict as it is stored, unless its class iterates in another way; the items of
+        another mapping; else an iterable of pairs."""
+        whole, inner = self.values.force(other), self.containers.as_container(other)
+        if not self.classes.user_class(whole):
+            return inner
+        cls = self.classes.class_of(whole)
+        if isinstance(inner, Mapping) and (static(cls, "__iter__") is static(dict, "__iter__") or not any(
+                self.protocols.has(whole, name) for name in ("__iter__", "__getitem__", "keys"))):
+            return inner
+        if static(cls, "keys") is ABSENT:
+            return whole
+        return self.machine.now(self.values.from_python(as_pairs), [whole])
+
     @METHODS.by((Mapping, "update"))
     def dict_update(self, owner, other=None, /, **named):
         added = dict(named)
         if other is not None:
-            other = self.containers.as_container(other)
+            other = self.pairs_of(other)
             if isinstance(other, Mapping):
                 added = {**{k: self.lookup(other, k) for k in other.items}, **added}
             else:

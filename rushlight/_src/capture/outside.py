@@ -1,6 +1,7 @@
 """Values from outside: what is looked at, with the guards that make this safe."""
 from __future__ import annotations
 
+import collections
 import re
 import types
 
@@ -20,7 +21,7 @@ from .fake import Fake
 from .guards import TensorCheck
 from .parts import Part
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Lazy, Mapping, Number, Object, Sequence,
-                     SetValue, Source, TensorValue)
+                     SetValue, Source, StoredItem, TensorValue)
 
 
 class Outside(Part, part="outside"):
@@ -194,8 +195,9 @@ class Outside(Part, part="outside"):
         """A container from outside, its items lazy; None for another kind of object."""
         covered = source.covered
         if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
-            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and len({{0}}) == {len(value)}",
-                                source)
+            length = "len({0})" if kind in LISTS else "tuple.__len__({0})"
+            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {length} == "
+                                f"{len(value) if kind in LISTS else tuple.__len__(value)}", source)
             # which are read by name: the class may have a __getitem__ of its own
             fields = getattr(kind, "_fields", None)
             items = tuple.__iter__(value) if fields else value
@@ -219,7 +221,7 @@ class Outside(Part, part="outside"):
             items = {k: Lazy(v, source.item(self.guarding.literal(k), covered)) for k, v in value.items()}
             return Mapping(items, source, kind, None if factory is None else self.values.from_python(factory))
         for base in (list, dict):
-            if issubclass(kind, base) and not is_framework(kind.__module__) and kind.__getitem__ is base.__getitem__:
+            if issubclass(kind, base) and not is_framework(kind.__module__):
                 return self.wrap_extended(value, kind, source, base)
         if kind in (set, frozenset):
             if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
@@ -233,19 +235,26 @@ class Outside(Part, part="outside"):
 
     def wrap_extended(self, value, kind, source, base):
         """An object of a user's class that extends list or dict: the container is its payload."""
-        if not all(isinstance(k, (str, int, float, bool, type(None))) for k in (value if base is dict else ())):
+        keys = list(dict.keys(value)) if base is dict else []
+        if not all(isinstance(k, (str, int, float, bool, type(None))) for k in keys):
             return None
         self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)}", source)
         made = Object(value, source)
+
+        def place(key):
+            plain = kind.__getitem__ is base.__getitem__
+            return source.item(key) if plain else StoredItem(source, base.__name__, key)
+
         if base is list:
             self.guarding.guard(f"list.__len__({{0}}) == {list.__len__(value)}", source)
-            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k)))
+            made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), place(str(k)))
                                            for k in range(list.__len__(value))], source)
         else:
-            self.guarding.guard(f"list(dict.keys({{0}})) == {self.guarding.constant_name(list(dict.keys(value)))}",
-                                source)
-            made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k)))
-                                    for k in dict.keys(value)}, source)
+            self.guarding.guard(f"list(dict.keys({{0}})) == {self.guarding.constant_name(keys)}", source)
+            items = {k: Lazy(dict.__getitem__(value, k), place(repr(k))) for k in keys}
+            made.payload = Mapping(items, source, next(d for d in reversed(DICTS) if issubclass(kind, d)))
+            if made.payload.kind is collections.defaultdict and value.default_factory is not None:
+                made.payload.factory = Lazy(value.default_factory, source.attribute("default_factory"))
         return made
 
 

@@ -204,6 +204,15 @@ def by_index(items):
         k += 1
 
 
+def reversed_by_index(items, length):
+    for k in range(length - 1, -1, -1):
+        try:
+            x = items[k]
+        except (IndexError, StopIteration):
+            return
+        yield x
+
+
 def attribute_or(owner, name, default):
     try:
         return getattr(owner, name)
@@ -449,6 +458,15 @@ def next_or(advance, iterator, default):
 
 def as_pairs(mapping):
     return [(k, mapping[k]) for k in mapping.keys()]
+
+
+def fill(mapping, *others, **named):
+    """``OrderedDict.__init__`` of a class with a ``__setitem__`` of its own."""
+    for other in others:
+        for k, v in as_pairs(other) if hasattr(other, "keys") else other:
+            mapping[k] = v
+    for k in named:
+        mapping[k] = named[k]
 
 
 def itself(function):

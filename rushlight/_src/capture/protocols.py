@@ -34,10 +34,16 @@ def unpacker(count):
     return namespace["unpack"]
 
 
+def enter_context(manager):
+    """Enter a context manager, for the error of an object that is none."""
+    with manager:
+        pass
+
+
 class Protocols(Part, part="protocols"):
     """How the machine asks objects."""
 
-    needs = "arithmetic", "calls", "classes", "numbers", "values"
+    needs = "absence", "arithmetic", "attributes", "calls", "classes", "numbers", "values"
 
     def has(self, value, name):
         """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python
@@ -46,10 +52,22 @@ class Protocols(Part, part="protocols"):
         if not cls:
             return None
         found = self.classes.class_attribute(cls, name)
-        raw = ABSENT if found else static(cls, name)
+        raw = ABSENT if found else self.absence.find(cls, name)
         if raw is not ABSENT and not isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             raise Break("RB004", f"{name} of a {cls.__name__}")
         return found
+
+    def context_method(self, value, name):
+        """``__enter__`` or ``__exit__`` of a context manager, bound."""
+        if isinstance(value, (TensorValue, Constant)):
+            raise Break("RB004", f"with on a {self.values.describe(value)}")
+        cls = self.classes.class_of(value)
+        if self.absence.find(cls, name) is ABSENT:
+            self.absence.lack_in_class(cls, name)
+            has = {"__enter__": lambda self: None} if name == "__exit__" else {}
+            self.arithmetic.fold(enter_context, [Constant(type(cls.__name__, (), {
+                **has, "__qualname__": cls.__qualname__, "__module__": cls.__module__})())])
+        return self.attributes.getattr(value, name)
 
     def answered(self, name, method, owner, *more):
         """What a builtin makes of the answer of a special method; None where a frame was pushed."""

@@ -27,6 +27,10 @@ class Source:
         self.parent, self.suffix, self.covered = parent, suffix, covered
         self.text = suffix if parent is None else parent.text + suffix
 
+    def over(self, parent: str) -> str:
+        """The expression of this source over that of its parent."""
+        return parent + self.suffix
+
     def attribute(self, name: str, covered=False) -> "Source":
         return Source(self, f".{name}", covered) if name.isidentifier() else Source(self, f".__dict__[{name!r}]",
                                                                                     covered)
@@ -42,6 +46,20 @@ class Source:
 
     def __hash__(self):
         return hash(self.text)
+
+
+class StoredItem(Source):
+    """An item that a builtin ``base`` stores, whatever ``__getitem__`` the class of its owner has."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, parent, base: str, key: str):
+        super().__init__(parent, f"[{key}]")
+        self.base = base
+        self.text = self.over(parent.text)
+
+    def over(self, parent: str) -> str:
+        return f"{self.base}.__getitem__({parent}, {self.suffix[1:-1]})"
 
 
 class Value:
@@ -238,13 +256,14 @@ class Cell(Value):
 
 
 class IteratorValue(Value):
-    """An iterator over a known sequence; ``watched`` is the dict or set that must not change its size meanwhile.
+    """An iterator over a known sequence; ``watched`` is the dict, set or deque that must not change its size meanwhile,
+    ``keys`` what it held, and ``made_at`` the instruction that made the iterator.
 
     ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)``
-    if it is ``turned``.
+    if it is ``turned``. A list is read as it is at each step; if it is ``turned``, ``position`` counts down.
     """
 
-    watched, size, of, turned = None, 0, None, False
+    watched, size, keys, made_at, of, turned = None, 0, (), None, None, False
 
     def __init__(self, sequence, position=0, of=None, turned=False):
         self.sequence, self.position, self.of, self.turned = sequence, position, of, turned

@@ -15,7 +15,7 @@ from .values import Constant, ExceptionValue, Function, Instance, Namespace, Obj
 class Writes(Part, part="writes"):
     """How the machine writes attributes, and notes what a segment has to change at its end."""
 
-    needs = "attributes", "calls", "classes", "framework", "guarding", "training", "values"
+    needs = "absence", "attributes", "calls", "classes", "framework", "guarding", "training", "values"
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -58,7 +58,7 @@ class Writes(Part, part="writes"):
                 raise Break("RB011" if name == "data" else "RB004", f"setting .{name} of a tensor")
             raise Break("RB004", f"setting {name!r} of a {self.values.describe(owner)}")
         cls = self.classes.class_of(owner)
-        override = static(cls, "__setattr__")
+        override = self.absence.find(cls, "__setattr__")
         if isinstance(override, types.FunctionType) and (override is not Module.__setattr__
                                                          or isinstance(owner, Instance)):
             self.push_dropping(Object(override, self.guarding.constant_source(override)),
@@ -92,7 +92,7 @@ class Writes(Part, part="writes"):
 
     def store(self, owner, name, value, raw):
         cls = self.classes.class_of(owner)
-        found = static(cls, name)
+        found = self.absence.find(cls, name)
         if isinstance(found, property):
             if found.fset is None:
                 raise Raised(ExceptionValue(AttributeError,
@@ -124,7 +124,7 @@ class Writes(Part, part="writes"):
     def delattr(self, owner, name):
         owner = self.values.force(owner)
         cls = self.classes.class_of(owner)
-        raw = static(cls, name)
+        raw = self.absence.find(cls, name)
         hook = self.classes.class_attribute(cls, "__delattr__")
         deleter = static(type(raw), "__delete__") if raw is not ABSENT else ABSENT
         if (not isinstance(owner, (Instance, Object)) or isinstance(owner, Object)
