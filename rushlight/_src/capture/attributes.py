@@ -92,7 +92,7 @@ class Attributes(Part, part="attributes"):
         if isinstance(owner, Object):
             place = owner.value.__dict__
             source = owner.source.attribute("__dict__")
-            self.guarding.guard(f"list({{0}}) == {self.guarding.constant_name(list(place))}", source)
+            self.guarding.guard(self.guarding.items("tuple({0})", place), source)
             items = {k: Lazy(v, source.item(repr(k))) for k, v in place.items()}
         for (owner_id, name), value in self.writes.set_attributes.items():
             if owner_id == id(owner):
@@ -109,9 +109,9 @@ class Attributes(Part, part="attributes"):
         found = getattr(owner.value, name, ABSENT)
         if found is ABSENT:
             raise self.classes.missing(owner, name)
-        return ContainerMethod(owner, name) if callable(found) and not isinstance(
-            found, type) else self.values.from_python(
-            found)
+        is_method = callable(found) and not isinstance(found, type) and not is_data_descriptor(
+            static(type(owner.value), name))
+        return ContainerMethod(owner, name) if is_method else self.values.from_python(found)
 
     @ATTRIBUTES.by(ArrayValue)
     def of_array(self, owner, name):

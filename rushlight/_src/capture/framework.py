@@ -108,7 +108,7 @@ class Framework(Part, part="framework"):
         found = target()
         if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
             raise Break("RB001", f"{target.__name__}()")
-        self.guarding.guard(f"{self.guarding.constant_name(target)}() == {self.guarding.constant_name(found)}")
+        self.guarding.guard(self.guarding.equality(f"{self.guarding.constant_name(target)}()", found))
         return self.values.from_python(found)
 
     def custom_function(self, function, arguments):

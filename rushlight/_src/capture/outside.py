@@ -1,7 +1,7 @@
 """Values from outside: what is looked at, with the guards that make this safe."""
 from __future__ import annotations
 
-import re
+import collections
 import types
 
 import numpy as np
@@ -12,15 +12,16 @@ from ..core import overriding
 from ..core.nodes import INFINITY
 from ..core.native import Op, Tensor, mine
 from . import marks
-from .classes import FRAMEWORK, is_framework
+from .classes import is_framework
 from .constraints import constraints_of
 from .containers import DICTS, LISTS
+from .equality import is_immutable
 from .errors import Again, Break
 from .fake import Fake
 from .guards import TensorCheck
 from .parts import Part
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Lazy, Mapping, Number, Object, Sequence,
-                     SetValue, Source, TensorValue)
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, PLAIN_VALUE, Cell, Constant, Lazy, Mapping, Number, Object,
+                     Sequence, SetValue, Source, TensorValue)
 
 
 class Outside(Part, part="outside"):
@@ -52,15 +53,11 @@ class Outside(Part, part="outside"):
 
     def wrap_plain(self, value, source):
         kind = type(value)
-        if value is None or kind is bool or value is ... or value is NotImplemented:
-            self.guarding.guard(f"{{0}} is {value!r}", source)
-        elif kind in (int, float) and "static" not in self.machine.rules and self.machine.entry.varies(source, value):
+        if kind in (int, float) and "static" not in self.machine.rules and self.machine.entry.varies(source, value):
             self.guarding.guard(f"type({{0}}) is {kind.__name__}", source)
             return Number(value, self.guarding.symbol(value, str(source),
                                              -INFINITY)) if kind is int else Number(value, text=str(source))
-        else:
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.type_name(kind)} and {self.guarding.equality('{0}', value)}", source)
+        self.guarding.guard(self.guarding.equality("{0}", value), source)
         return Constant(value, source)
 
     def again(self, known, value, source):
@@ -77,9 +74,7 @@ class Outside(Part, part="outside"):
 
     def wrap_new(self, value, kind, source):
         if isinstance(value, np.generic):
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.constant_name(kind)} and {self.guarding.equality('{0}', value)}",
-                source)
+            self.guarding.guard(self.guarding.equality("{0}", value), source)
             return Constant(value, source)
         if isinstance(value, Tensor):
             return self.wrap_tensor(value, source)
@@ -111,13 +106,14 @@ class Outside(Part, part="outside"):
         if isinstance(value, types.MethodType):
             self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
             return self.calls.bound_method(value, source)
-        if immutable(value):
-            self.guarding.guard(f"{{0}} == {self.guarding.constant_name(value)}", source)
+        if is_immutable(value):
+            self.guarding.guard(self.guarding.equality("{0}", value), source)
             return Object(value, source)
         self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
         if isinstance(value, NUMBERS_AND_TEXT):
-            base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
-            self.guarding.guard(f"{base.__name__}({{0}}) == {self.guarding.literal(base(value))}", source)
+            plain = next(method for base, method in PLAIN_VALUE.items() if isinstance(value, base))
+            self.guarding.guard(self.guarding.equality(f"{self.guarding.constant_name(plain)}({{0}})", plain(value)),
+                                source)
         return Object(value, source)
 
     def wrap_function(self, value, source):
@@ -208,15 +204,17 @@ class Outside(Part, part="outside"):
             if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor))
                        or type(k).__hash__ is object.__hash__ for k in value):
                 return None
-            keys, order = self.guarding.constant_name(tuple(value)), [k for k, key in enumerate(value)
-                                                             if isinstance(key, Tensor)]
+            order = [k for k, key in enumerate(value) if isinstance(key, Tensor)]
             if order and "tensors as keys" not in self.machine.rules:
                 raise Again("tensors as keys")
             # tensors are keys by what they are
-            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"
+            keys = self.guarding.items("tuple({0})", value)
+            same = f"list(map(id, {{0}})) == {list(map(id, value))}" if order else keys
             self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {same}", source)
             factory = getattr(value, "default_factory", None)
             items = {k: Lazy(v, source.item(self.guarding.literal(k), covered)) for k, v in value.items()}
+            if kind is collections.defaultdict:
+                self.guarding.guard(f"{{0}}.default_factory is {self.guarding.constant_name(factory)}", source)
             return Mapping(items, source, kind, None if factory is None else self.values.from_python(factory))
         for base in (list, dict):
             if issubclass(kind, base) and not is_framework(kind.__module__) and kind.__getitem__ is base.__getitem__:
@@ -224,10 +222,8 @@ class Outside(Part, part="outside"):
         if kind in (set, frozenset):
             if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
                 return None
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.type_name(kind)} and list({{0}}) == "
-                f"{self.guarding.constant_name(list(value))}",
-                source)
+            members = self.guarding.items("tuple({0})", value)
+            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {members}", source)
             return SetValue({k: self.values.from_python(k) for k in value}, source, kind, value.copy())
         return None
 
@@ -242,8 +238,7 @@ class Outside(Part, part="outside"):
             made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), source.item(str(k)))
                                            for k in range(list.__len__(value))], source)
         else:
-            self.guarding.guard(f"list(dict.keys({{0}})) == {self.guarding.constant_name(list(dict.keys(value)))}",
-                                source)
+            self.guarding.guard(self.guarding.items("tuple(dict.keys({0}))", dict.keys(value)), source)
             made.payload = Mapping({k: Lazy(dict.__getitem__(value, k), source.item(repr(k)))
                                     for k in dict.keys(value)}, source)
         return made
@@ -256,12 +251,3 @@ def empty_cell(cell) -> bool:
         return True
     return False
 
-
-def immutable(value) -> bool:
-    """Whether an object's identity says all about it: enum members, layouts, memory formats."""
-    import enum
-    kind = type(value)
-    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern,
-                          re.Match)) or kind.__module__ == "typing":
-        return True
-    return kind.__module__ == f"{FRAMEWORK}._src.core.convert" or value is NotImplemented

@@ -7,7 +7,9 @@ from ..._ops import Callable
 from ..core.devices import device
 from ..core.dtypes import dtype
 
-NUMBERS_AND_TEXT = (int, float, str, bytes)  # immutable classes that users extend
+# immutable classes that users extend, and methods that give the plain value of an instance
+PLAIN_VALUE = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__}
+NUMBERS_AND_TEXT = tuple(PLAIN_VALUE)
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
 IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
               types.WrapperDescriptorType,
