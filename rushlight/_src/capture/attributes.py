@@ -17,6 +17,7 @@ from . import polyfills
 from .classes import ABSENT, HEAP, IMMUTABLE, is_data_descriptor, is_framework, static
 from .errors import Break, Raised
 from .fake import Fake
+from .module_state import is_told, is_told_table
 from .parts import ATTRIBUTES, Bound, Part
 from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, ExceptionValue, Function,
                      GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Namespace, Number, Object,
@@ -24,7 +25,6 @@ from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, E
 from .writes import DELETED
 
 OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
-MUTABLE = (list, dict, set)
 REPLACEABLE = (types.FunctionType, Op, Callable)  # what programs put others in place of
 FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__",
                             "__wrapped__"))
@@ -329,7 +329,8 @@ class Attributes(Part, part="attributes"):
             return Constant(None)  # a captured call is compiled already
         if name in place:
             found = place[name]
-            covered = name in DICTS or type(found) not in MUTABLE and static(cls, "__setattr__") is Module.__setattr__
+            covered = (is_told_table(found) if name in DICTS
+                       else is_told(found) and static(cls, "__setattr__") is Module.__setattr__)
             return self.outside.wrap(found, owner.source.attribute(name, covered))
         self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
         if raw is not ABSENT:
@@ -434,7 +435,7 @@ class Attributes(Part, part="attributes"):
         if name == "backward":
             return Method(self.values.from_python(_tensor_backward), owner)
         if name == "is_leaf" and owner.source is not None:
-            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source)
+            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source.each_call())
             return Constant(owner.real.is_leaf)
         if name == "grad_fn" and not fake._needs_grad:
             return Constant(None)
@@ -446,8 +447,11 @@ class Attributes(Part, part="attributes"):
         return self.framework.run_framework(getattr, [owner, Constant(name)], {})
 
     def place_of(self, owner):
-        """Where a tensor from outside is found; one that a module holds is known, while the guards hold."""
-        return self.guarding.constant_source(owner.real) if owner.source.covered else owner.source
+        """Where a tensor from outside is found; one that a module holds is assumed to be this very one."""
+        if not owner.source.covered:
+            return owner.source
+        self.guarding.identify(owner.source, owner.real)
+        return self.guarding.constant_source(owner.real)
 
     def own_attribute(self, owner, name):
         """What a user put on a tensor, or what its class adds."""
@@ -458,7 +462,7 @@ class Attributes(Part, part="attributes"):
             raw = static(type(owner.real), name)
             if raw is not ABSENT:
                 return self.bound(raw, owner, name, type(owner.real))
-            self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source)
+            self.guarding.guard(f"{name!r} not in {{0}}.__dict__", owner.source.each_call())
         raise self.classes.missing(owner, name)
 
     def shape_of(self, owner):

@@ -135,7 +135,6 @@ class Conversions(Part, part="values"):
             return {k: self.concrete(self.mappings.lookup(value, k)) for k in value.items}
         if isinstance(value, Object) and not isinstance(value.value, Module):
             if is_framework(type(value.value).__module__) or isinstance(value.value, IDENTITIES):
-                if value.source is not None and not value.source.covered:
-                    self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
+                self.guarding.identify(value.source, value.value)
                 return value.value
         return self.known(value)

@@ -48,6 +48,11 @@ class Guarding(Part, part="guarding"):
         if key not in self.guards:
             self.guards[key] = Guard(check, sources, self.machine.where_text())
 
+    def identify(self, source, value):
+        """Assumes that a source holds this very object."""
+        if source is not None and (source.parent is not None or not source.covered):
+            self.guard(f"{{0}} is {self.constant_name(value)}", source)
+
     def type_name(self, kind) -> str:
         return kind.__name__ if kind in (int, float, str, bytes, list, tuple, dict, set) else self.constant_name(kind)
 

@@ -19,6 +19,7 @@ from .equality import is_immutable
 from .errors import Again, Break
 from .fake import Fake
 from .guards import TensorCheck
+from .module_state import is_told
 from .parts import Part
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, PLAIN_VALUE, Cell, Constant, Lazy, Mapping, Number, Object,
                      Sequence, SetValue, Source, TensorValue)
@@ -183,7 +184,7 @@ class Outside(Part, part="outside"):
         if found is None or source is None:
             raise Break("RB015", "storage_offset()")
         start = found.storage_offset()
-        self.guarding.guard(f"{{0}}.storage_offset() == {start}", source)
+        self.guarding.guard(f"{{0}}.storage_offset() == {start}", source.each_call())
         return start
 
     def wrap_container(self, value, kind, source):
@@ -195,8 +196,9 @@ class Outside(Part, part="outside"):
             # which are read by name: the class may have a __getitem__ of its own
             fields = getattr(kind, "_fields", None)
             items = tuple.__iter__(value) if fields else value
-            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields
-                                        else source.item(str(k), covered)) for k, v in enumerate(items)], source)
+            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered and is_told(v)) if fields
+                                        else source.item(str(k), covered and is_told(v)))
+                                   for k, v in enumerate(items)], source)
             made.outer = value if fields and hasattr(value, "__dict__") else None
             made.limit = getattr(value, "maxlen", None)
             return made
@@ -208,11 +210,12 @@ class Outside(Part, part="outside"):
             if order and "tensors as keys" not in self.machine.rules:
                 raise Again("tensors as keys")
             # tensors are keys by what they are
-            keys = self.guarding.items("tuple({0})", value)
-            same = f"list(map(id, {{0}})) == {list(map(id, value))}" if order else keys
+            same = (f"list(map(id, {{0}})) == {list(map(id, value))}" if order
+                    else self.guarding.items("tuple({0})", value))
             self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {same}", source)
             factory = getattr(value, "default_factory", None)
-            items = {k: Lazy(v, source.item(self.guarding.literal(k), covered)) for k, v in value.items()}
+            items = {k: Lazy(v, source.item(self.guarding.literal(k), covered and is_told(v)))
+                     for k, v in value.items()}
             if kind is collections.defaultdict:
                 self.guarding.guard(f"{{0}}.default_factory is {self.guarding.constant_name(factory)}", source)
             return Mapping(items, source, kind, None if factory is None else self.values.from_python(factory))

@@ -20,7 +20,7 @@ IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionT
 class Source:
     """Where a value is found at run time, as a Python expression.
 
-    ``covered``: it can change only together with the modules' epoch, so guards on it are checked when that moved.
+    ``covered``: the modules' epoch or a Snapshot tells when it may have changed, so guards on it are checked then.
     """
 
     __slots__ = ("parent", "suffix", "covered", "text")
@@ -35,6 +35,14 @@ class Source:
 
     def item(self, key: str, covered=False) -> "Source":
         return Source(self, f"[{key}]", covered)
+
+    def each_call(self) -> "Source":
+        """The same source, guards on which are checked at each call."""
+        return Source(self.parent, self.suffix)
+
+    def chain(self) -> list:
+        """The sources that this one is found through, from the outermost on, and itself."""
+        return [self] if self.parent is None else [*self.parent.chain(), self]
 
     def __str__(self):
         return self.text

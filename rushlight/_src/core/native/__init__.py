@@ -10,7 +10,7 @@ compiled = activate(blocks, queues, allocator, objects, keys, arguments, calls, 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op  # noqa: E402
 from .blocks import heap  # noqa: E402
-from .checks import has_items  # noqa: E402
+from .checks import Snapshot, has_items  # noqa: E402
 from .queues import Queue  # noqa: E402
 from .objects import GradNode, Plan, Tensor, counter, mine, state, wrap  # noqa: E402
 from .scopes import Leaving, LeavingDevice, Scope, held  # noqa: E402
@@ -18,6 +18,7 @@ from .search import chosen, places  # noqa: E402
 from .views import part  # noqa: E402
 
 Scope.__exit__ = Leaving()
-__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "GradNode", "Queue", "Storage", "Tensor",
+__all__ = ["UNCOUNTED", "Leaving", "LeavingDevice", "Op", "Plan", "Scope", "GradNode", "Queue", "Snapshot", "Storage",
+           "Tensor",
            "allocate",
            "chosen", "compiled", "counter", "has_items", "heap", "held", "mine", "part", "places", "state", "wrap"]
