@@ -1,10 +1,12 @@
 """Tensors go as soon as nothing of the program holds them: nothing in between waits for the collector of cycles."""
+import collections
 import gc
 import weakref
 
 import pytest
 
 import rushlight as torch
+from rushlight._src.capture import backends, bytecode
 from rushlight.utils import _pytree as pytree
 
 
@@ -127,3 +129,27 @@ def test_arguments_of_the_first_call_wait_for_nothing():
         assert calls(torch.compile(lambda x: x + x, backend="eager"))()() is None
     finally:
         gc.enable()
+
+
+def compile_and_call(number):
+    """A compiled function of its own code and graph, after a call."""
+    space = {}
+    exec(f"def fresh(x):\n    return (x + {number}).relu()", space)
+    compiled = torch.compile(space["fresh"])
+    compiled(torch.ones(2))
+    return compiled
+
+
+def test_dropped_functions_leave_a_bounded_number_of_operators(monkeypatch):
+    operators = backends.operators
+    operators.clear()
+    monkeypatch.setattr(operators, "last", collections.deque(maxlen=3))
+    kept = [compile_and_call(number) for number in range(2)]
+    for number in range(2, 9):
+        compile_and_call(number)
+    gc.collect()
+    assert len(operators) == 2 + 3
+    assert sum(code.co_name == "fresh" for code in list(bytecode._listings)) == 2
+    assert compile_and_call(0)(torch.ones(2)).tolist() == kept[0](torch.ones(2)).tolist() == [1.0, 1.0]
+    gc.collect()
+    assert len(operators) == 2 + 3  # the graph of a function that lives is known

@@ -260,6 +260,16 @@ class Arithmetic(Part, part="arithmetic"):
         cls = self.classes.class_of(value) if isinstance(value, (Object, Instance)) else None
         return cls is not None and cls.__eq__ is object.__eq__
 
+    def is_same_object(self, a, b) -> bool:
+        """``a is b``; of constants from outside, of which guards assume the value alone, it is guarded."""
+        a, b = self.values.force(a), self.values.force(b)
+        if not (isinstance(a, Constant) and isinstance(b, Constant) and None not in (a.source, b.source)):
+            return self.identical(a, b)
+        same = a.value is b.value
+        if a.source != b.source and not isinstance(a.value, (bool, type(None))):
+            self.guarding.guard("{0} is {1}" if same else "{0} is not {1}", a.source, b.source)
+        return same
+
     def identical(self, a, b) -> bool:
         a, b = self.values.force(a), self.values.force(b)
         if isinstance(a, (Constant, Object)) and isinstance(b, (Constant, Object)):

@@ -18,6 +18,7 @@ from .classes import (ABSENT, HEAP, IMMUTABLE, is_data_descriptor, is_framework,
                       takes_attributes)
 from .errors import Break, Raised
 from .fake import Fake
+from .module_state import is_told, is_told_table
 from .parts import ATTRIBUTES, Bound, Part
 from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, ExceptionValue, Function,
                      GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Namespace, Number, Object,
@@ -25,7 +26,6 @@ from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, E
 from .writes import DELETED
 
 OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
-MUTABLE = (list, dict, set)
 REPLACEABLE = (types.FunctionType, Op, Callable)  # what programs put others in place of
 FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__",
                             "__wrapped__"))
@@ -94,7 +94,7 @@ class Attributes(Part, part="attributes"):
         if isinstance(owner, Object):
             place = owner.value.__dict__
             source = owner.source.attribute("__dict__")
-            self.guarding.guard(f"list({{0}}) == {self.guarding.constant_name(list(place))}", source)
+            self.guarding.guard(self.guarding.items("tuple({0})", place), source)
             items = {k: Lazy(v, source.item(repr(k))) for k, v in place.items()}
         for (owner_id, name), value in self.writes.set_attributes.items():
             if owner_id == id(owner):
@@ -111,9 +111,9 @@ class Attributes(Part, part="attributes"):
         found = getattr(owner.value, name, ABSENT)
         if found is ABSENT:
             raise self.classes.missing(owner, name)
-        return ContainerMethod(owner, name) if callable(found) and not isinstance(
-            found, type) else self.values.from_python(
-            found)
+        is_method = callable(found) and not isinstance(found, type) and not is_data_descriptor(
+            static(type(owner.value), name))
+        return ContainerMethod(owner, name) if is_method else self.values.from_python(found)
 
     @ATTRIBUTES.by(ArrayValue)
     def of_array(self, owner, name):
@@ -362,7 +362,8 @@ class Attributes(Part, part="attributes"):
             return Constant(None)  # a captured call is compiled already
         if name in place:
             found = place[name]
-            covered = name in DICTS or type(found) not in MUTABLE and static(cls, "__setattr__") is Module.__setattr__
+            covered = (is_told_table(found) if name in DICTS
+                       else is_told(found) and static(cls, "__setattr__") is Module.__setattr__)
             return self.outside.wrap(found, owner.source.attribute(name, covered))
         self.absence.lack_in_object(owner, name)
         if raw is not ABSENT:
@@ -471,7 +472,7 @@ class Attributes(Part, part="attributes"):
         if name == "backward":
             return Method(self.values.from_python(_tensor_backward), owner)
         if name == "is_leaf" and owner.source is not None:
-            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source)
+            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source.each_call())
             return Constant(owner.real.is_leaf)
         if name == "grad_fn" and not fake._needs_grad:
             return Constant(None)
@@ -483,8 +484,11 @@ class Attributes(Part, part="attributes"):
         return self.framework.run_framework(getattr, [owner, Constant(name)], {})
 
     def place_of(self, owner):
-        """Where a tensor from outside is found; one that a module holds is known, while the guards hold."""
-        return self.guarding.constant_source(owner.real) if owner.source.covered else owner.source
+        """Where a tensor from outside is found; one that a module holds is assumed to be this very one."""
+        if not owner.source.covered:
+            return owner.source
+        self.guarding.identify(owner.source, owner.real)
+        return self.guarding.constant_source(owner.real)
 
     def own_attribute(self, owner, name):
         """What a user put on a tensor, or what its class adds."""

@@ -1,8 +1,10 @@
 """Backends: what becomes of a captured graph."""
 from __future__ import annotations
 
+import collections
 import inspect
 import warnings
+import weakref
 
 from ..core.interpret import precision, recording
 from ..core.later import entered
@@ -78,16 +80,28 @@ def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
     except Unsaveable as reason:
         log.debug("not shared, not kept on disk: %s", reason)
         return operator_of(module, settings=chosen)
-    found = operators.get(name)
-    if found is None:
-        if len(operators) >= MOST_OPERATORS:
-            operators.clear()
-        found = operators[name] = operator_of(module, identity=f"graph {name}", settings=chosen)
-    return found
+    return operators.get(name) or operators.enter(name, operator_of(module, identity=f"graph {name}", settings=chosen))
 
 
-operators: dict = {}  # fingerprint of a captured graph -> what runs it
-MOST_OPERATORS = 1024
+class SharedOperators(weakref.WeakValueDictionary):
+    """Fingerprints of captured graphs and what runs them: all that compiled functions use, and those made last."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = collections.deque(maxlen=MOST_UNUSED)
+
+    def enter(self, name, operator):
+        self[name] = operator
+        self.last.append(operator)
+        return operator
+
+    def clear(self):
+        super().clear()
+        self.last.clear()
+
+
+MOST_UNUSED = 64  # operators that are kept though no compiled function may use them
+operators = SharedOperators()
 
 
 def declared(operator):

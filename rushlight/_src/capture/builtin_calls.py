@@ -128,6 +128,7 @@ class Builtins(Part, part="builtins"):
     def builtin_id(self, value):
         value = self.values.force(value)
         if isinstance(value, TensorValue) and value.source is not None and value.source.covered:
+            self.guarding.identify(value.source, value.real)
             return Constant(id(value.real))
         if isinstance(value, Object) and isinstance(value.value, (Module, *IDENTITIES)):
             self.outside.pin(value)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import sys
+import weakref
 
 PYTHON = sys.version_info[:2]
 NULL_FIRST = PYTHON < (3, 13)  # [NULL, callable, arguments] before 3.13, [callable, NULL, arguments] since
@@ -69,7 +70,7 @@ class Listing:
     """The instructions of a code object; ``at`` maps a bytecode offset to an index."""
 
     def __init__(self, code):
-        self.code, self.instructions, self.at = code, [], {}
+        self.constants, self.instructions, self.at = code.co_consts, [], {}  # not the code: see _listings
         self.handlers = exception_table(code)
         raw = [i for i in dis.get_instructions(code) if i.opname != "CACHE"]
         self.after = {i.offset: raw[k + 1].offset if k + 1 < len(raw) else None for k, i in enumerate(raw)}
@@ -160,7 +161,7 @@ class Listing:
 
     def calls_and_operators(self, name, arg, value):
         if name == "KW_NAMES":
-            self.keywords = self.code.co_consts[arg]
+            self.keywords = self.constants[arg]
             yield "NOP", None, None
         elif name == "CALL":
             yield "CALL", (arg, self.keywords), None
@@ -194,7 +195,7 @@ class Listing:
             yield name, value, None
 
 
-_listings: dict = {}
+_listings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of code that lives
 
 
 def listing(code) -> Listing:

@@ -273,7 +273,8 @@ class Containers(Part, part="containers"):
                 return self.hooks.retain_grad(owner)
             if name == "is_inference" and not arguments:
                 if owner.source is not None:
-                    self.guarding.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}", owner.source)
+                    self.guarding.guard(f"{{0}}.is_inference() is {owner.real.is_inference()}",
+                                        owner.source.each_call())
                 return Constant(owner.real.is_inference() if owner.source is not None else bool(mine.inference))
             if name == "as_subclass":
                 return self.subclasses.as_subclass(owner, *arguments, **keywords)

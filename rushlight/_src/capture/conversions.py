@@ -15,9 +15,9 @@ from ..core.meta import Size
 from ..core.native import Tensor
 from ..transforms.level import Wrapped
 from .classes import is_framework
+from .equality import is_immutable
 from .errors import Break
 from .fake import Fake
-from .outside import immutable
 from .parts import Part
 from .reals import Real
 from .unbacked import Reading
@@ -92,7 +92,7 @@ class Conversions(Part, part="values"):
             self.guarding.guard(self.guarding.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT))
-                                          or immutable(value.value)):
+                                          or is_immutable(value.value)):
             self.outside.pin(value)
             return value.value
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
@@ -135,7 +135,6 @@ class Conversions(Part, part="values"):
             return {k: self.concrete(self.mappings.lookup(value, k)) for k in value.items}
         if isinstance(value, Object) and not isinstance(value.value, Module):
             if is_framework(type(value.value).__module__) or isinstance(value.value, IDENTITIES):
-                if value.source is not None and not value.source.covered:
-                    self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
+                self.guarding.identify(value.source, value.value)
                 return value.value
         return self.known(value)

@@ -305,7 +305,7 @@ def binder(function):
     made = namespace["called"]
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    return following(made, function) if function.__defaults__ else made, names
+    return following(made, function) if function.__defaults__ or function.__kwdefaults__ else made, names
 
 
 def following(bind, function):
@@ -313,6 +313,8 @@ def following(bind, function):
     def bound(*args, **kwargs):
         if bind.__defaults__ is not function.__defaults__:
             bind.__defaults__ = function.__defaults__
+        if bind.__kwdefaults__ is not function.__kwdefaults__:
+            bind.__kwdefaults__ = function.__kwdefaults__
         return bind(*args, **kwargs)
 
     return bound

@@ -20,6 +20,7 @@ from ..core.op import OPS, declared_scalars
 from ..core.pytree import tree_flatten, tree_unflatten
 from . import custom, polyfills
 from .errors import Again, Break, Raised
+from .module_state import is_told
 from .parts import CALLED, Part
 from .reals import Real
 from .unbacked import Effect
@@ -108,7 +109,7 @@ class Framework(Part, part="framework"):
         found = target()
         if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
             raise Break("RB001", f"{target.__name__}()")
-        self.guarding.guard(f"{self.guarding.constant_name(target)}() == {self.guarding.constant_name(found)}")
+        self.guarding.guard(self.guarding.equality(f"{self.guarding.constant_name(target)}()", found))
         return self.values.from_python(found)
 
     def custom_function(self, function, arguments):
@@ -313,7 +314,8 @@ class Framework(Part, part="framework"):
                     return self.mappings.lookup(changed, name)
                 continue
             if name in place.get(where, ()):
-                return self.outside.wrap(place[where][name], owner.source.attribute(where, True).item(repr(name), True))
+                found = place[where][name]
+                return self.outside.wrap(found, owner.source.attribute(where, True).item(repr(name), is_told(found)))
             self.guarding.guard(f"{name!r} not in {{0}}", owner.source.attribute(where, True))
         raise self.classes.missing(owner, name)
 

@@ -6,10 +6,14 @@ import numpy as np
 from ..core.expr import Expr, size
 from ..core.expr_text import Printer
 from ..core.log import logger
+from ..core.native import has_items
 from .classes import is_written_by_users
+from .equality import is_same
 from .guards import Guard
 from .parts import Part
 from .values import Constant, Source
+
+REALS = (float, np.integer, np.float16, np.float32)  # whose ``==`` tells all but the sign of zero and kinds of NaN
 
 
 class Guarding(Part, part="guarding"):
@@ -42,15 +46,27 @@ class Guarding(Part, part="guarding"):
         if key not in self.guards:
             self.guards[key] = Guard(check, sources, self.machine.where_text())
 
+    def identify(self, source, value):
+        """Assumes that a source holds this very object."""
+        if source is not None and (source.parent is not None or not source.covered):
+            self.guard(f"{{0}} is {self.constant_name(value)}", source)
+
     def type_name(self, kind) -> str:
         return kind.__name__ if kind in (int, float, str, bytes, list, tuple, dict, set) else self.constant_name(kind)
 
     def equality(self, text, value) -> str:
-        """The check that an expression still has this value, be it NaN or a zero with a sign."""
-        if value != value:
-            return f"{text} != {text}"
-        return f"str({text}) == '{value}'" if isinstance(
-            value, (float, np.floating)) and value == 0 else f"{text} == {self.literal(value)}"
+        """The check that an expression still has this value: of this type, and the same in every bit."""
+        kind = type(value)
+        if value is None or kind is bool or value is ... or value is NotImplemented:
+            return f"{text} is {value!r}"
+        if kind in (int, str, bytes) or isinstance(value, REALS) and value == value != 0:
+            return f"type({text}) is {self.type_name(kind)} and {text} == {self.literal(value)}"
+        return f"{self.constant_name(is_same)}({text}, {self.constant_name(value)})"
+
+    def items(self, text, values) -> str:
+        """The check that a tuple has these values as its items."""
+        return f"{self.constant_name(has_items)}({text}, {self.constant_name(tuple(values))}, " \
+               f"{self.constant_name(is_same)})"
 
     def literal(self, value) -> str:
         if type(value) in (int, bool, type(None)) or type(value) in (str, bytes) and "{" not in (

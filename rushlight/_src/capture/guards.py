@@ -8,6 +8,7 @@ import weakref
 from ...nn.modules.module import Module
 from ..core.epoch import Epoch
 from ..core.meta import Meta
+from .module_state import snapshot_of
 from .values import Source
 
 
@@ -124,29 +125,54 @@ def function(lines, arguments: str, result: str, names: dict):
 
 
 class Arming:
-    """The guards on modules, which held at ``epoch``, and the tensors that were found there (``inputs``)."""
+    """The guards on modules, and the tensors that were found there (``inputs``).
+
+    They held at ``epoch`` (None: they have to be checked), and still do while the epoch stands and ``holds`` says that
+    no module has changed in a way that the epoch does not tell.
+    """
 
     def __init__(self, guards, sources, inputs, names):
         self.guards, self.sources, self.names = guards, sources, names
-        self.epoch, self.inputs, self.check = Epoch.value, inputs, None
+        self.inputs, self.check = inputs, None
+        self.forget()
+
+    def forget(self):
+        """Has the guards checked anew at the next call."""
+        self.epoch = self.holds = self.snapshot = self.ids = None
 
     def renew(self) -> bool:
-        """Checks the guards anew, since a module changed."""
-        epoch = Epoch.value
+        """Checks the guards anew, since a module may have changed."""
+        epoch, self.epoch = Epoch.value, None
         if self.check is None:
             self.check = self.compiled()
-        inputs = self.check()
-        if inputs is False:
-            return False
-        self.epoch, self.inputs = epoch, inputs
+        for _ in range(ATTEMPTS):
+            if self.snapshot is not None:
+                self.snapshot.take()  # first: what changes while the guards are checked has to be told
+            found = self.check()
+            if found is False:
+                return False
+            self.inputs, parts = found
+            ids = list(map(id, parts))
+            if ids == self.ids:
+                self.epoch = None if self.snapshot is None else epoch
+                return True
+            self.snapshot, self.ids = snapshot_of(parts), ids
+            self.holds = None if self.snapshot is None else self.snapshot.holds
         return True
 
     def compiled(self):
-        block = GuardLines()
+        """The function that checks the guards; it gives the inputs, and all that was looked at, what is within another
+        behind it."""
+        block, parts = GuardLines(), {}
         for guard in self.guards:
             block.require(guard)
+        for source in (*(s for guard in self.guards for s in guard.sources), *self.sources):
+            parts |= dict.fromkeys(map(block.load, source.chain()))
         inputs = "".join(f"{block.load(s)}, " for s in self.sources)
-        return function(block.lines, "", f"({inputs})", self.names)
+        return function(block.lines, "", f"(({inputs}), ({''.join(f'{part}, ' for part in parts)}))", self.names)
+
+
+ATTEMPTS = 4  # to find modules as they were when the guards on them were checked, while other threads change them
 
 
 def guard_function(guards, sources, inputs, names: dict):
@@ -161,5 +187,6 @@ def guard_function(guards, sources, inputs, names: dict):
         if not guard.covered:
             block.require(guard)
     if covered or sources:
-        block.lines.append("if arming.epoch != epoch.value and not arming.renew(): return False")
+        block.lines.append("if (arming.epoch != epoch.value or not arming.holds()) and not arming.renew():")
+        block.lines.append("    return False")
     return function(block.lines, "V", "True", {**names, "arming": arming, "epoch": Epoch}), arming

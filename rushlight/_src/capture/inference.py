@@ -6,13 +6,13 @@ from ..core.shape_env import ShapeEnv
 from ..core.interpret import precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, keys
-from ..core.op import body_of
+from ..core.op import Recent, body_of
 from ..core.runtime import Known
 from ..eager.programs import alias_of
 from ..transforms.trace import Traced, ValueNeeded
 from .errors import Break
 
-_inferred: dict = {}
+_inferred = Recent()
 
 
 class Inference:
@@ -49,12 +49,10 @@ def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
         return inference(op, args, kwargs, conditions)
     key = op, tuple(map(key_of, args)), tuple((k, key_of(v)) for k, v in kwargs.items())
     try:
-        found = _inferred.get(key)
+        found = _inferred.get(key) or _inferred.again(key)
     except TypeError:
         return inference(op, args, kwargs)
-    if found is None:
-        found = _inferred[key] = inference(op, args, kwargs)
-    return found
+    return found or _inferred.enter(key, inference(op, args, kwargs))
 
 
 def inference(op, args, kwargs, conditions=None) -> Inference:

@@ -230,7 +230,7 @@ class Instructions(Part, part="instructions"):
     @INSTRUCTIONS.by("IS_OP")
     def do_is_op(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
-        frame.stack.append(Constant(self.arithmetic.identical(a, b) is not bool(one.arg)))
+        frame.stack.append(Constant(self.arithmetic.is_same_object(a, b) is not bool(one.arg)))
 
     @INSTRUCTIONS.by("CONTAINS_OP")
     def do_contains_op(self, frame, one):

@@ -33,14 +33,12 @@ class Mappings(Part, part="mappings"):
         value = self.values.force(value)
         self.outside.pin(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
-            if value.source is not None and not value.source.covered:
-                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
+            self.guarding.identify(value.source, value.value)
             return value.value
         if isinstance(value, Sequence) and value.kind is tuple:
             return tuple(map(self.key, self.containers.items_of(value)))
         if isinstance(value, TensorValue) and value.source is not None and "tensors as keys" in self.machine.rules:
-            if not value.source.covered:
-                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.real)}", value.source)
+            self.guarding.identify(value.source, value.real)
             return value.real
         if isinstance(value, TensorValue):
             self.told_apart(value)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import collections
-import re
 import types
 
 import numpy as np
@@ -13,15 +12,17 @@ from ..core import overriding
 from ..core.nodes import INFINITY
 from ..core.native import Op, Tensor, mine
 from . import marks
-from .classes import FRAMEWORK, is_framework
+from .classes import is_framework
 from .constraints import constraints_of
 from .containers import DICTS, LISTS
+from .equality import is_immutable
 from .errors import Again, Break
 from .fake import Fake
 from .guards import TensorCheck
+from .module_state import is_told
 from .parts import Part
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, Cell, Constant, Lazy, Mapping, Number, Object, Sequence,
-                     SetValue, Source, StoredItem, TensorValue)
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, PLAIN_VALUE, Cell, Constant, Lazy, Mapping, Number, Object,
+                     Sequence, SetValue, Source, StoredItem, TensorValue)
 
 
 class Outside(Part, part="outside"):
@@ -53,15 +54,11 @@ class Outside(Part, part="outside"):
 
     def wrap_plain(self, value, source):
         kind = type(value)
-        if value is None or kind is bool or value is ... or value is NotImplemented:
-            self.guarding.guard(f"{{0}} is {value!r}", source)
-        elif kind in (int, float) and "static" not in self.machine.rules and self.machine.entry.varies(source, value):
+        if kind in (int, float) and "static" not in self.machine.rules and self.machine.entry.varies(source, value):
             self.guarding.guard(f"type({{0}}) is {kind.__name__}", source)
             return Number(value, self.guarding.symbol(value, str(source),
                                              -INFINITY)) if kind is int else Number(value, text=str(source))
-        else:
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.type_name(kind)} and {self.guarding.equality('{0}', value)}", source)
+        self.guarding.guard(self.guarding.equality("{0}", value), source)
         return Constant(value, source)
 
     def again(self, known, value, source):
@@ -78,9 +75,7 @@ class Outside(Part, part="outside"):
 
     def wrap_new(self, value, kind, source):
         if isinstance(value, np.generic):
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.constant_name(kind)} and {self.guarding.equality('{0}', value)}",
-                source)
+            self.guarding.guard(self.guarding.equality("{0}", value), source)
             return Constant(value, source)
         if isinstance(value, Tensor):
             return self.wrap_tensor(value, source)
@@ -112,13 +107,14 @@ class Outside(Part, part="outside"):
         if isinstance(value, types.MethodType):
             self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
             return self.calls.bound_method(value, source)
-        if immutable(value):
-            self.guarding.guard(f"{{0}} == {self.guarding.constant_name(value)}", source)
+        if is_immutable(value):
+            self.guarding.guard(self.guarding.equality("{0}", value), source)
             return Object(value, source)
         self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", source)
         if isinstance(value, NUMBERS_AND_TEXT):
-            base = next(b for b in NUMBERS_AND_TEXT if isinstance(value, b))
-            self.guarding.guard(f"{base.__name__}({{0}}) == {self.guarding.literal(base(value))}", source)
+            plain = next(method for base, method in PLAIN_VALUE.items() if isinstance(value, base))
+            self.guarding.guard(self.guarding.equality(f"{self.guarding.constant_name(plain)}({{0}})", plain(value)),
+                                source)
         return Object(value, source)
 
     def wrap_function(self, value, source):
@@ -188,7 +184,7 @@ class Outside(Part, part="outside"):
         if found is None or source is None:
             raise Break("RB015", "storage_offset()")
         start = found.storage_offset()
-        self.guarding.guard(f"{{0}}.storage_offset() == {start}", source)
+        self.guarding.guard(f"{{0}}.storage_offset() == {start}", source.each_call())
         return start
 
     def wrap_container(self, value, kind, source):
@@ -201,8 +197,9 @@ class Outside(Part, part="outside"):
             # which are read by name: the class may have a __getitem__ of its own
             fields = getattr(kind, "_fields", None)
             items = tuple.__iter__(value) if fields else value
-            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered) if fields
-                                        else source.item(str(k), covered)) for k, v in enumerate(items)], source)
+            made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered and is_told(v)) if fields
+                                        else source.item(str(k), covered and is_told(v)))
+                                   for k, v in enumerate(items)], source)
             made.outer = value if fields and hasattr(value, "__dict__") else None
             made.limit = getattr(value, "maxlen", None)
             return made
@@ -210,15 +207,18 @@ class Outside(Part, part="outside"):
             if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor))
                        or type(k).__hash__ is object.__hash__ for k in value):
                 return None
-            keys, order = self.guarding.constant_name(tuple(value)), [k for k, key in enumerate(value)
-                                                             if isinstance(key, Tensor)]
+            order = [k for k, key in enumerate(value) if isinstance(key, Tensor)]
             if order and "tensors as keys" not in self.machine.rules:
                 raise Again("tensors as keys")
             # tensors are keys by what they are
-            same = f"tuple({{0}}) == {keys}" if not order else f"list(map(id, {{0}})) == {list(map(id, value))}"
+            same = (f"list(map(id, {{0}})) == {list(map(id, value))}" if order
+                    else self.guarding.items("tuple({0})", value))
             self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {same}", source)
             factory = getattr(value, "default_factory", None)
-            items = {k: Lazy(v, source.item(self.guarding.literal(k), covered)) for k, v in value.items()}
+            items = {k: Lazy(v, source.item(self.guarding.literal(k), covered and is_told(v)))
+                     for k, v in value.items()}
+            if kind is collections.defaultdict:
+                self.guarding.guard(f"{{0}}.default_factory is {self.guarding.constant_name(factory)}", source)
             return Mapping(items, source, kind, None if factory is None else self.values.from_python(factory))
         for base in (list, dict):
             if issubclass(kind, base) and not is_framework(kind.__module__):
@@ -226,10 +226,8 @@ class Outside(Part, part="outside"):
         if kind in (set, frozenset):
             if not all(isinstance(k, (str, int, float, bool, type(None), tuple, type)) for k in value):
                 return None
-            self.guarding.guard(
-                f"type({{0}}) is {self.guarding.type_name(kind)} and list({{0}}) == "
-                f"{self.guarding.constant_name(list(value))}",
-                source)
+            members = self.guarding.items("tuple({0})", value)
+            self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {members}", source)
             return SetValue({k: self.values.from_python(k) for k in value}, source, kind, value.copy())
         return None
 
@@ -250,7 +248,7 @@ class Outside(Part, part="outside"):
             made.payload = Sequence(list, [Lazy(list.__getitem__(value, k), place(str(k)))
                                            for k in range(list.__len__(value))], source)
         else:
-            self.guarding.guard(f"list(dict.keys({{0}})) == {self.guarding.constant_name(keys)}", source)
+            self.guarding.guard(self.guarding.items("tuple(dict.keys({0}))", keys), source)
             items = {k: Lazy(dict.__getitem__(value, k), place(repr(k))) for k in keys}
             made.payload = Mapping(items, source, next(d for d in reversed(DICTS) if issubclass(kind, d)))
             if made.payload.kind is collections.defaultdict and value.default_factory is not None:
@@ -265,12 +263,3 @@ def empty_cell(cell) -> bool:
         return True
     return False
 
-
-def immutable(value) -> bool:
-    """Whether an object's identity says all about it: enum members, layouts, memory formats."""
-    import enum
-    kind = type(value)
-    if isinstance(value, (enum.Enum, types.UnionType, types.GenericAlias, re.Pattern,
-                          re.Match)) or kind.__module__ == "typing":
-        return True
-    return kind.__module__ == f"{FRAMEWORK}._src.core.convert" or value is NotImplemented

@@ -29,6 +29,8 @@ class Segment:
         ours, its = weakref.ref(self), weakref.ref(entry)
 
         def ended(_):
+            if ours() is not None:  # it may be among those that are tried just now
+                ours().arming.forget()
             if its() is not None:
                 its().segments = [segment for segment in its().segments if segment is not ours()]
 

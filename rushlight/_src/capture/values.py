@@ -7,7 +7,9 @@ from ..._ops import Callable
 from ..core.devices import device
 from ..core.dtypes import dtype
 
-NUMBERS_AND_TEXT = (int, float, str, bytes)  # immutable classes that users extend
+# immutable classes that users extend, and methods that give the plain value of an instance
+PLAIN_VALUE = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__}
+NUMBERS_AND_TEXT = tuple(PLAIN_VALUE)
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
 IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
               types.WrapperDescriptorType,
@@ -18,7 +20,7 @@ IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionT
 class Source:
     """Where a value is found at run time, as a Python expression.
 
-    ``covered``: it can change only together with the modules' epoch, so guards on it are checked when that moved.
+    ``covered``: the modules' epoch or a Snapshot tells when it may have changed, so guards on it are checked then.
     """
 
     __slots__ = ("parent", "suffix", "covered", "text")
@@ -37,6 +39,14 @@ class Source:
 
     def item(self, key: str, covered=False) -> "Source":
         return Source(self, f"[{key}]", covered)
+
+    def each_call(self) -> "Source":
+        """The same source, guards on which are checked at each call."""
+        return Source(self.parent, self.suffix)
+
+    def chain(self) -> list:
+        """The sources that this one is found through, from the outermost on, and itself."""
+        return [self] if self.parent is None else [*self.parent.chain(), self]
 
     def __str__(self):
         return self.text

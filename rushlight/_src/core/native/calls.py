@@ -17,7 +17,7 @@ WIDEST = 16384  # values of a call that the stack holds
 TRUE, FALSE = (bool, True), (bool, False)  # in keys
 
 
-@native(binds=True, attributes=True)
+@native(binds=True, attributes=True, weakref=True)
 class Op:
     """An operator.  Called with tensors and numbers; as an attribute of Tensor it is a method."""
 

@@ -57,7 +57,7 @@ def emit(program):
 
 def exports(program):
     """The symbols that Python needs the addresses of."""
-    names = ["objects", "program_runner"]
+    names = ["objects", "program_runner", "watch_dict", "dict_changes"]
     names += [f"mine.{what}.{number}" for number in range(len(program.per_thread)) for what in ("key", "get", "set")]
     names += [f"py.{declared.symbol}" for declared in program.everything()]
     for declared in program.classes.values():

@@ -5,7 +5,7 @@ import functools
 import sys
 
 from ...platform import here
-from .. import memory
+from .. import dicts, memory
 from . import entries
 
 _python = ctypes.pythonapi
@@ -65,6 +65,7 @@ def publish(program, addresses):
         if declared.finalizer is not None:
             del declared.plain.__del__  # the native twin owns what a plain instance held
     memory.attach_runner(addresses["program_runner"])
+    dicts.attach_watcher(addresses["watch_dict"], addresses["dict_changes"])
     _alive.append((program, twins))
 
 

@@ -15,7 +15,7 @@ def text(constants):
     """The IR of all helpers; they refer to their Python constants through `constants`."""
     constant = lambda name: f"load ptr, ptr {constants.address('builtin', name)}, {INVARIANT}"
     return "".join([
-        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY,
+        _COUNTING_IMMORTAL if layout.IMMORTAL else _COUNTING, _RARELY, _WATCHER,
         _unboxing(constant), _truth(constant), _checks(constant), sequences(constant), lists(constant), dicts(constant),
         _arithmetic(constant), raising.text(constant), pages.text(),
     ])
@@ -56,6 +56,16 @@ define internal void @decref_rarely(ptr %o) cold noinline nounwind {
 define internal void @xdecref_rarely(ptr %o) cold noinline nounwind {
   call void @xdecref(ptr %o)
   ret void
+}
+"""
+# a watcher of dicts, as CPython calls it: counts their changes
+_WATCHER = """
+@dict_changes = global i64 0
+define i32 @watch_dict(i32 %event, ptr %dict, ptr %key, ptr %value) nounwind {
+  %n = load i64, ptr @dict_changes
+  %m = add i64 %n, 1
+  store i64 %m, ptr @dict_changes
+  ret i32 0
 }
 """
 _COUNTING = f"""

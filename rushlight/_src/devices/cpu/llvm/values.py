@@ -1,5 +1,6 @@
 """Values of LLVM IR: results of instructions, and constants."""
 
+from ....core.op import Recent
 from .types import literal, vector
 
 
@@ -17,7 +18,7 @@ class Value:
         return f"{self.type} {self.text}"
 
 
-_constants = {}
+_constants = Recent()
 
 
 def constant(type, number):
@@ -30,12 +31,12 @@ def constant(type, number):
     """
     # repr tells 0.0 from -0.0 and makes every NaN one key
     key = (type, repr(number))
-    found = _constants.get(key)
+    found = _constants.get(key) or _constants.again(key)
     if found is None:
         text = literal(type.element, number)
         if type.lanes:
             text = f"splat ({type.element} {text})"
-        found = _constants[key] = Value(text, type, number)
+        found = _constants.enter(key, Value(text, type, number))
     return found
 
 

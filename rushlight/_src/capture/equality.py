@@ -1,0 +1,50 @@
+"""Equality of constants as guards need it: ``1 == True == 1.0`` and ``0.0 == -0.0``, but programs tell these apart."""
+from __future__ import annotations
+
+import enum
+import re
+import struct
+import types
+
+import numpy as np
+
+from ..core.devices import device
+from .classes import FRAMEWORK
+
+COMPARED = (int, bool, str, bytes, types.CodeType)  # whose ``==`` tells all that programs see, among those of one type
+# what is made anew and means the same; ``==`` of annotations is blind to the order and the types of their parts
+DESCRIBED = (types.UnionType, types.GenericAlias, re.Pattern, device)
+EXTENDED = (np.longdouble, np.clongdouble)  # whose memory has bytes without meaning
+bits_of_float, bits_of_complex = struct.Struct("d").pack, struct.Struct("dd").pack
+
+
+def is_same(a, b) -> bool:
+    """True if two values are of one type and equal in every bit and item; what has an identity is the same only as
+    itself."""
+    kind = type(a)
+    if a is b or kind is not type(b):
+        return a is b
+    if kind in COMPARED:
+        return a == b
+    if kind is float:
+        return bits_of_float(a) == bits_of_float(b)
+    if kind is complex:
+        return bits_of_complex(a.real, a.imag) == bits_of_complex(b.real, b.imag)
+    if isinstance(a, (tuple, frozenset)):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if kind is range:
+        return (a.start, a.stop, a.step) == (b.start, b.stop, b.step)
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and (repr(a) == repr(b) if kind in EXTENDED else a.tobytes() == b.tobytes())
+    return is_described(a) and bool(a == b) and repr(a) == repr(b)
+
+
+def is_described(value) -> bool:
+    """True for annotations, patterns and devices, which their text describes."""
+    return isinstance(value, DESCRIBED) or type(value).__module__ == "typing"
+
+
+def is_immutable(value) -> bool:
+    """True if an object's identity says all about it: enum members, layouts, memory formats; or its text does."""
+    return (isinstance(value, (enum.Enum, re.Match)) or is_described(value) or value is NotImplemented
+            or type(value).__module__ == f"{FRAMEWORK}._src.core.convert")

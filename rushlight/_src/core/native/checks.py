@@ -1,0 +1,62 @@
+"""Checks that guards ask for: the items of containers, and whether the state of modules is as it was."""
+from __future__ import annotations
+
+from .language import cast, i64, native
+from .memory import load_i64, store_i64
+from .objects import Tensor
+
+
+@native
+def has_items(found: tuple, known: tuple, is_same: object) -> bool:
+    """True if a tuple has these items: the very ones, or what ``is_same(item, known item)`` takes for them."""
+    count = len(known)
+    if len(found) != count:
+        return False
+    for k in range(count):
+        if found[k] is not known[k]:
+            if not is_same(found[k], known[k]):
+                return False
+    return True
+
+
+@native
+class Snapshot:
+    """Words of memory and tensors' metadata, as they were when ``take`` was called last.
+
+    The words are read in their order up to the first that differs, so that one may be at an address that is valid only
+    as long as those before it stand.
+    """
+
+    block: object  # owns the memory at ``words``
+    # address of pairs (the address of a word, what it was), then of whether each tensor required a gradient
+    words: i64
+    count: i64  # of pairs
+    tensors: tuple
+    metas: list  # of the tensors, as they were
+
+    def take(self) -> None:
+        """Notes what the words and tensors are now."""
+        words = self.words
+        count = self.count
+        for k in range(count):
+            store_i64(words, 2 * k + 1, load_i64(load_i64(words, 2 * k), 0))
+        tensors = self.tensors
+        for k in range(len(tensors)):
+            tensor = cast(Tensor, tensors[k])
+            self.metas[k] = tensor._meta
+            store_i64(words, 2 * count + k, tensor._needs_grad)
+
+    def holds(self) -> bool:
+        """True if nothing differs."""
+        words = self.words
+        count = self.count
+        for k in range(count):
+            if load_i64(load_i64(words, 2 * k), 0) != load_i64(words, 2 * k + 1):
+                return False
+        tensors = self.tensors
+        metas = self.metas
+        for k in range(len(tensors)):
+            tensor = cast(Tensor, tensors[k])
+            if tensor._meta is not metas[k] or tensor._needs_grad != load_i64(words, 2 * count + k):
+                return False
+        return True
