@@ -197,6 +197,12 @@ def check_manifest(name: str, manifest):
     if not (isinstance(call, dict) and all(isinstance(call.get(key), str) for key in ("in_spec", "out_spec"))
             and all(isinstance(call.get(key), list) for key in ("names", "arguments", "results"))):
         refuse(f"it does not tell how the model is called, but {call!r}")
+    for row in call["results"]:
+        if not (row is None or isinstance(row, dict) and row.keys() & {"value", "size", "output"}):
+            refuse(f"{row!r} is no result")
+        if isinstance(row, dict) and "output" in row and not (type(row["output"]) is int and 0 <= row["output"] < len(
+                manifest["outputs"])):
+            refuse(f"{row!r} is no output")
     for row in manifest["checks"]:
         if not (isinstance(row, dict) and isinstance(row.get("error"), str) and isinstance(row.get("text"), str)):
             refuse(f"{row!r} is no check")

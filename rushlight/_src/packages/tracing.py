@@ -91,7 +91,7 @@ class Traced(NamedTuple):
     """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
     ``kept``: names of results; ``written``: whether it writes into each input; ``numbers``: sizes, which are its last
     inputs; ``checks``: errors, for each a result after those that are kept, which has to be True; ``results``: for
-    each result None where it is a tensor, one of those kept, else (what it is,); ``fixed``: {symbol: number} of sizes
+    each result the index in ``kept`` of a tensor, else (what it is,); ``fixed``: {symbol: number} of sizes
     that are no symbols."""
 
     outline: Outline
@@ -136,10 +136,13 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
             if any(isinstance(r, Tensor) and type(spec.arg).__name__ != "TensorArgument" for spec, r in results):
                 raise NotPackable("a result is a number that is computed of sizes or elements, and not whole: return "
                                   "a tensor")
-            kept = [(label, r) for label, r in user if isinstance(r, Tensor)]
-            outputs = [own(r.node) for _, r in kept] + [own(checks.truth(one).node) for one in held]
-            if len(set(outputs)) < len(outputs):
-                raise NotPackable("a result is returned twice, or checked")
+            kept: dict = {}  # node -> its name; a tensor that is returned several times is one output
+            rows = []
+            for label, r in user:
+                node = own(r.node) if isinstance(r, Tensor) else None
+                kept.setdefault(node, label) if node else None
+                rows.append(list(kept).index(node) if node else (r,))
+            outputs = [*kept, *(checks.truth(one).clone().node for one in held)]  # results of their own
             if trace.drawn or tuple(default_generator.place) != tuple(drawn):
                 raise NotPackable("the program draws random numbers")
             outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
@@ -148,8 +151,8 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
     conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
-                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
-                  [None if isinstance(r, Tensor) else (r,) for _, r in user], fixed)
+                  list(kept.values()), [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
+                  rows, fixed)
 
 
 def programs(program, found, domain: Domain, name: str):
