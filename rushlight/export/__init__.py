@@ -112,6 +112,13 @@ def separate_inputs(mod, leaves: list) -> list:
     return found
 
 
+def copied(graph, node):
+    """A node that copies a tensor."""
+    made = graph.call_function(ops.aten.clone.default, (node,))
+    made.meta["val"] = node.meta["val"]
+    return made
+
+
 def free_name(text: str, taken: set) -> str:
     """An identifier for state of this path that is not taken yet; it is from here on."""
     stem = name = re.sub(r"\W", "_", text)
@@ -163,13 +170,14 @@ class Exporting:
         for leaf, free in marked:
             leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
         try:
-            with Untouched(mod, self.leaves), Noting(mod, kept_calls) as self.noting:
+            with Untouched(mod, self.leaves) as untouched, Noting(mod, kept_calls) as self.noting:
                 self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
         except ConstraintViolationError as error:
             raise self.fixed(str(error)) from error
         finally:
             for (leaf, _), constraints in zip(marked, before):
                 leaf._dynamic_sizes = constraints
+        self.assigned = untouched.assigned
         for leaf, free in marked:
             for k in [k for k, dim in free.items() if getattr(dim, "text", "") == "AUTO"
                       and not self.found.varies(leaf, k)]:
@@ -282,10 +290,36 @@ class Exporting:
                    for node, value in zip(placeholders, self.found.inputs)
                    if node in self.found.written}
         inputs = {**nodes, **written}
-        made.output(tuple(result[v] if kind == "output" else inputs[id(v)] if kind == "input" else self.size(
-            made, v, nodes) if kind == "size" else v for kind, v in self.found.outputs))
+        returned = [result[v] if kind == "output" else inputs[id(v)] if kind == "input" else self.size(
+            made, v, nodes) if kind == "size" else v for kind, v in self.found.outputs]
+        if self.assigned:
+            computed = {id(value): node for value, node in zip(self.found.results, result)}
+            self.write_assigned(made, returned, nodes, {**inputs, **computed})
+        made.output(tuple(returned))
         made.eliminate_dead_code()
         return made, specs
+
+    def write_assigned(self, made, returned: list, nodes: dict, values: dict):
+        """Write the tensors that buffers were replaced by into the buffers' memory, which keeps their identity.  What
+        is returned of the memory before is copied first.  ``values``: nodes by the id of their tensors."""
+        memory = {before.untyped_storage().data_ptr() for _, before, _ in self.assigned}
+        for k, (kind, v) in enumerate(self.found.outputs):
+            value = self.found.results[v] if kind == "output" else v if kind == "input" else None
+            if isinstance(value, Tensor) and value.untyped_storage().data_ptr() in memory:
+                returned[k] = copied(made, returned[k])
+        writes = []
+        for name, before, after in self.assigned:
+            if not isinstance(after, Tensor) or after.shape != before.shape:
+                found = f"the shape {tuple(after.shape)}" if isinstance(after, Tensor) else repr(after)
+                raise UserError(f"the module replaces its buffer {name}, of the shape {tuple(before.shape)}, by {found}: "
+                                "a program keeps the shapes of buffers")
+            value = values.get(id(after))
+            if value is None:
+                raise UserError(f"the module replaces its buffer {name} by a tensor that the program does not compute")
+            shares = after.untyped_storage().data_ptr() in memory
+            writes.append((nodes[id(before)], copied(made, value) if shares else value))
+        for buffer, value in writes:
+            made.call_function(ops.aten.copy_.default, (buffer, value)).meta["val"] = buffer.meta["val"]
 
     def attribute_name(self, tensor):
         """The path of a tensor that is an attribute of a module, and no parameter or buffer; None for others."""

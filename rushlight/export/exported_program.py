@@ -200,7 +200,13 @@ class ExportedProgram:
         graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.result_spec))
         flows = {node.target: operator.attrgetter(node.target)(self.graph_module)
                  for kind in ("call_module", "get_attr") for node in self.graph.find_nodes(op=kind)}
-        return ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+        made = ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+        for name in self.constants:  # tensors that state_dict() does not have
+            path, _, name = name.rpartition(".")
+            owner = made.get_submodule(path)
+            if name in owner._buffers:
+                owner._non_persistent_buffers_set.add(name)
+        return made
 
     @property
     def result_spec(self):
