@@ -190,6 +190,9 @@ def check_manifest(name: str, manifest):
     for key in ("instructions", "levels"):
         if not all(isinstance(one, str) for one in manifest[key]):
             refuse(f"{key} are {manifest[key]!r}")
+    wanted = manifest.get("conditions", [])
+    if not (isinstance(wanted, list) and all(isinstance(one, str) for one in wanted)):
+        refuse(f"its conditions are {wanted!r}")
     texts = manifest.get("metadata", {})
     if not (isinstance(texts, dict) and all(isinstance(one, str) for one in texts.values())):
         refuse(f"its metadata are {texts!r}")

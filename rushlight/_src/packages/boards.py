@@ -76,7 +76,7 @@ class BoardModel:
         self.kind = "cuda" if architecture.startswith("sm_") else "hip"
         self.suffix = interface.MACHINE_CODE[self.kind]
         given = [(value, varying) for value, (_, _, varying) in program.given()]
-        domain = Domain(given)
+        domain = Domain(given, program)
         if domain.varying:
             raise NotPackable(f"packages for GPUs are for one size of each input: {domain.varying[0].name} varies")
         if any(isinstance(value, Tensor) and not value.device.provider.on_host for value, _ in given):

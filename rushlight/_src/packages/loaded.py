@@ -177,8 +177,9 @@ class Loaded:
         told = (NUMBER * max(1, sum(2 * len(meta.shape) for meta in self.outputs)))()
         code = self.library.rl_output_sizes(shapes, told)
         if code:
+            wanted = "; ".join(self.manifest.get("conditions", ()))
             raise ValueError(f"inputs of the shapes {', '.join(map(str, key))}: "
-                             f"{self.library.rl_error(code).decode()}")
+                             f"{self.library.rl_error(code).decode()}{wanted and f', which have to meet {wanted}'}")
         outputs, at = [], 0
         for meta in self.outputs:
             rank = len(meta.shape)

@@ -16,6 +16,7 @@ from ..eager.programs import own
 from ..graph.graph import Store
 from ..transforms.trace import without_values
 from . import checks
+from .conditions import express_conditions
 from .numbers import Sizes, Sizing
 from .variants import UNBOUNDED, Points, Region
 
@@ -40,9 +41,10 @@ class Varying(NamedTuple):
 
 
 class Domain:
-    """The sizes of an exported program: ``varying``, and ``shape(k, fixed)``, those of an input in symbols."""
+    """The sizes of an exported program: ``varying``, ``shape(k, fixed)``, those of an input in symbols, and
+    ``conditions``, Exprs that the program assumes of them."""
 
-    def __init__(self, found):
+    def __init__(self, found, program):
         self.forms: dict = {}  # number of an input -> {dimension: (name, factor, offset)}
         self.varying: list = []
         bounds, sources, examples = {}, {}, {}
@@ -64,6 +66,16 @@ class Domain:
             self.varying.append(Varying(name, size(f"s{n}", 2, high), size(f"d{n}", 0, high), low,
                                         int(min(high, UNBOUNDED)), sources[name], examples[name]))
         self.by_name = {v.name: v for v in self.varying}
+        leaves = [k for k, spec in enumerate(program.graph_signature.input_specs) if spec.kind.name == "USER_INPUT"]
+        self.conditions = express_conditions(program.conditions, lambda one: self.size(
+            leaves[one.leaf], one.dim, found[leaves[one.leaf]][0]))
+
+    def size(self, k: int, dim: int, value):
+        """A size of an input, which may be any that there is."""
+        if dim not in self.forms.get(k, {}):
+            return value.shape[dim]
+        name, factor, offset = self.forms[k][dim]
+        return factor * self.by_name[name].wide + offset
 
     def shape(self, k: int, value, fixed: dict) -> tuple:
         """The shape of an input; ``fixed``: {symbol: number} of sizes that are no symbols."""
@@ -76,12 +88,17 @@ class Domain:
     def bounds(self, fixed=()) -> dict:
         return {v.symbol: (max(2, v.low), max(2, v.high)) for v in self.varying if v.symbol not in fixed}
 
-    def points(self) -> list:
-        """Sizes that are looked at: {symbol: number} with both symbols of each."""
+    def points(self) -> Points:
+        """Sizes that are looked at, which meet the conditions, the example's first: {symbol: number} with both symbols
+        of each."""
         own = Region({v.symbol: (v.low, v.high) for v in self.varying})
         corners = [dict(zip((v.symbol for v in self.varying), chosen))
                    for chosen in itertools.product(*({v.low, v.high, v.example} for v in self.varying))]
-        return [self.both(p) for p in (*corners, *own.points())]
+        found = Points([self.both({v.symbol: v.example for v in self.varying}),
+                        *(self.both(p) for p in (*corners, *own.points()))])
+        for condition in self.conditions:
+            found.cover([logical_not(condition)])
+        return found
 
     def both(self, point: dict) -> dict:
         return {**point, **{v.wide: point[v.symbol] for v in self.varying}}
@@ -149,7 +166,7 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
     trace.settle()
     into = {store.into for store in stores}
     conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
-    conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
+    conditions += domain.conditions + [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
     return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
                   list(kept.values()), [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
                   rows, fixed)
@@ -160,7 +177,7 @@ def programs(program, found, domain: Domain, name: str):
 
     NotPackable where sizes decide too often what the program is.
     """
-    made, points = [], Points([domain.both({v.symbol: v.example for v in domain.varying}), *domain.points()])
+    made, points = [], domain.points()
     while (point := points.next()) is not None:
         fixed = {v.symbol: point[v.symbol] for v in domain.varying
                  if point[v.symbol] < 2 or any(sets_apart(one.conditions, v.symbol, point) for one in made)}
