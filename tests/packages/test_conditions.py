@@ -54,6 +54,15 @@ def double(self, x, y):
     return self.mask[1][:2 * x.shape[1]] + torch.cat([x[1], x[0]])
 
 
+def halves(self, x, y):
+    n = x.shape[1]
+    return x.reshape(n // 2, 2, -1).sum(1), torch.cat([x[:, :n // 2], x[:, n // 2:]], 1) + x
+
+
+def both(self, x, y):
+    return self.mask[:x.shape[1] - y.shape[1]].sum(1) + x[0, y.shape[1]:]
+
+
 def branch(self, x, y):
     if x.shape[1] > y.shape[1]:
         return x.sum(1) + y.sum(1)
@@ -62,7 +71,8 @@ def branch(self, x, y):
 
 BODIES = {body.__name__: (body, example) for body, example in (
     (mask, (5, 3)), (pairs, (5, 3)), (thirds, (6, 3)), (sum_of_two, (5, 3)), (equal, (5, 5)), (one_more, (5, 4)),
-    (not_beyond, (3, 5)), (least, (5, 3)), (double, (4, 3)), (branch, (5, 3)))}
+    (not_beyond, (3, 5)), (least, (5, 3)), (double, (4, 3)), (halves, (4, 3)), (both, (9, 3)),
+    (branch, (5, 3)))}
 
 
 def make_inputs(sizes):
