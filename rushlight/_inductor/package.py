@@ -13,6 +13,7 @@ from .._src.packages.interface import gpus
 from .._src.packages.kept import model_of
 from ..export import ExportedModule, export
 from ..export.files.programs import identity
+from ..export.shape_entries import LeafEntries
 from . import config
 
 __all__ = ["load_package", "package_aoti"]
@@ -77,23 +78,12 @@ def exported(gm, args, kwargs):
     """The program of a module for an example; sizes vary as one that was exported before lets them."""
     guards, shapes = gm._modules.get("_guards_fn"), None
     if guards is not None:
-        shapes, graph = for_arguments([free for _, _, free in guards.expected], args, kwargs), copy.deepcopy(gm.graph)
+        shapes, graph = LeafEntries(free or None for _, _, free in guards.expected), copy.deepcopy(gm.graph)
         graph.set_codegen(gm.graph._codegen)
         for node in graph.find_nodes(op="call_module", target="_guards_fn"):
             graph.erase_node(node)  # what it checks, the new program does
         gm = ExportedModule(gm, graph, "GraphModule")
     return export(gm, tuple(args), kwargs, dynamic_shapes=shapes)
-
-
-def for_arguments(rows: list, args, kwargs) -> list:
-    """``dynamic_shapes`` for each argument, of what is known of all leaves."""
-    from .._src.core.pytree import tree_leaves
-    found, at = [], 0
-    for one in (*args, *(kwargs or {}).values()):
-        count = len(tree_leaves(one))
-        mine, at = [free or None for free in rows[at:at + count]], at + count
-        found.append(mine[0] if tree_leaves(one)[:1] == [one] else mine)
-    return found
 
 
 def package_aoti(archive_file, aoti_files):

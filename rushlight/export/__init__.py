@@ -12,7 +12,7 @@ from .._src.capture.constraints import constraints_of
 from .._src.core.expr import Expr, size as size_named
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
-from .._src.core.pytree import tree_flatten
+from .._src.core.pytree import tree_flatten, tree_unflatten
 from .._ops import ops
 from ..fx import GraphModule, Node
 from ..fx.convert import draw
@@ -23,11 +23,12 @@ from ..utils._pytree import tree_leaves_with_path
 from .arguments import AdditionalInputs, ShapesCollection, path_name, register_dataclass  # noqa: F401
 from .capturing import Untouched, captured
 from .conditions import MORE, Checking, conditions_of
-from .dims import Dim, Hint, dims, constraint_of, varying
+from .dims import Dim, Hint, check_constant, constraint_of, dims, varying_dims
 from .exported_program import ExportedModule, ExportedProgram  # noqa: F401
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
                               SymFloatArgument, SymIntArgument, TensorArgument)
 from .module_calls import Noting, call_graph
+from .shape_entries import entries_of_leaves
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten  # the function, not its module
 from ._draft_export import draft_export  # noqa: F401
 from .._src.core.later import later
@@ -89,37 +90,6 @@ def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=F
                   prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
 
 
-def for_signature(mod, args, kwargs, dynamic_shapes):
-    """``dynamic_shapes`` for each argument, by position and name."""
-    if dynamic_shapes is None:
-        return [None] * len(args), {}
-    if isinstance(dynamic_shapes, dict):
-        names = list(inspect.signature(mod.forward).parameters)
-        unknown = set(dynamic_shapes) - set(names)
-        if unknown:
-            raise UserError("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
-                            f"{names} of `inputs`, but here they are {list(dynamic_shapes)}")
-        parameters = inspect.signature(mod.forward).parameters.values()
-        rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-        more = next((dynamic_shapes.get(p.name) or {} for p in parameters if p.kind is p.VAR_KEYWORD), {})
-        alone = [dynamic_shapes.get(p.name) for p in parameters
-                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return [*alone, *(dynamic_shapes.get(rest)
-                          or [None] * len(args))][:len(args)], {k: dynamic_shapes.get(k, more.get(k)) for k in kwargs}
-    bound = inspect.signature(mod.forward).bind(*args, **kwargs).arguments
-    if len(dynamic_shapes) not in (0, len(bound), len(args) + len(kwargs)):
-        raise UserError(f"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs` has "
-                        f"{len(bound)} elements, but `dynamic_shapes` has {len(dynamic_shapes)} elements")
-    names = [p.name for p in inspect.signature(mod.forward).parameters.values()]
-    kinds = [p.kind for p in inspect.signature(mod.forward).parameters.values()]
-    several = inspect.Parameter.VAR_POSITIONAL
-    if several in kinds and len(dynamic_shapes) == kinds.index(several) + 1 and isinstance(
-            dynamic_shapes[-1], (tuple, list)) and len(dynamic_shapes[-1]) == len(args) - kinds.index(several):
-        return for_signature(mod, args, kwargs, dict(zip(names, dynamic_shapes)))
-    named = [name for name in names if name in kwargs] + [name for name in kwargs if name not in names]
-    return list(dynamic_shapes[:len(args)]), dict(zip(named, dynamic_shapes[len(args):]))
-
-
 def check_names(dims):
     """UserError where two Dims of one name have different bounds."""
     known = {}
@@ -127,6 +97,26 @@ def check_names(dims):
         found = known.setdefault(one.root.__name__, one.root)
         if (found.min, found.max) != (one.root.min, one.root.max):
             raise UserError(f"Found different definitions {found} and {one.root} for the same symbolic dimension")
+
+
+def separate_inputs(mod, leaves: list) -> list:
+    """Return the leaves with a copy of each tensor that another leaf, or the module's state, is, too: a program has an
+    input for each, which calls may give other tensors."""
+    taken = {id(one) for one in (*mod.parameters(), *mod.buffers())}
+    found = []
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and id(leaf) in taken:
+            leaf = leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        taken.add(id(leaf))
+        found.append(leaf)
+    return found
+
+
+def copied(graph, node):
+    """A node that copies a tensor."""
+    made = graph.call_function(ops.aten.clone.default, (node,))
+    made.meta["val"] = node.meta["val"]
+    return made
 
 
 def free_name(text: str, taken: set) -> str:
@@ -166,9 +156,11 @@ class Exporting:
     """One export: the capture, and its graph rewritten to take state and inputs by name."""
 
     def __init__(self, mod, args, kwargs, dynamic_shapes, kept_calls=(), deferred=False, one_size=()):
-        self.mod, self.args, self.kwargs = mod, args, kwargs
+        self.mod = mod
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
-        self.expected = self.expectations(*for_signature(mod, args, kwargs, dynamic_shapes))
+        self.expected = [self.expect_leaf(*row) for row in entries_of_leaves(mod, args, kwargs, dynamic_shapes)]
+        self.leaves = separate_inputs(mod, self.leaves)
+        self.args, self.kwargs = args, kwargs = tree_unflatten(self.leaves, self.in_spec)
         for k, dim in one_size:
             del self.expected[k][2][dim]
         check_names(d for _, _, free in self.expected for d in free.values() if not isinstance(d, Hint))
@@ -178,13 +170,14 @@ class Exporting:
         for leaf, free in marked:
             leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
         try:
-            with Untouched(mod, self.leaves), Noting(mod, kept_calls) as self.noting:
+            with Untouched(mod, self.leaves) as untouched, Noting(mod, kept_calls) as self.noting:
                 self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
         except ConstraintViolationError as error:
             raise self.fixed(str(error)) from error
         finally:
             for (leaf, _), constraints in zip(marked, before):
                 leaf._dynamic_sizes = constraints
+        self.assigned = untouched.assigned
         for leaf, free in marked:
             for k in [k for k, dim in free.items() if getattr(dim, "text", "") == "AUTO"
                       and not self.found.varies(leaf, k)]:
@@ -213,17 +206,13 @@ class Exporting:
         made.place = None if at is None else (at, int(place[2]))
         return made
 
-    def expectations(self, positional, named):
-        """(shape, dtype, varying dimensions) of each input leaf; (None, value, {}) where it is no tensor."""
-        wanted = []
-        for value, entry in [*zip(self.args, positional), *((v, named.get(k)) for k, v in self.kwargs.items())]:
-            leaves = tree_flatten(value)[0]
-            entries = [entry] if isinstance(value, Tensor) else list(entry.values() if isinstance(entry, dict)
-                                                                     else entry or [None] * len(leaves))
-            wanted += entries if len(entries) == len(leaves) else [None] * len(leaves)
-        return [(tuple(leaf.shape), leaf.dtype, varying(leaf.shape, entry)) if isinstance(leaf, Tensor)
-                else (None, leaf, {})
-                for leaf, entry in zip(self.leaves, wanted)]
+    @staticmethod
+    def expect_leaf(leaf, entry, path) -> tuple:
+        """(shape, dtype, varying dimensions) of an input leaf; (None, value, {}) where it is no tensor."""
+        if isinstance(leaf, Tensor):
+            return tuple(leaf.shape), leaf.dtype, varying_dims(leaf.shape, entry, path)
+        check_constant(leaf, entry, path)
+        return None, leaf, {}
 
     def program(self) -> ExportedProgram:
         self.state = {**dict(self.mod.named_parameters(remove_duplicate=False)),
@@ -301,10 +290,36 @@ class Exporting:
                    for node, value in zip(placeholders, self.found.inputs)
                    if node in self.found.written}
         inputs = {**nodes, **written}
-        made.output(tuple(result[v] if kind == "output" else inputs[id(v)] if kind == "input" else self.size(
-            made, v, nodes) if kind == "size" else v for kind, v in self.found.outputs))
+        returned = [result[v] if kind == "output" else inputs[id(v)] if kind == "input" else self.size(
+            made, v, nodes) if kind == "size" else v for kind, v in self.found.outputs]
+        if self.assigned:
+            computed = {id(value): node for value, node in zip(self.found.results, result)}
+            self.write_assigned(made, returned, nodes, {**inputs, **computed})
+        made.output(tuple(returned))
         made.eliminate_dead_code()
         return made, specs
+
+    def write_assigned(self, made, returned: list, nodes: dict, values: dict):
+        """Write the tensors that buffers were replaced by into the buffers' memory, which keeps their identity.  What
+        is returned of the memory before is copied first.  ``values``: nodes by the id of their tensors."""
+        memory = {before.untyped_storage().data_ptr() for _, before, _ in self.assigned}
+        for k, (kind, v) in enumerate(self.found.outputs):
+            value = self.found.results[v] if kind == "output" else v if kind == "input" else None
+            if isinstance(value, Tensor) and value.untyped_storage().data_ptr() in memory:
+                returned[k] = copied(made, returned[k])
+        writes = []
+        for name, before, after in self.assigned:
+            if not isinstance(after, Tensor) or after.shape != before.shape:
+                found = f"the shape {tuple(after.shape)}" if isinstance(after, Tensor) else repr(after)
+                raise UserError(f"the module replaces its buffer {name}, of the shape {tuple(before.shape)}, by {found}: "
+                                "a program keeps the shapes of buffers")
+            value = values.get(id(after))
+            if value is None:
+                raise UserError(f"the module replaces its buffer {name} by a tensor that the program does not compute")
+            shares = after.untyped_storage().data_ptr() in memory
+            writes.append((nodes[id(before)], copied(made, value) if shares else value))
+        for buffer, value in writes:
+            made.call_function(ops.aten.copy_.default, (buffer, value)).meta["val"] = buffer.meta["val"]
 
     def attribute_name(self, tensor):
         """The path of a tensor that is an attribute of a module, and no parameter or buffer; None for others."""

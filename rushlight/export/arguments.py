@@ -6,8 +6,9 @@ import re
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
-from ..utils._pytree import register_pytree_node
+from ..utils._pytree import GetAttrKey, register_pytree_node
 from .dims import Dim
+from .shape_entries import bind_arguments
 
 
 class ShapesCollection:
@@ -38,10 +39,7 @@ class ShapesCollection:
 
     def dynamic_shapes(self, m, args, kwargs=None):
         """The same in order and by name of the arguments.  ValueError for a tensor that is none of them."""
-        import inspect
-        names = list(inspect.signature(getattr(m, "forward", m)).parameters)
-        given = {**dict(zip(names, args)), **(kwargs or {})}
-        leaves, spec = tree_flatten(given)
+        leaves, spec = tree_flatten(dict(bind_arguments(m, args, kwargs)))
         missing = set(self.entries) - set(map(id, leaves))
         if missing:
             raise ValueError(f"{len(missing)} of the tensors in a ShapesCollection are not among the arguments")
@@ -73,9 +71,7 @@ class AdditionalInputs:
     def dynamic_shapes(self, m, args, kwargs=None) -> dict:
         """What the examples say of each argument, by its name.  ValueError for one that is nested otherwise, of other
         ranks, or has other values in place of those that are no tensors."""
-        import inspect
-        bound = [inspect.signature(getattr(m, "forward", m)).bind(*given, **named).arguments
-                 for given, named in ((args, kwargs or {}), *self._examples)]
+        bound = [bind_arguments(m, *example) for example in ((args, kwargs), *self._examples)]
         flat = [tree_flatten(dict(one)) for one in bound]
         if any(spec != flat[0][1] for _, spec in flat):
             raise ValueError("additional inputs are not nested as the arguments are")
@@ -124,4 +120,6 @@ def register_dataclass(cls, *, serialized_type_name=None):
     names = [field.name for field in dataclasses.fields(cls) if field.init]
     register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], None),
                          lambda children, _: cls(**dict(zip(names, children))),
+                         flatten_with_keys_fn=lambda value: ([(GetAttrKey(name), getattr(value, name))
+                                                              for name in names], None),
                          serialized_type_name=serialized_type_name or f"{cls.__module__}.{cls.__qualname__}")

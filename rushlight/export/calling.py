@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .._src.core.native import Tensor
-from .._src.core.pytree import tree_flatten, tree_unflatten
+from .._src.core.pytree import flatten_as, tree_flatten, tree_structure, tree_unflatten
 from ..fx import CodeGen, GraphModule
 from ..fx.code import PythonCode, Writer
 from ..nn import Module
@@ -15,11 +15,13 @@ class GuardFailed(AssertionError, RuntimeError):
 
 
 def flattened(given, spec) -> list:
-    """The leaves of (arguments, keywords).  ValueError where they are nested otherwise than a program's were."""
-    leaves, found = tree_flatten(given)
-    if found != spec:
-        raise ValueError(f"the exported program takes arguments nested as {spec}, not as {found}")
-    return leaves
+    """The leaves of (arguments, keywords); keys of dicts may come in any order.  ValueError where they are nested
+    otherwise than a program's were."""
+    try:
+        return flatten_as(given, spec)
+    except ValueError as error:
+        raise ValueError(f"the exported program takes arguments nested as {spec}, not as {tree_structure(given)}: "
+                         f"{error}") from error
 
 
 class fx_pytree:
@@ -62,7 +64,8 @@ class Nested(CodeGen):
                   f"{root_module}._in_spec)\n") if placeholders else ""
         lines, result = ("\n" + body.rstrip()).rsplit("\n    return ", 1)  # the last line, whatever its text has in it
         lines = lines[1:] + "\n" if lines else ""
-        made.src = (f"\n\n\ndef forward({', '.join([root_module, *self.names])}):\n{unpack}{lines}    return "
+        parameters = [root_module, *self.names[:count], *(["*"] if self.keywords else []), *self.names[count:]]
+        made.src = (f"\n\n\ndef forward({', '.join(parameters)}):\n{unpack}{lines}    return "
                     f"pytree.tree_unflatten({result}, {root_module}._out_spec)\n    ")
         return made
 

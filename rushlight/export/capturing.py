@@ -16,14 +16,14 @@ from .spelling import Exported, spelled
 
 class Captured:
     """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number
-    that it was;
+    that it was; ``results``: the tensors that the graph gave;
     ``value_then``, ``written``: what its values were, and its inputs are, by the writes in it (AtenView);
     ``outputs``: for each leaf of the result ("output", k), ("input", tensor), ("size", syntax tree) or
       ("constant", value); ``spec``: how results are nested."""
 
-    def __init__(self, module, inputs, outputs, spec, drawn, segment: Segment):
-        self.module, self.inputs, self.outputs, self.spec, self.drawn, self.segment = (module, inputs, outputs, spec,
-                                                                                       drawn, segment)
+    def __init__(self, module, inputs, results, outputs, spec, drawn, segment: Segment):
+        self.module, self.inputs, self.results, self.outputs = module, inputs, results, outputs
+        self.spec, self.drawn, self.segment = spec, drawn, segment
         self.guards = list(segment.guards)
         self.value_then, self.written = (module.meta.pop("value_then", None), module.meta.pop("written", {}))
 
@@ -46,10 +46,11 @@ class Captured:
 
 class Untouched:
     """``with Untouched(module, tensors):`` what the block changes of the module's buffers and of these tensors is put
-    back."""
+    back.  ``assigned``: (name, tensor before, tensor after) of buffers that the block replaced."""
 
     def __init__(self, module, leaves):
-        self.places = [(m, dict(m._buffers)) for m in module.modules()]
+        self.places = [(f"{name}." if name else "", m, dict(m._buffers)) for name, m in module.named_modules()]
+        self.assigned: list = []
         tensors = {id(t): t for t in (*module.buffers(), *leaves) if isinstance(t, Tensor) and not t.is_meta}
         self.before = [(t, t._version, t.detach().clone()) for t in tensors.values()]
 
@@ -57,8 +58,11 @@ class Untouched:
         return self
 
     def __exit__(self, *exception):
-        for module, buffers in self.places:
-            module._buffers.update(buffers)
+        for path, module, buffers in self.places:
+            now = module._buffers
+            self.assigned += [(path + name, before, now[name]) for name, before in buffers.items()
+                              if now.get(name) is not before and isinstance(before, Tensor)]
+            now.update(buffers)
         with no_grad():
             for tensor, version, value in self.before:
                 if tensor._version != version:
@@ -167,4 +171,4 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
     sizes = sizes_among(segment, results, leaves) if dynamic is not False else {}
     outputs = [sizes[k] if k in sizes else places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor)
                                                       else ("constant", leaf)) for k, leaf in enumerate(leaves)]
-    return Captured(module, inputs, outputs, spec, drawn, segment)
+    return Captured(module, inputs, results, outputs, spec, drawn, segment)

@@ -71,6 +71,8 @@ def conditions_of(found, leaves, expected) -> list:
             if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Is):
                 condition = read(tree.left)
                 made.append(condition if tree.comparators[0].value else negated(condition))
+            else:
+                made.append(read(tree))  # of divisibility
         except (Unknown, SyntaxError, AttributeError):
             continue  # about what else capture assumes, which the exported program has fixed
     return [c for c in made if sizes_in(c)]
@@ -108,7 +110,7 @@ def plain(condition):
         condition = TURNED[condition[0]], condition[2], condition[1]
     if isinstance(condition, tuple) and isinstance(condition[-1], int) and condition[0] in ("<", ">"):
         change = 1 if condition[0] == ">" else -1
-        return condition[0] + "=", condition[1], condition[2] + change
+        condition = condition[0] + "=", condition[1], condition[2] + change
     if isinstance(condition, tuple) and isinstance(condition[1], tuple) and isinstance(condition[2], int) and condition[
             1][0] in ("+", "-") and isinstance(condition[1][2], int):
         kind, (sign, inner, number), bound = condition

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .._src.capture.constraints import ShapeConstraint
+from .._src.capture.errors import ConstraintViolationError, UserError
 
 
 class Dim:
@@ -98,14 +99,52 @@ def dims(*names: str, min=None, max=None):
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
-def varying(shape, wanted) -> dict:
-    """{dimension: Dim} of one tensor's entry in ``dynamic_shapes``: a dict by dimension, or a sequence with an entry
-    for each."""
-    if wanted is None:
+def varying_dims(shape, entry, path="") -> dict:
+    """Return {dimension: Dim or Hint} of one tensor's entry in ``dynamic_shapes``: None, a dict by dimension, or a
+    sequence with an item for each dimension.  ``path``: of the entry, for messages.
+
+    Raises:
+        UserError: if the entry, or an item of it, is none of these.
+        AssertionError: if a key of a dict is no int.
+        ValueError: if the tensor does not have a dimension.
+        ConstraintViolationError: if an int is not the size of its dimension.
+    """
+    if entry is None:
         return {}
-    entries = dict(wanted) if isinstance(wanted, dict) else dict(enumerate(wanted))
-    bad = [k for k in entries if not -len(shape) <= k < len(shape)]
-    if bad:
-        raise ValueError(f"dynamic_shapes names dimension {bad[0]} of a tensor with {len(shape)} dimensions")
-    return {k % len(shape): d for k, d in entries.items() if d is not None and getattr(d, "text", "") != "STATIC"
-            and not isinstance(d, int)}
+    place = f" specified at `dynamic_shapes{path}`"
+    if not isinstance(entry, (dict, list, tuple)):
+        raise UserError(f"Unexpected input tensor shape {entry!r}{place} (expected either a list/tuple of dimensions, "
+                        "or a dict mapping indices to dimensions, where each dimension is None, an int, a Dim, "
+                        "Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC)")
+    if not isinstance(entry, dict) and len(entry) != len(shape):
+        raise UserError(f"Expected dynamic shape spec {entry}{place} to have the same length as the actual tensor "
+                        f"shape {tuple(shape)} (expected {len(shape)}, but got {len(entry)} instead)")
+    items = entry if isinstance(entry, dict) else dict(enumerate(entry))
+    for k, item in items.items():
+        check_item(shape, k, item, place)
+    return {k % len(shape): item for k, item in items.items() if isinstance(item, (Dim, Hint)) and item != Dim.STATIC}
+
+
+def check_item(shape, k, item, place: str):
+    """Raise the errors of ``varying_dims`` for the item of one dimension."""
+    if type(k) is not int:
+        raise AssertionError(f"Expected index to be int, got {k!r}{place}")
+    if not -len(shape) <= k < len(shape):
+        raise ValueError(f"dynamic_shapes names dimension {k} of a tensor with {len(shape)} dimensions")
+    if not isinstance(item, (int, Dim, Hint, type(None))):
+        raise UserError(f"Unexpected dimension {item!r} mapped to index {k}{place} (expected None, an int, a Dim, "
+                        "Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC)")
+    if isinstance(item, int) and item != shape[k]:
+        raise ConstraintViolationError(f"Static shape constraint of {item} does not match input size of {shape[k]}, "
+                                       f"for dimension {k}{place}")
+
+
+def check_constant(value, entry, path: str):
+    """Raise AssertionError, or UserError, for an entry of ``dynamic_shapes`` that asks for more of an argument without
+    sizes than that it is a constant."""
+    if not isinstance(entry, (int, Hint, type(None))):
+        raise AssertionError(f"`dynamic_shapes{path}` is {entry!r}, but `inputs{path}` is {value!r}, which has no "
+                             "sizes: expected None")
+    if entry == Dim.DYNAMIC:
+        raise UserError(f"`dynamic_shapes{path}` is {entry}, but `inputs{path}` is {value!r}: only sizes of tensors "
+                        "vary. Pass a tensor without dimensions, or None for a constant.")

@@ -61,9 +61,21 @@ def entered(value, varying, trace, symbols, sizes):
     return made
 
 
+def narrowed(k: int, dim: int, hint: Hint, conditions) -> Hint:
+    """The hint of a size within the bounds that conditions set."""
+    low, high = hint.min, hint.max
+    for size, least, most in filter(None, map(bounds, conditions)):
+        if (size.leaf, size.dim) == (k, dim):
+            low = max((one for one in (low, least) if one is not None), default=None)
+            high = min((one for one in (high, most) if one is not None), default=None)
+    return Hint(hint.text, low, high)
+
+
 def equated(expected, conditions) -> list:
-    """(shape, dtype, dimensions that vary) of each input, in which sizes that must be equal are one Dim."""
-    made = [(shape, dtype, dict(varying)) for shape, dtype, varying in expected]
+    """(shape, dtype, dimensions that vary) of each input, in which sizes that must be equal are one Dim, and hints have
+    the bounds that the program assumes."""
+    made = [(shape, dtype, {dim: narrowed(k, dim, free, conditions) if isinstance(free, Hint) else free
+                            for dim, free in varying.items()}) for k, (shape, dtype, varying) in enumerate(expected)]
     for count, condition in enumerate(conditions):
         if condition[0] != "==" or not all(type(one) is Size for one in condition[1:]):
             continue
@@ -150,11 +162,8 @@ class ExportedProgram:
         for k, (_, _, varying) in enumerate(self.expected):
             for dim, free in varying.items():
                 root, hint = getattr(free, "root", free), isinstance(free, Hint)
-                low, high = (2 if root.min is None else root.min, root.max) if hint else (root.min, root.max)
-                for size, least, most in filter(None, map(bounds, self.conditions if hint else ())):
-                    if (size.leaf, size.dim) == (k, dim):
-                        low = max(low, least or 0)
-                        high = min((one for one in (high, most) if one is not None), default=None)
+                known = narrowed(k, dim, root, self.conditions) if hint else root
+                low, high = max(2, known.min or 0) if hint and root.min is None else known.min, known.max
                 found[getattr(root, "__name__", f"s{k}_{dim}")] = Range(low, high)
         return found | self.unbacked
 
@@ -200,7 +209,13 @@ class ExportedProgram:
         graph.set_codegen(Nested(self.parameter_names, len(self.example_inputs[1]), self.in_spec, self.result_spec))
         flows = {node.target: operator.attrgetter(node.target)(self.graph_module)
                  for kind in ("call_module", "get_attr") for node in self.graph.find_nodes(op=kind)}
-        return ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+        made = ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
+        for name in self.constants:  # tensors that state_dict() does not have
+            path, _, name = name.rpartition(".")
+            owner = made.get_submodule(path)
+            if name in owner._buffers:
+                owner._non_persistent_buffers_set.add(name)
+        return made
 
     @property
     def result_spec(self):

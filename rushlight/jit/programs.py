@@ -18,6 +18,7 @@ from ..export import Dim, Exporting
 from ..export.calling import GuardFailed, Guards
 from ..export.files.programs import load as read_program
 from ..export.files.programs import write as write_program
+from ..export.shape_entries import LeafEntries
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from .script import RecursiveScriptModule
@@ -67,19 +68,13 @@ class Example:
 
     def exported(self, module, args, kwargs):
         """The program for these arguments."""
-        shapes = [varying(one) for one in (*args, *kwargs.values())]
+        shapes = LeafEntries(dict.fromkeys(range(leaf.dim()), Dim.AUTO) if isinstance(leaf, Tensor) else None
+                             for leaf in tree_leaves((args, kwargs)))
         return self.run(lambda: Exporting(module, args, kwargs, shapes, (), True).program())
 
 
 def is_single(leaf) -> bool:
     return isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.shape[0] == 1
-
-
-def varying(argument):
-    """``dynamic_shapes`` of an argument all of whose sizes may vary."""
-    found = [dict.fromkeys(range(leaf.dim()), Dim.AUTO) if isinstance(leaf, Tensor) else None
-             for leaf in tree_leaves(argument)]
-    return found[0] if isinstance(argument, Tensor) else found
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

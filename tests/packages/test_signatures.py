@@ -32,11 +32,39 @@ def test_keywords_are_taken_by_name(tmp_path):
 
     x, y, z = (torch.full((2,), k) for k in (1.0, 2.0, 3.0))
     _, loaded = opened(tmp_path, body, (x,), {"y": y, "z": z})
-    for found in (loaded(x, z=z, y=y), loaded(x, y=y, z=z), loaded(z=z, x=x, y=y), loaded(x, y, z)):
+    for found in (loaded(x, z=z, y=y), loaded(x, y=y, z=z), loaded(z=z, x=x, y=y)):
         assert found.tolist() == [321.0, 321.0]
     for wrong in ({"y": y}, {"y": y, "z": z, "w": z}, {"y": y, "w": z}, {"y": y, "z": z, "x": x}, {"y": y, "z": 3}):
         with pytest.raises(TypeError):
             loaded(x, **wrong)
+    for args in ((x, y, z), (x, z, y), (x, y)):  # which of them is y and which z, nothing says
+        with pytest.raises(TypeError, match="by position"):
+            loaded(*args)
+
+
+def test_wrong_names_are_told(tmp_path):
+    _, loaded = opened(tmp_path, lambda self, x, y: x + y, (torch.ones(2), torch.ones(2)))
+    x = torch.ones(2)
+    for args, kwargs, text in (((x,), {}, "misses the argument y"), ((), {}, "misses the arguments x, y"),
+                               ((x, x), {"x": x}, "got multiple values for argument x"),
+                               ((x,), {"y": x, "z": x}, "has no argument z"),
+                               ((x, x, x), {}, "takes 2 arguments by position, but 3 were given")):
+        with pytest.raises(TypeError, match=text):
+            loaded(*args, **kwargs)
+
+
+def test_results_that_are_one_tensor_are_one_output(tmp_path):
+    def body(self, x):
+        ok, y = x.sum() > 0, x * 2
+        torch._assert_async(ok)
+        torch._assert_async(ok)
+        return ok, y, {"y": y, "x": x}, x, ok
+
+    program, loaded = opened(tmp_path, body, (torch.ones(2),))
+    assert told(loaded(torch.ones(2))) == told(program(torch.ones(2)))
+    assert len(loaded.outputs) < 6
+    with pytest.raises(RuntimeError, match="nonzero"):
+        loaded(-torch.ones(2))
 
 
 def test_nested_arguments_are_taken_by_key_and_constants_compared(tmp_path):

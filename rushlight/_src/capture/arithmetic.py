@@ -121,8 +121,9 @@ class Arithmetic(Part, part="arithmetic"):
                 return None
             if isinstance(b, Number):
                 self.truth(b)  # that it is not zero is assumed
-            elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.guarding.symbols and x % y == 0:
-                # so that what is halved and doubled is again what it was
+            elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.guarding.symbols and (
+                    x % y == 0 and not self.machine.entry.owner.exporting):
+                # so that what is halved and doubled is again what it was; a program that stands alone floors
                 raise Again(("multiple", self.guarding.symbols[a.expr]), y)
         if symbol in WHOLE and whole(a) and whole(b):
             return self.values.from_python(BINARY[symbol](exact(a), exact(b)))

@@ -154,6 +154,8 @@ def flatten_as(tree, spec: TreeSpec) -> list:
     children, context = HANDLERS[container(tree)].flatten_fn(tree)
     if len(children) != len(spec.children_specs):
         raise ValueError(f"expected {len(spec.children_specs)} entries as in the first tree, got {len(children)}")
+    if spec.type not in DICTS and spec.type is not deque and context != spec.context:
+        raise ValueError(f"expected {spec.context} as in the first tree, got {context}")
     if spec.type in DICTS:
         keys = spec.context[1] if spec.type is defaultdict else spec.context
         if set(tree) != set(keys):

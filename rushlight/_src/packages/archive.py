@@ -190,6 +190,9 @@ def check_manifest(name: str, manifest):
     for key in ("instructions", "levels"):
         if not all(isinstance(one, str) for one in manifest[key]):
             refuse(f"{key} are {manifest[key]!r}")
+    wanted = manifest.get("conditions", [])
+    if not (isinstance(wanted, list) and all(isinstance(one, str) for one in wanted)):
+        refuse(f"its conditions are {wanted!r}")
     texts = manifest.get("metadata", {})
     if not (isinstance(texts, dict) and all(isinstance(one, str) for one in texts.values())):
         refuse(f"its metadata are {texts!r}")
@@ -197,6 +200,12 @@ def check_manifest(name: str, manifest):
     if not (isinstance(call, dict) and all(isinstance(call.get(key), str) for key in ("in_spec", "out_spec"))
             and all(isinstance(call.get(key), list) for key in ("names", "arguments", "results"))):
         refuse(f"it does not tell how the model is called, but {call!r}")
+    for row in call["results"]:
+        if not (row is None or isinstance(row, dict) and row.keys() & {"value", "size", "output"}):
+            refuse(f"{row!r} is no result")
+        if isinstance(row, dict) and "output" in row and not (type(row["output"]) is int and 0 <= row["output"] < len(
+                manifest["outputs"])):
+            refuse(f"{row!r} is no output")
     for row in manifest["checks"]:
         if not (isinstance(row, dict) and isinstance(row.get("error"), str) and isinstance(row.get("text"), str)):
             refuse(f"{row!r} is no check")

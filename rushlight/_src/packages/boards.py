@@ -35,7 +35,7 @@ from .builds import is_empty
 from .model import add_rows
 from .objects import SharedObject
 from .signature import call_of
-from .tracing import Domain, NotPackable, traced
+from .tracing import Domain, NotPackable, sizes_at, traced
 from .weights import Weights
 
 TARGETS = tuple(f"{'cuda' if name.startswith('sm_') else 'hip'}-{name}" for name in SHARED)
@@ -76,13 +76,13 @@ class BoardModel:
         self.kind = "cuda" if architecture.startswith("sm_") else "hip"
         self.suffix = interface.MACHINE_CODE[self.kind]
         given = [(value, varying) for value, (_, _, varying) in program.given()]
-        domain = Domain(given)
+        domain = Domain(given, program)
         if domain.varying:
             raise NotPackable(f"packages for GPUs are for one size of each input: {domain.varying[0].name} varies")
         if any(isinstance(value, Tensor) and not value.device.provider.on_host for value, _ in given):
             raise NotPackable("packages for GPUs are made of programs on the processor: export model.cpu()")
         with cpu.provider.planned_for(Blocks("cuda", architecture)):
-            one = traced(program, given, domain, {}, {}, name)
+            one = traced(program, given, domain, {}, sizes_at({}, {}), name)
             one.outline.items = [item for item in one.outline.items if not is_empty(item)]
             lacking = dict.fromkeys(node.op.name for item in one.outline.items if type(item) is ByNumpy
                                     for node in item.part.nodes)

@@ -41,7 +41,8 @@ class Loaded:
     """A model of a package.  Loading it runs the package's machine code: do so with packages that you trust.
 
     Inputs are tensors of the shapes and dtypes that the program was exported for, as arguments by position and name
-    that are nested as they were exported, or the tensors alone, one after another as its pytree of arguments has them.
+    that are nested as they were exported, or, if none is by name, the tensors alone, one after another as its pytree of
+    arguments has them.
     The result is what the exported program gives.  BadPackage where this processor cannot run it, ValueError and
     TypeError for inputs that do not fit.  ``verify``: large weights are compared with their hash, too;
     small ones always are.  ``level``: the kind of processor whose code runs, one of ``levels`` in the manifest; default
@@ -138,7 +139,7 @@ class Loaded:
 
     def call(self, args):
         """A call that the hot path does not take: its inputs have to be laid out anew, or their shapes are new."""
-        given = self.nesting.tensors(args, {})
+        given = self.nesting.tensors(args, {}) if self.nesting.direct else args
         inputs, outputs, shapes = self.inputs, self.outputs, None
         if self.varying:
             key = tuple([tuple(value.shape) for value in given])
@@ -176,8 +177,9 @@ class Loaded:
         told = (NUMBER * max(1, sum(2 * len(meta.shape) for meta in self.outputs)))()
         code = self.library.rl_output_sizes(shapes, told)
         if code:
+            wanted = "; ".join(self.manifest.get("conditions", ()))
             raise ValueError(f"inputs of the shapes {', '.join(map(str, key))}: "
-                             f"{self.library.rl_error(code).decode()}")
+                             f"{self.library.rl_error(code).decode()}{wanted and f', which have to meet {wanted}'}")
         outputs, at = [], 0
         for meta in self.outputs:
             rank = len(meta.shape)

@@ -42,7 +42,7 @@ class Model:
     def __init__(self, program, name: str, targets=()):
         self.name = name
         found = [(value, varying) for value, (_, _, varying) in program.given()]
-        self.domain = Domain(found)
+        self.domain = Domain(found, program)
         self.builds = [Build(features, k, program, found, self.domain, name)
                        for k, features in enumerate(targets or (host(),))]
         first = self.builds[0]
@@ -107,6 +107,7 @@ class Model:
                 "instructions": first.instructions(), "threads": pool.get_num_threads(), "arena": self.arena(),
                 "varying": [{"name": v.name, "low": v.low, "high": v.high, "source": list(v.source)}
                             for v in self.varying],
+                "conditions": list(map(self.spelled, self.domain.conditions)),
                 "inputs": [told(*x) for x in self.inputs], "outputs": [told(*x) for x in self.outputs],
                 "constants": [told(name, value._meta) for name, value, _ in self.constants],
                 "steps": list(first.code.labels) if first.code
@@ -124,7 +125,7 @@ class Model:
     def spelled(self, e: Expr) -> str:
         """A size by the names of those that vary."""
         from ..core.expr_text import Printer
-        return Printer({v.symbol: v.name for v in self.varying}).text(e)
+        return Printer({s: v.name for v in self.varying for s in (v.symbol, v.wide)}).text(e)
 
     def arena(self) -> int:
         """Bytes of temporaries where no size varies: as many as any build takes."""

@@ -22,27 +22,19 @@ class Nesting:
         self.plain = tensors and (self.out_spec.is_leaf() or self.out_spec.type is tuple and len(self.results) > 1
                                   and all(one.is_leaf() for one in self.out_spec.children_specs))
         positional, named = self.in_spec.children_specs
+        self.keys = list(named.context)
         self.direct = not (named.children_specs or any(self.arguments)) and all(
             one.is_leaf() for one in positional.children_specs)
         self.measured = any(row and "size" in row for row in self.results)
 
     def tensors(self, args: tuple, kwargs: dict) -> tuple:
-        """The tensors of a call as the model takes them: arguments as they were exported, or the tensors alone in
-        their order.  TypeError for arguments that are unknown, missing, or nested otherwise; ValueError for other
-        constants than the program was exported with."""
-        if not kwargs and len(args) == self.count and all(isinstance(one, Tensor) for one in args):
+        """The tensors of a call as the model takes them: arguments as they were exported, or, without keywords, the
+        tensors alone in their order.  TypeError for arguments that are unknown, missing, doubled, or nested otherwise;
+        ValueError for other constants than the program was exported with."""
+        if not self.keys and not kwargs and self.are_leaves(args):
             return args
-        keys, rest = list(self.in_spec.children_specs[1].context), self.names[len(args):]
-        wanted = [*rest, *keys]
-        unknown, missing = [k for k in kwargs if k not in wanted], [k for k in wanted if k not in kwargs]
-        if len(args) > len(self.names):
-            raise TypeError(f"the model takes by position {len(self.names)} arguments, or its {self.count} tensors, "
-                            f"but got {len(args)}")
-        if unknown or missing:
-            raise TypeError(f"the model {'has no argument' if unknown else 'misses the argument'} "
-                            f"{', '.join(unknown or missing)}: it takes {', '.join([*self.names, *keys])} "
-                            f"({self.count} tensors)")
-        tree = (*args, *(kwargs[k] for k in rest)), {k: kwargs[k] for k in keys}
+        self.check_names(args, kwargs)
+        tree = (*args, *(kwargs[name] for name in self.names[len(args):])), {key: kwargs[key] for key in self.keys}
         try:
             leaves = flatten_as(tree, self.in_spec)
         except ValueError as error:
@@ -57,13 +49,43 @@ class Nesting:
                 raise ValueError(f"leaf {k} of the arguments is {leaf!r}: the model was exported for {constant} only")
         return tuple(found)
 
+    def are_leaves(self, args: tuple) -> bool:
+        """True if arguments are the model's tensors, one after another."""
+        return len(args) == self.count and all(isinstance(one, Tensor) for one in args)
+
+    def check_names(self, args: tuple, kwargs: dict):
+        """TypeError where arguments by position and name are not each of the model's once."""
+        wanted = [*self.names[len(args):], *self.keys]
+        if len(args) > len(self.names):
+            raise TypeError(f"the model takes {len(self.names)} arguments by position, but {len(args)} were given; "
+                            f"{self.told()}")
+        doubled = [name for name in self.names[:len(args)] if name in kwargs]
+        unknown = [name for name in kwargs if name not in wanted and name not in doubled]
+        missing = [name for name in wanted if name not in kwargs]
+        for what, names in (("got multiple values for", doubled), ("has no", unknown), ("misses the", missing)):
+            if names:
+                raise TypeError(f"the model {what} argument{'s'[:len(names) - 1]} {', '.join(names)}; {self.told()}")
+
+    def told(self) -> str:
+        """The names of arguments, for messages."""
+        by_name = f"; by name {', '.join(self.keys)}" if self.keys else ""
+        return f"it takes {', '.join(self.names) or 'none'}{by_name} ({self.count} tensors)"
+
     def nested(self, found, given: tuple):
         """The results of a call; ``given``: its tensors, where results are computed of their sizes."""
-        tensors = iter(found if type(found) is tuple else (found,))
+        outputs = found if type(found) is tuple else (found,)
+        tensors = iter(outputs)
         sizes = [(given[k].shape[dim] - offset) // factor
                  for k, dim, factor, offset in (v["source"] for v in self.varying)] if self.measured else ()
-        return tree_unflatten([next(tensors) if row is None else row["value"] if "value" in row
-                               else computed(row["size"], sizes) for row in self.results], self.out_spec)
+
+        def result(row):
+            if row is None:
+                return next(tensors)
+            if "output" in row:
+                return outputs[row["output"]]
+            return row["value"] if "value" in row else computed(row["size"], sizes)
+
+        return tree_unflatten(map(result, self.results), self.out_spec)
 
 
 def computed(formula, sizes) -> int:

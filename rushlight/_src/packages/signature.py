@@ -22,14 +22,26 @@ def call_of(program, traced: list, varying: list) -> dict:
     widest = min(traced, key=lambda one: len(one.fixed))
     for one in traced:
         for mine, its in zip(widest.results, one.results):
-            if (mine is None) != (its is None) or mine and not alike(substitute(mine[0], one.fixed), its[0]):
+            if type(mine) is not type(its) or type(mine) is int and mine != its:
+                raise NotPackable("which tensors the results are depends on sizes")
+            if type(mine) is tuple and not alike(substitute(mine[0], one.fixed), its[0]):
                 raise NotPackable("a result that is no tensor is not computed alike for all sizes")
     symbols = {v.symbol: k for k, v in enumerate(varying)}
     return {"in_spec": spelled(program.in_spec), "out_spec": spelled(program.out_spec),
             "names": list(program.parameter_names[:len(program.example_inputs[0])]),
             "arguments": [None if isinstance(leaf, Tensor) else repr(leaf)
                           for leaf in tree_flatten(program.example_inputs)[0]],
-            "results": [one and row_of(one[0], symbols) for one in widest.results]}
+            "results": rows_of(widest.results, symbols)}
+
+
+def rows_of(results: list, symbols: dict) -> list:
+    """The results as a manifest has them: None for the next of the outputs, {"output": k} for an earlier one."""
+    rows, outputs = [], 0
+    for one in results:
+        new = one == outputs
+        rows.append(None if new else {"output": one} if type(one) is int else row_of(one[0], symbols))
+        outputs += new
+    return rows
 
 
 def alike(a, b) -> bool:

@@ -68,13 +68,15 @@ class Numbers:
         raise ValueError(f"{e} is no arithmetic of sizes")
 
     def divided(self, op: str, a: Value, b: Value) -> Value:
-        """Floor division, or what is left: of whole numbers of either sign."""
+        """Floor division, or what is left: of whole numbers of either sign; 0 where the divisor is 0, as for points."""
         f = self.f
+        zero = f.compare("==", b, 0)
+        b = f.select(zero, constant(i64, 1), b)
         quotient = f.value(i64, f"sdiv i64 {a.text}, {b.text}")
         left = f.value(i64, f"srem i64 {a.text}, {b.text}")
         below = f.and_(f.compare("!=", left, 0), f.compare("<", f.xor(left, b), 0))
         if op == "//":
-            return f.sub(quotient, f.cast("zext", below, i64))
+            return f.select(zero, constant(i64, 0), f.sub(quotient, f.cast("zext", below, i64)))
         return f.add(left, f.select(below, b, constant(i64, 0)))
 
     def holds(self, conditions) -> Value:

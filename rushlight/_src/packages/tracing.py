@@ -9,17 +9,23 @@ from ..compiler.pipeline import DERIVING, Compilation, outlined, run
 from ..core.expr import Expr, eq, le, logical_not, size
 from ..core.nodes import INFINITY, evaluate
 from ..core.interpret import recording, unwound
+from ..core.devices import meta
 from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.random import default_generator
+from ..core.tensor import empty
 from ..eager.programs import own
 from ..graph.graph import Store
 from ..transforms.trace import without_values
 from . import checks
+from .conditions import express_conditions
 from .numbers import Sizes, Sizing
 from .variants import UNBOUNDED, Points, Region
 
-MOST_PROGRAMS = 12
+MOST_PROGRAMS, MOST_TRIED = 12, 100
+
+
+FAILURES = (RuntimeError, ValueError, IndexError)  # of operators that get other sizes than they take
 
 
 class NotPackable(RuntimeError):
@@ -40,9 +46,10 @@ class Varying(NamedTuple):
 
 
 class Domain:
-    """The sizes of an exported program: ``varying``, and ``shape(k, fixed)``, those of an input in symbols."""
+    """The sizes of an exported program: ``varying``, ``shape(k, fixed)``, those of an input in symbols, and
+    ``conditions``, Exprs that the program assumes of them."""
 
-    def __init__(self, found):
+    def __init__(self, found, program):
         self.forms: dict = {}  # number of an input -> {dimension: (name, factor, offset)}
         self.varying: list = []
         bounds, sources, examples = {}, {}, {}
@@ -64,6 +71,16 @@ class Domain:
             self.varying.append(Varying(name, size(f"s{n}", 2, high), size(f"d{n}", 0, high), low,
                                         int(min(high, UNBOUNDED)), sources[name], examples[name]))
         self.by_name = {v.name: v for v in self.varying}
+        leaves = [k for k, spec in enumerate(program.graph_signature.input_specs) if spec.kind.name == "USER_INPUT"]
+        self.conditions = express_conditions(program.conditions, lambda one: self.size(
+            leaves[one.leaf], one.dim, found[leaves[one.leaf]][0]))
+
+    def size(self, k: int, dim: int, value):
+        """A size of an input, which may be any that there is."""
+        if dim not in self.forms.get(k, {}):
+            return value.shape[dim]
+        name, factor, offset = self.forms[k][dim]
+        return factor * self.by_name[name].wide + offset
 
     def shape(self, k: int, value, fixed: dict) -> tuple:
         """The shape of an input; ``fixed``: {symbol: number} of sizes that are no symbols."""
@@ -76,12 +93,17 @@ class Domain:
     def bounds(self, fixed=()) -> dict:
         return {v.symbol: (max(2, v.low), max(2, v.high)) for v in self.varying if v.symbol not in fixed}
 
-    def points(self) -> list:
-        """Sizes that are looked at: {symbol: number} with both symbols of each."""
+    def points(self) -> Points:
+        """Sizes that are looked at, which meet the conditions, the example's first: {symbol: number} with both symbols
+        of each."""
         own = Region({v.symbol: (v.low, v.high) for v in self.varying})
         corners = [dict(zip((v.symbol for v in self.varying), chosen))
                    for chosen in itertools.product(*({v.low, v.high, v.example} for v in self.varying))]
-        return [self.both(p) for p in (*corners, *own.points())]
+        found = Points([self.both({v.symbol: v.example for v in self.varying}),
+                        *(self.both(p) for p in (*corners, *own.points()))])
+        for condition in self.conditions:
+            found.cover([logical_not(condition)])
+        return found
 
     def both(self, point: dict) -> dict:
         return {**point, **{v.wide: point[v.symbol] for v in self.varying}}
@@ -91,7 +113,7 @@ class Traced(NamedTuple):
     """A program: ``conditions`` under which it holds; ``inputs``: Metas with symbols, None for what is no tensor;
     ``kept``: names of results; ``written``: whether it writes into each input; ``numbers``: sizes, which are its last
     inputs; ``checks``: errors, for each a result after those that are kept, which has to be True; ``results``: for
-    each result None where it is a tensor, one of those kept, else (what it is,); ``fixed``: {symbol: number} of sizes
+    each result the index in ``kept`` of a tensor, else (what it is,); ``fixed``: {symbol: number} of sizes
     that are no symbols."""
 
     outline: Outline
@@ -105,10 +127,22 @@ class Traced(NamedTuple):
     fixed: dict
 
 
-def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) -> Traced:
+def sizes_at(point: dict, fixed: dict) -> Sizes:
+    """The ShapeEnv of a program that is traced for a point."""
+    return Sizes({s: n for s, n in point.items() if s not in fixed})
+
+
+def conditions_under(domain: Domain, fixed: dict, shape_env: Sizes) -> tuple:
+    """The conditions under which a trace goes the way that it went."""
+    found = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
+    found += domain.conditions + [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
+    return tuple(c for c in found if isinstance(c, Expr) and c.op != "number")
+
+
+def traced(program, found, domain: Domain, fixed: dict, shape_env: Sizes, name: str) -> Traced:
     """An exported program traced with symbols, but for sizes that are ``fixed``."""
     specs = program.graph_signature.input_specs
-    shape_env, drawn = Sizes({s: n for s, n in point.items() if s not in fixed}), default_generator.place
+    drawn = default_generator.place
     trace = shape_env.trace = Sizing(shape_env)
 
     def entered(k, value):
@@ -136,20 +170,21 @@ def traced(program, found, domain: Domain, fixed: dict, point: dict, name: str) 
             if any(isinstance(r, Tensor) and type(spec.arg).__name__ != "TensorArgument" for spec, r in results):
                 raise NotPackable("a result is a number that is computed of sizes or elements, and not whole: return "
                                   "a tensor")
-            kept = [(label, r) for label, r in user if isinstance(r, Tensor)]
-            outputs = [own(r.node) for _, r in kept] + [own(checks.truth(one).node) for one in held]
-            if len(set(outputs)) < len(outputs):
-                raise NotPackable("a result is returned twice, or checked")
+            kept: dict = {}  # node -> its name; a tensor that is returned several times is one output
+            rows = []
+            for label, r in user:
+                node = own(r.node) if isinstance(r, Tensor) else None
+                kept.setdefault(node, label) if node else None
+                rows.append(list(kept).index(node) if node else (r,))
+            outputs = [*kept, *(checks.truth(one).clone().node for one in held)]  # results of their own
             if trace.drawn or tuple(default_generator.place) != tuple(drawn):
                 raise NotPackable("the program draws random numbers")
             outline = outlined(run(DERIVING, Compilation(name, trace, outputs, stores=stores)))
     trace.settle()
     into = {store.into for store in stores}
-    conditions = [eq(v.wide, fixed[v.symbol]) if v.symbol in fixed else le(2, v.wide) for v in domain.varying]
-    conditions += [c if outcome else logical_not(c) for c, outcome in shape_env.guards]
-    return Traced(outline, tuple(c for c in conditions if isinstance(c, Expr) and c.op != "number"), metas,
-                  [name for name, _ in kept], [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
-                  [None if isinstance(r, Tensor) else (r,) for _, r in user], fixed)
+    return Traced(outline, conditions_under(domain, fixed, shape_env), metas,
+                  list(kept.values()), [node in into for node in nodes], tuple(trace.numbers), tuple(errors),
+                  rows, fixed)
 
 
 def programs(program, found, domain: Domain, name: str):
@@ -157,11 +192,20 @@ def programs(program, found, domain: Domain, name: str):
 
     NotPackable where sizes decide too often what the program is.
     """
-    made, points = [], Points([domain.both({v.symbol: v.example for v in domain.varying}), *domain.points()])
+    made, points, tried = [], domain.points(), 0
     while (point := points.next()) is not None:
+        tried += 1
         fixed = {v.symbol: point[v.symbol] for v in domain.varying
                  if point[v.symbol] < 2 or any(sets_apart(one.conditions, v.symbol, point) for one in made)}
-        one = traced(program, found, domain, fixed, {v.symbol: point[v.symbol] for v in domain.varying}, name)
+        shape_env = sizes_at({v.symbol: point[v.symbol] for v in domain.varying}, fixed)
+        try:
+            one = traced(program, found, domain, fixed, shape_env, name)
+        except FAILURES:
+            if not made or tried > MOST_TRIED or runs_without_data(program, found, domain, point):
+                raise
+            # the program itself fails for such sizes, which calls are refused with
+            points.cover(conditions_under(domain, fixed, shape_env))
+            continue
         if not holds(one, point):
             raise AssertionError(f"a program traced for {point} does not hold there: {one.conditions}")
         made.append(one)
@@ -170,6 +214,18 @@ def programs(program, found, domain: Domain, name: str):
                               f"under conditions such as {', '.join(map(str, one.conditions[:3]))}")
         points.cover(one.conditions)
     return made
+
+
+def runs_without_data(program, found, domain: Domain, point: dict) -> bool:
+    """True if a program runs on tensors of the sizes at a point that have no data."""
+    inputs = [empty(domain.shape(k, value, point), dtype=value.dtype, device=meta) if isinstance(value, Tensor) else
+              value for k, (value, _) in enumerate(found)]
+    try:
+        with unwound(), recording(0):
+            program.graph_module(*inputs)
+    except FAILURES:
+        return False
+    return True
 
 
 def holds(one: Traced, point: dict) -> bool:

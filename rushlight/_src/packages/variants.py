@@ -305,7 +305,8 @@ def values(e, known: dict):
         elif len(args) == 1:
             found = ARITHMETIC[e.op](args[0])
         else:
-            found = functools.reduce(ARITHMETIC[e.op], args)
+            with np.errstate(divide="ignore"):  # by 0 it is 0, as in the code of a package
+                found = functools.reduce(ARITHMETIC[e.op], args)
         known[e] = found
     return found
 
