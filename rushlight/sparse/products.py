@@ -1,7 +1,7 @@
 """Matrix multiplication with sparse operands: every layout on either side, by the elements that are stored."""
 from __future__ import annotations
 
-from .._src.core.dtypes import bfloat16, float16, float32
+from .._src.core.dtypes import bfloat16, bool_, float16, float32
 from .._src.core.meta import product
 from .._src.core.op import OPS
 from .conversion import sort_rows
@@ -43,6 +43,8 @@ def check_operands(a, b):
         raise RuntimeError(
             f"mm: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
             f"{'x'.join(map(str, b.shape))})")
+    if a.dtype is bool_:
+        raise RuntimeError("mm: expected operands that are no torch.bool, convert them first")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"mm: expected mat1 and mat2 to have the same dtype, but got {a.dtype} and {b.dtype}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .._src.core.composed import member, rulebook
 from .._src.core.convert import sparse_csr, strided
+from .._src.core.dtypes import int64
 from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
 from .._src.core.interpret import is_recording
 from .._src.core.native import Op, Tensor
@@ -170,6 +171,7 @@ def total(input, dim=None, keepdim=False, *, dtype=None):
     if isinstance(input, Compressed):
         return sum_compressed(input, dim, keepdim, dtype)
     x = input
+    dtype = dtype or (None if x.dtype.is_inexact else int64)
     elements = x.elements if dtype is None else x.elements.to(dtype)
     dims = {wrapped(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)}
     count = x.sparse_dim()

@@ -192,3 +192,119 @@ def test_operators_beside_torch(pattern, layout):
         except Exception as error:
             wrong.append(f"{name}: {type(error).__name__} {error}")
     assert not wrong, "\n\n".join(wrong)
+
+
+ROWS = [[[1.0, 0, 2], [0, 3, 0]], [[0, 1, 2], [5, 0, 0]]]  # as many elements in each matrix of the batch
+
+
+def batch(t):
+    return t.sparse_csr_tensor(t.tensor([[0, 2, 3], [0, 2, 3]]), t.tensor([[0, 2, 1], [1, 2, 0]]),
+                               t.tensor([[1.0, 2, 0], [1, 2, 5]]), size=(2, 2, 3))
+
+
+def hybrid(t, sparse_dim=1):
+    return t.arange(72.0).reshape(4, 6, 3).to_sparse(sparse_dim)
+
+
+def hybrid_rows(t):
+    return t.arange(72.0).reshape(4, 6, 3).to_sparse_csr(dense_dim=1)
+
+
+FURTHER = {
+    "batch": (batch, {
+        "dense": lambda t, a: a.to_dense(), "mT": lambda t, a: a.mT, "mT.mT": lambda t, a: a.mT.mT,
+        "coo": lambda t, a: a.to_sparse_coo(), "csc": lambda t, a: a.to_sparse_csc(), "sum": lambda t, a: a.sum(),
+        "back": lambda t, a: a.to_sparse_csc().to_sparse_csr(), "times": lambda t, a: a * 2, "plus": lambda t, a: a + a,
+        "one": lambda t, a: a[0], "row": lambda t, a: a[1, 0], "clone": lambda t, a: a.clone(),
+        "relu": lambda t, a: t.relu(a), "zeros_like": lambda t, a: t.zeros_like(a), "values": lambda t, a: a.values(),
+        "from dense": lambda t, a: t.tensor(ROWS).to_sparse_csr(), "wrong": lambda t, a: a.transpose(0, 1),
+        "csc from dense": lambda t, a: t.tensor(ROWS).to_sparse_csc(),
+        "bsr from dense": lambda t, a: t.tensor(ROWS).to_sparse_bsr((2, 3)).mT,
+        "uneven": lambda t, a: t.tensor([[[1.0, 1]], [[1, 0]]]).to_sparse_csr(),
+        "bmm": lambda t, a: t.bmm(t.tensor(ROWS).to_sparse(), t.ones(2, 3, 4)),
+        "three dimensions": lambda t, a: t.tensor(ROWS).to_sparse().to_sparse_csr(),
+    }),
+    "hybrid": (hybrid, {
+        "plus": lambda t, a: a + a, "times": lambda t, a: a * a, "times dense": lambda t, a: a * t.ones(4, 6, 3),
+        "times inner": lambda t, a: a * t.arange(3.0), "sum 0": lambda t, a: a.sum(0), "sum 1": lambda t, a: a.sum(1),
+        "sum 0 and 1": lambda t, a: a.sum((0, 1)), "sum 1, kept": lambda t, a: a.sum(1, keepdim=True),
+        "first": lambda t, a: a[0], "inner": lambda t, a: a[0, 0], "select": lambda t, a: a.select(1, 2),
+        "index_select": lambda t, a: a.index_select(1, t.tensor([0, 0])), "cat": lambda t, a: t.cat([a, a], 2),
+        "softmax": lambda t, a: t.sparse.softmax(a, 1), "softmax 0": lambda t, a: t.sparse.softmax(a, 0),
+        "narrow": lambda t, a: a.narrow_copy(1, 1, 2), "unsqueeze": lambda t, a: a.unsqueeze(1),
+        "unsqueeze inside": lambda t, a: a.unsqueeze(2), "mask": lambda t, a: a.sparse_mask(a),
+        "csr": lambda t, a: hybrid(t, 2).to_sparse_csr(), "wrong product": lambda t, a: a @ t.ones(3, 2),
+        "wrong sum": lambda t, a: a + hybrid(t, 3), "wrong rows": lambda t, a: a.to_sparse_csr(),
+    }),
+    "hybrid rows": (hybrid_rows, {
+        "coo": lambda t, a: a.to_sparse_coo(), "csc": lambda t, a: a.to_sparse_csc(), "times": lambda t, a: a * 2,
+        "bsr": lambda t, a: a.to_sparse_bsr((2, 2)), "plus": lambda t, a: a + a, "first": lambda t, a: a[0],
+        "values": lambda t, a: a.values(), "squared": lambda t, a: a * a, "sum": lambda t, a: a.sum(),
+        "dense": lambda t, a: a.to_dense(), "zeros_like": lambda t, a: t.zeros_like(a),
+        "from dense": lambda t, a: t.ones(4, 6, 3).to_sparse_bsr((2, 2), dense_dim=1),
+        "product": lambda t, a: a @ t.ones(6, 2),
+    }),
+}
+DTYPES = ("int64", "int32", "uint8", "bool", "float16", "bfloat16", "complex64")
+OF_DTYPES = {
+    "@ dense": lambda t, a, x: a @ x, "dense @": lambda t, a, x: x @ a, "@": lambda t, a, x: a @ a,
+    "plus": lambda t, a, x: a + a, "squared": lambda t, a, x: a * a, "times": lambda t, a, x: a * 2,
+    "times a float": lambda t, a, x: a * 2.5, "sum": lambda t, a, x: a.sum(), "sum 0": lambda t, a, x: a.sum(0),
+    "sqrt": lambda t, a, x: a.sqrt(), "t": lambda t, a, x: a.t(), "csc": lambda t, a, x: a.to_sparse_csc(),
+    "bsr": lambda t, a, x: a.to_sparse_bsr((2, 2)), "mv": lambda t, a, x: a @ x[0], "real": lambda t, a, x: a.real,
+    "addmm": lambda t, a, x: t.addmm(x, a, x), "adjoint": lambda t, a, x: a.adjoint(), "abs": lambda t, a, x: a.abs(),
+    "duplicates": lambda t, a, x: t.sparse_coo_tensor([[0, 0], [1, 1]], x[1], (2, 2)).coalesce(),
+}
+
+
+def check_alike(calls):
+    """Calls that take the library give the same layout, dtype, number of elements and values as PyTorch where PyTorch
+    has them, and errors are of its types."""
+    wrong = []
+    for name, call in calls.items():
+        (found, error), (theirs, refused) = (attempt(lambda lib=lib: call(lib)) for lib in (rushlight, torch))
+        if error is not None:
+            if refused is None:
+                wrong.append(f"{name}: {error}")
+            continue
+        if refused is not None:
+            continue
+        shown = []
+        for x in (found, theirs):
+            whole = x.to_dense() if is_sparse(x) else x
+            shown.append((str(x.layout), str(x.dtype), tuple(x.shape), x._nnz() if is_sparse(x) else None,
+                          np.round(np.array(whole.tolist()) + 0.0, 2).tolist()))
+        if shown[0] != shown[1]:
+            wrong.append(f"{name}: {shown[0]} here, {shown[1]} in PyTorch")
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", FURTHER)
+def test_batches_and_dense_dimensions(kind):
+    make, calls = FURTHER[kind]
+    check_alike({name: lambda t, call=call: call(t, make(t)) for name, call in calls.items()})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_values_of_other_dtypes(layout, dtype):
+    def make(t):
+        x = t.tensor([[1, 0], [3, 2]]).to(getattr(t, dtype))
+        return x.to_sparse(layout=getattr(t, f"sparse_{layout}"), blocksize=(1, 2) if layout in ("bsr", "bsc") else None
+                           ), x
+    check_alike({name: lambda t, call=call: call(t, *make(t)) for name, call in OF_DTYPES.items()})
+
+
+def test_a_gradient_takes_no_product_of_sizes():
+    """A broadcast dense operand has a gradient of its own size, summed over elements."""
+    at, n = rushlight.tensor([[0, 1, 1], [2, 0, 2]]), 3
+    for sizes in ((n,), (n, 1), (1, n), (n, n)):
+        x = rushlight.ones(*sizes, dtype=rushlight.float64, requires_grad=True)
+        assert rushlight.autograd.gradcheck(
+            lambda x: (rushlight.sparse_coo_tensor(at, x.new_ones(3) * 2, (n, n)) * x).to_dense(), (x,))
+
+
+def test_products_of_other_dtypes_are_refused():
+    for lib in (rushlight, torch):
+        with pytest.raises(RuntimeError):
+            lib.eye(2).to_sparse() @ lib.ones(2, 2, dtype=lib.float64)
