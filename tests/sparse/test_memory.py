@@ -39,6 +39,15 @@ WITHOUT_RULE = (
     "A.to(torch.float32), A.float(), A.real, A.clone().mul_(2), A.clone().add_(A)",
     "C.sum(0), C.sum(1), C.sum((0, 1)), C.sum(0, keepdim=True)", "repr(A), copy.deepcopy(A.detach())",
 )
+MASKED = {  # what follows the tensor in calls of masked operators
+    **{name: "1" for name in ("sum", "prod", "amax", "amin", "argmax", "argmin", "mean", "median", "logsumexp", "var",
+                              "std", "softmax", "log_softmax", "softmin", "cumsum", "cumprod")},
+    "norm": "2.0, 1", "normalize": "2.0, 1",
+}
+MASKED_CALLS = [f"torch.masked.{name}({x}, {given}, mask={mask}{kept})" for name, given in MASKED.items()
+                for x, mask in (("C", "M"), ("R", "M.to_sparse_csr()"))
+                for kept in [", keepdim=True" if name not in ("softmax", "log_softmax", "softmin", "cumsum", "cumprod",
+                                                              "normalize") else ""]]
 PROGRAM = """
 import copy, resource
 import rushlight as torch
@@ -55,6 +64,7 @@ def run(n, layout, calls):
     C = torch.sparse_coo_tensor(places, values, (n, n)).coalesce()
     A, R = kinds[layout](C), C.to_sparse_csr()
     B = kinds[layout](torch.sparse_coo_tensor(places.flip(0), values, (n, n)).coalesce())
+    M = torch.sparse_coo_tensor(places, torch.ones(2 * n, dtype=torch.bool), (n, n)).coalesce()
     narrow = torch.sparse_coo_tensor(torch.stack([places[0], places[1] % 2]), values, (n, 2))
     x = torch.ones(n, dtype=torch.float64, requires_grad=True)
     X, refused = x[:, None], set()
@@ -66,9 +76,7 @@ def run(n, layout, calls):
             continue
         for one in found if isinstance(found, tuple) else (found,):
             if isinstance(one, torch.Tensor) and one.requires_grad:
-                one = one.sum() if one.layout is torch.strided else one._values().sum() if one.is_sparse else one.values(
-                ).sum()
-                one.backward(retain_graph=True)
+                (one if one.layout is torch.strided else one._values()).sum().backward(retain_graph=True)
     return refused
 
 
@@ -89,14 +97,14 @@ def split(calls):
 def test_every_rule_is_called():
     from rushlight.sparse.rules import RULES
     from rushlight._src.core.op import OPS
-    masked = {name for name in OPS if name.startswith("masked.")}
-    assert {OPS[name] for name in CALLS} == {op for op in RULES if op not in {OPS[name] for name in masked}}
+    assert {OPS[name] for name in (*CALLS, *(f"masked.{name}" for name in MASKED))} == set(RULES)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and RLIMIT_AS limits nothing elsewhere")
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr", "bsc"])
 def test_memory_is_bounded(layout):
     source = textwrap.dedent(PROGRAM).format(size=SIZE, layout=layout, limit=800,
-                                             calls=split([*CALLS.values(), *WITHOUT_RULE]))
+                                             calls=split([*CALLS.values(), *WITHOUT_RULE,
+                                                    *(MASKED_CALLS if layout == "coo" else ())]))
     found = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=600)
     assert found.returncode == 0 and found.stdout.startswith("done"), found.stderr[-3000:]
