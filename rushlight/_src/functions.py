@@ -5,6 +5,7 @@ from __future__ import annotations
 from .api import set_default_dtype
 from .core import devices, dtypes
 from .core.advice import deprecated
+from .core.later import entered
 from .core.legacy_types import legacy_type
 from .core.native import Tensor
 from .core.op import OPS
@@ -283,19 +284,29 @@ def detach_(input):
     return input.detach_()
 
 
+multiply_stored_rows, add_stored_rows = (entered("sparse.products", name)
+                                         for name in ("multiply_stored_rows", "add_stored_rows"))
+
+
 @overridable
 def smm(input, mat):
-    """A sparse matrix times a dense one, as a sparse matrix."""
-    return (input @ mat).to_sparse()
+    """A sparse matrix times a dense one, as a sparse matrix: it has the rows in which ``input`` has elements."""
+    return multiply_stored_rows(input, mat).expand_dense()
 
 
-hspmm = hsmm = smm
+@overridable
+def hspmm(mat1, mat2):
+    """A sparse matrix times a dense one, as a sparse tensor of one sparse and one dense dimension."""
+    return multiply_stored_rows(mat1, mat2)
+
+
+hsmm = hspmm
 
 
 @overridable
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2) for sparse input and mat1, as a sparse matrix."""
-    return (input.to_dense() * beta + (mat1 @ mat2) * alpha).to_sparse()
+    return add_stored_rows(input, mat1, mat2, beta, alpha)
 
 
 @overridable

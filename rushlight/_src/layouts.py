@@ -5,13 +5,13 @@ from .core.later import entered
 from .core.native import Tensor
 from .core.overriding import observed
 
-sparse_coo_tensor, sparse_csr_tensor = (observed(entered("sparse.tensor", f"sparse_{kind}_tensor"))
-                                        for kind in ("coo", "csr"))
+sparse_coo_tensor = observed(entered("sparse.tensor", "sparse_coo_tensor"))
 Tensor.to_sparse, Tensor.sparse_mask = entered("sparse.tensor", "to_sparse"), entered("sparse.tensor", "masked")
-sparse_compressed_tensor, sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (
-    observed(entered("sparse.compressed", f"sparse_{kind}_tensor")) for kind in ("compressed", "csc", "bsr", "bsc"))
-Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (entered("sparse.compressed", f"to_sparse_{kind}")
-                                                                    for kind in ("csc", "bsr", "bsc"))
+sparse_compressed_tensor, sparse_csr_tensor, sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = (
+    observed(entered("sparse.compressed", f"sparse_{kind}_tensor")) for kind in ("compressed", "csr", "csc", "bsr",
+                                                                                 "bsc"))
+Tensor.to_sparse_csr, Tensor.to_sparse_csc, Tensor.to_sparse_bsr, Tensor.to_sparse_bsc = (
+    entered("sparse.compressed", f"to_sparse_{kind}") for kind in ("csr", "csc", "bsr", "bsc"))
 
 
 def to_dense(self, dtype=None, *, masked_grad=None):
@@ -24,9 +24,4 @@ def to_sparse_coo(self):
     return self.to_sparse()
 
 
-def to_sparse_csr(self, dense_dim=None):
-    """The elements other than 0 of a matrix, or a batch of them, as compressed rows."""
-    return self.to_sparse().to_sparse_csr()
-
-
-Tensor.to_dense, Tensor.to_sparse_coo, Tensor.to_sparse_csr = to_dense, to_sparse_coo, to_sparse_csr
+Tensor.to_dense, Tensor.to_sparse_coo = to_dense, to_sparse_coo

@@ -5,17 +5,13 @@ from __future__ import annotations
 from .._src.core.op import OPS
 from .._src.core.tensor import wrapped
 from .invariants import check_sparse_tensor_invariants
-from .rules import addmm, mm, total
+from .compressed import Csr
+from .indices import ravel
+from .products import addmm, mm
+from .rules import total
 from . import masked_rules  # noqa: F401 - enters its rules
-from .tensor import Coo, Csr, Sparse, made
+from .tensor import Coo, made, need_sparse
 from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor  # noqa: F401
-
-
-def need_sparse(name, input):
-    if not isinstance(input, Sparse):
-        raise RuntimeError(
-            f"sparse.{name}: expected a sparse tensor, got the layout {input.layout}. Convert it with to_sparse() "
-            "first.")
 
 
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
@@ -35,13 +31,13 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
 
 def sum(input, dim=None, dtype=None):
     """The sum of all elements, or over dimensions: sparse while a sparse dimension is left."""
-    need_sparse("sum", input)
+    need_sparse("sparse.sum", input)
     return total(input, dim, dtype=dtype)
 
 
 def softmax(input, dim, *, dtype=None):
     """Softmax along a dimension of the elements that are kept; the others count as minus infinity."""
-    need_sparse("softmax", input)
+    need_sparse("sparse.softmax", input)
     x = input.coo().coalesce()
     elements = x.elements if dtype is None else x.elements.to(dtype)
     at = wrapped(dim, x.dim())
@@ -52,7 +48,7 @@ def softmax(input, dim, *, dtype=None):
 
 def log_softmax(input, dim, *, dtype=None):
     """The logarithm of ``softmax``."""
-    need_sparse("log_softmax", input)
+    need_sparse("sparse.log_softmax", input)
     x = input.coo().coalesce()
     elements = x.elements if dtype is None else x.elements.to(dtype)
     at = wrapped(dim, x.dim())
@@ -63,7 +59,7 @@ def log_softmax(input, dim, *, dtype=None):
 def in_groups(x, elements, at):
     """Logarithms of shares within the elements that differ in dimension ``at`` alone."""
     others = [k for k in range(x.sparse_dim()) if k != at]
-    group = made(Coo, [x.shape[k] for k in others], elements, positions=x.positions[others], coalesced=False).flat()
+    group = ravel(x.positions[others], [x.shape[k] for k in others])
     group = OPS["unique"](group, return_inverse=True)[1] if group.numel() else group
     count = int(group.max()) + 1 if group.numel() else 0
     empty = elements.detach().new_zeros((count, *elements.shape[1:]))

@@ -1,54 +1,81 @@
-"""Sparse matrices compressed by columns (CSC), and in blocks by rows or columns (BSR, BSC)."""
+"""Sparse tensors compressed by rows (CSR), by columns (CSC), and in blocks by rows or columns (BSR, BSC)."""
 from __future__ import annotations
 
 from .._src.core import convert
 from .._src.core.dtypes import int64
 from .._src.core.exchange import as_tensor
+from .._src.core.meta import product
 from .._src.core.op import OPS
-from .tensor import Coo, Sparse, check_starts, given_size, made, sparse_csr_tensor
+from .conversion import compress, compress_dense, sort_rows
+from .indices import match_keys, unravel
+from .tensor import Coo, Sparse, check_sizes, convert_layout, given_size, made
 from .validation import compressed, wanted
 
 
-def starts_of(index, count):
-    """Where each of ``count`` runs starts, given which run each element of a sorted vector is in: [count + 1]."""
-    counts = OPS["bincount"](index, minlength=count)
-    return OPS["cat"]([counts.new_zeros(1), counts.cumsum(0)])
-
-
-def runs_of(starts):
-    """Which run each element is in."""
-    counts = starts[1:] - starts[:-1]
-    return OPS["arange"](counts.size(0)).repeat_interleave(counts)
-
-
 class Compressed(Sparse):
-    """Elements run by run, where each run starts, and the place of each element across.  ``by_rows``: whether runs are
-    rows."""
+    """Elements [*batch, n, *block, *dense] run by run: ``starts`` [*batch, runs + 1] says where each run starts,
+    ``across`` [*batch, n] where each element is within its run.  ``by_rows``: whether runs are rows; ``in_blocks``:
+    whether elements are blocks."""
 
-    by_rows, turn, places_of = False, " ", ("starts", "across")
+    by_rows, in_blocks, turn, places_of = False, False, " ", ("starts", "across")
 
     def with_elements(self, elements):
         return made(type(self), self.shape, elements, starts=self.starts, across=self.across)
 
     @classmethod
     def names(cls):
-        """What starts and places are called."""
+        """What ``starts`` and ``across`` are called."""
         return ("crow_indices", "col_indices") if cls.by_rows else ("ccol_indices", "row_indices")
 
     def parts(self):
         names = self.names()
         return (names[0], repr(self.starts)), (names[1], repr(self.across)), ("values", repr(self.elements.detach()))
 
+    def batch_dim(self) -> int:
+        """How many leading dimensions are a batch."""
+        return self.starts.dim() - 1
+
     def sparse_dim(self) -> int:
         return 2
 
     def dense_dim(self) -> int:
-        return 0
+        return self.elements.dim() - self.batch_dim() - (3 if self.in_blocks else 1)
 
-    def places(self):
-        """Rows and columns of the elements, or of their blocks: [2, n]."""
-        pair = runs_of(self.starts), self.across
-        return OPS["stack"](pair if self.by_rows else pair[::-1])
+    def _nnz(self) -> int:
+        return self.across.size(-1)
+
+    def block(self):
+        """The size of a block; (1, 1) in layouts without blocks."""
+        first = self.batch_dim() + 1
+        return tuple(self.elements.shape[first:first + 2]) if self.in_blocks else (1, 1)
+
+    def coordinates(self):
+        """Batch indices, row and column of each element or block in storage order: [batch dimensions + 2, count]."""
+        counts = (self.starts[..., 1:] - self.starts[..., :-1]).reshape(-1)
+        run = OPS["arange"](counts.size(0)).repeat_interleave(counts)
+        sizes = *self.shape[:self.batch_dim()], self.starts.size(-1) - 1
+        *batch, run = unravel(run, sizes)
+        across = self.across.reshape(-1)
+        return OPS["stack"]([*batch, *((run, across) if self.by_rows else (across, run))])
+
+    def coo(self):
+        """This tensor as a COO tensor whose elements are in the order of this one's."""
+        first = self.batch_dim() + 1
+        positions, inner = self.coordinates(), tuple(self.elements.shape[first:])
+        if not self.in_blocks:
+            return made(Coo, self.shape, self.elements.reshape(-1, *inner) if first > 1 else self.elements,
+                        positions=positions, coalesced=self.by_rows)
+        height, width = self.block()
+        count = positions.size(1) * height * width
+        *batch, rows, columns = positions.unsqueeze(-1).unsqueeze(-1)
+        rows = rows * height + OPS["arange"](height).reshape(1, -1, 1)
+        columns = columns * width + OPS["arange"](width)
+        spread = [x.expand(positions.size(1), height, width).reshape(count) for x in (*batch, rows, columns)]
+        return made(Coo, self.shape, self.elements.reshape(count, *inner[2:]), positions=OPS["stack"](spread),
+                    coalesced=False)
+
+    def with_flat(self, elements):
+        return self.with_elements(elements.reshape(self.elements.shape))
 
     def values(self):
         """The elements, run by run."""
@@ -61,7 +88,7 @@ class Compressed(Sparse):
         return value
 
     def crow_indices(self):
-        """Where each row starts among the elements: [rows + 1]."""
+        """Where each row starts among the elements: [*batch, rows + 1]."""
         return self.asked("crow_indices", True, self.starts)
 
     def col_indices(self):
@@ -69,12 +96,37 @@ class Compressed(Sparse):
         return self.asked("col_indices", True, self.across)
 
     def ccol_indices(self):
-        """Where each column starts among the elements: [columns + 1]."""
+        """Where each column starts among the elements: [*batch, columns + 1]."""
         return self.asked("ccol_indices", False, self.starts)
 
     def row_indices(self):
         """The row of each element."""
         return self.asked("row_indices", False, self.across)
+
+    def sparse_mask(self, mask):
+        """The elements of this tensor at positions that ``mask`` has, too; in the layout of ``mask``."""
+        if not isinstance(mask, Compressed):
+            raise RuntimeError("sparse_mask_sparse_compressed expects mask to have sparse compressed layout, got "
+                               f"{mask.layout}")
+        check_sizes("sparse_mask", self, mask)
+        own, other = sort_rows(self), sort_rows(mask)
+        kept, _ = match_keys(own.flat(), other.flat())
+        found = made(Coo, self.shape, own.elements[kept], positions=own.positions[:, kept], coalesced=True)
+        return compress(type(mask), found, mask.batch_dim(), mask.block())
+
+    def transpose_matrix(self):
+        """This tensor with rows and columns swapped: the same indices in the layout of the other direction."""
+        first = self.batch_dim()
+        shape = list(self.shape)
+        shape[first:first + 2] = shape[first + 1], shape[first]
+        elements = self.elements.transpose(first + 1, first + 2) if self.in_blocks else self.elements
+        return made(TRANSPOSED[type(self)], shape, elements, starts=self.starts, across=self.across)
+
+
+class Csr(Compressed):
+    """A matrix row by row."""
+
+    layout, by_rows, is_sparse_csr = convert.sparse_csr, True, True
 
 
 class Csc(Compressed):
@@ -82,112 +134,103 @@ class Csc(Compressed):
 
     layout = convert.sparse_csc
 
-    def coo(self):
-        return made(Coo, self.shape, self.elements, positions=self.places(), coalesced=False)
-
 
 class Bsr(Compressed):
-    """A matrix in blocks of one size, row of blocks by row of blocks: elements [n, block rows, block columns]."""
+    """A matrix in blocks of one size, row of blocks by row of blocks."""
 
-    layout, by_rows = convert.sparse_bsr, True
-
-    def coo(self):
-        height, width = self.elements.shape[1:]
-        rows, columns = self.places().reshape(2, -1, 1, 1)
-        rows = rows * height + OPS["arange"](height).reshape(1, -1, 1)
-        columns = columns * width + OPS["arange"](width)
-        shape = tuple(self.elements.shape)
-        positions = OPS["stack"]([rows.expand(shape).reshape(-1), columns.expand(shape).reshape(-1)])
-        return made(Coo, self.shape, self.elements.reshape(-1), positions=positions, coalesced=False)
-
-    def with_flat(self, elements):
-        return self.with_elements(elements.reshape(self.elements.shape))
+    layout, by_rows, in_blocks = convert.sparse_bsr, True, True
 
 
-class Bsc(Bsr):
+class Bsc(Compressed):
     """A matrix in blocks of one size, column of blocks by column of blocks."""
 
-    layout, by_rows = convert.sparse_bsc, False
+    layout, in_blocks = convert.sparse_bsc, True
 
 
-KINDS = {kind.layout: kind for kind in (Csc, Bsr, Bsc)}
+KINDS = {kind.layout: kind for kind in (Csr, Csc, Bsr, Bsc)}
+TRANSPOSED = {Csr: Csc, Csc: Csr, Bsr: Bsc, Bsc: Bsr}
 
 
-def matrix_of(x, name):
-    """A matrix, or what a sparse one spreads to.  RuntimeError for other ranks."""
-    if x.dim() != 2:
-        raise RuntimeError(f"{name}() takes a matrix, got sizes {list(x.shape)}")
-    return x.to_dense() if isinstance(x, Sparse) else x
+def to_layout(self, layout, blocksize=None, dense_dim=None):
+    """A tensor of any layout in a compressed one."""
+    return (convert_layout(self, layout, blocksize) if isinstance(self, Sparse)
+            else compress_dense(self, layout, blocksize, dense_dim or 0))
+
+
+def to_sparse_csr(self, dense_dim=None):
+    """The elements other than 0 of a matrix, or a batch of them, compressed by rows."""
+    return to_layout(self, convert.sparse_csr, None, dense_dim)
 
 
 def to_sparse_csc(self, dense_dim=None):
-    """A matrix compressed by columns."""
-    if isinstance(self, Csc):
-        return self
-    turned = matrix_of(self, "to_sparse_csc").t().to_sparse_csr()
-    return made(Csc, self.shape, turned.elements, starts=turned.starts, across=turned.columns)
-
-
-def in_blocks(kind, x, blocksize):
-    """A matrix in blocks of a size that divides it; those of zeros are left out."""
-    name = "to_sparse_bsr" if kind.by_rows else "to_sparse_bsc"
-    height, width = (blocksize, blocksize) if type(blocksize) is int else blocksize if blocksize is not None else (0, 0)
-    dense = matrix_of(x, name)
-    if height < 1 or width < 1 or dense.size(0) % height or dense.size(1) % width:
-        raise RuntimeError(
-            f"{name}: blocksize must divide the sizes of the matrix, got {blocksize} and {list(dense.shape)}. Pad the "
-            "matrix, or choose another blocksize")
-    blocks = dense.reshape(dense.size(0) // height, height, dense.size(1) // width, width).transpose(1, 2)
-    blocks = blocks if kind.by_rows else blocks.transpose(0, 1)
-    run, across = (blocks.detach() != 0).flatten(2).any(-1).nonzero().t()
-    return made(kind, dense.shape, blocks[run, across], starts=starts_of(run, blocks.size(0)), across=across)
+    """A matrix, or a batch of them, compressed by columns."""
+    return to_layout(self, convert.sparse_csc, None, dense_dim)
 
 
 def to_sparse_bsr(self, blocksize, dense_dim=None):
     """A matrix in blocks of ``blocksize``, compressed by rows of blocks."""
-    return in_blocks(Bsr, self, blocksize)
+    return to_layout(self, convert.sparse_bsr, blocksize, dense_dim)
 
 
 def to_sparse_bsc(self, blocksize, dense_dim=None):
     """A matrix in blocks of ``blocksize``, compressed by columns of blocks."""
-    return in_blocks(Bsc, self, blocksize)
+    return to_layout(self, convert.sparse_bsc, blocksize, dense_dim)
 
 
-def in_layout(x, layout, blocksize=None):
-    """A matrix in one of these layouts."""
-    return to_sparse_csc(x) if layout is convert.sparse_csc else in_blocks(KINDS[layout], x, blocksize)
+def check_indices(kind, starts, across, elements):
+    """RuntimeError unless runs rise from 0 to the number of elements, and indices are not negative: kernels read memory
+    by both."""
+    names = kind.names()
+    inner = 3 if kind.in_blocks else 1
+    batch = starts.dim() - 1
+    if batch < 0 or across.dim() != batch + 1 or elements.dim() < batch + inner:
+        raise RuntimeError(
+            f"{names[0]} and {names[1]} must have as many dimensions, and values at least {inner} behind those of a "
+            f"batch; got sizes {list(starts.shape)}, {list(across.shape)} and {list(elements.shape)}")
+    lead, count = tuple(starts.shape[:-1]), across.size(-1)
+    if tuple(across.shape[:-1]) != lead or tuple(elements.shape[:batch + 1]) != (*lead, count):
+        raise RuntimeError(
+            f"{names[0]}, {names[1]} and values must agree in batch dimensions, and {names[1]} and values in the "
+            f"number of elements; got sizes {list(starts.shape)}, {list(across.shape)} and {list(elements.shape)}")
+    if not starts.size(-1):
+        raise RuntimeError(f"{names[0]} must have at least one element, got size {list(starts.shape)}")
+    if not starts.numel():
+        return
+    if bool((starts[..., 0] != 0).any()):
+        raise RuntimeError(f"`{names[0]}[..., 0] == 0` is not satisfied.")
+    if bool((starts[..., -1] != count).any()) or bool((starts[..., 1:] < starts[..., :-1]).any()):
+        raise RuntimeError(f"{names[0]} must rise from 0 to the number of values, {count}; got "
+                           f"{starts.reshape(-1)[:8].tolist()}...")
+    if across.numel() and int(across.min()) < 0:
+        raise RuntimeError(f"found negative index {int(across.min())} in {names[1]}")
 
 
 def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None,
                              device=None, pin_memory=False, requires_grad=False,
                              check_invariants=None):
-    """A matrix by rows, columns or blocks, as ``layout`` says: where runs start, the places across, and the elements of
-    each place.
+    """A tensor by rows, columns or blocks, as ``layout`` says: where runs start, where elements are within them, and
+    the elements.  Leading dimensions of all three are a batch.
 
-    RuntimeError for starts that do not fit the values, and for places beyond size.
+    RuntimeError for starts that do not fit the values, and for indices beyond size.
     """
-    if layout is convert.sparse_csr:
-        return sparse_csr_tensor(compressed_indices, plain_indices, values, size, dtype=dtype,
-                                 requires_grad=requires_grad, check_invariants=check_invariants)
     kind = KINDS.get(layout)
     if kind is None:
         raise RuntimeError(
             f"sparse_compressed_tensor expected a compressed layout, such as torch.sparse_csr; got {layout}")
     starts, across, elements = as_tensor(compressed_indices).to(int64), as_tensor(plain_indices).to(int64), as_tensor(
         values, dtype=dtype)
-    rank = 3 if issubclass(kind, Bsr) else 1
-    if elements.dim() != rank or starts.dim() != 1 or across.dim() != 1 or across.size(0) != elements.size(0):
-        raise RuntimeError(
-            f"{layout}: starts and places are vectors, with a place for each of the values, which have {rank} "
-            f"dimensions; got sizes {list(starts.shape)}, "
-            f"{list(across.shape)} and {list(elements.shape)}")
-    check_starts(starts, across, elements.size(0), "crow_indices" if kind.by_rows else "ccol_indices")
-    block = tuple(elements.shape[1:]) or (1, 1)
-    counts = starts.size(0) - 1, int(across.max()) + 1 if across.numel() else 0
+    elements = elements if dtype is None else elements.to(dtype)
+    check_indices(kind, starts, across, elements)
+    batch = starts.dim() - 1
+    block = tuple(elements.shape[batch + 1:batch + 3]) if kind.in_blocks else (1, 1)
+    dense = tuple(elements.shape[batch + (3 if kind.in_blocks else 1):])
+    counts = starts.size(-1) - 1, int(across.max()) + 1 if across.numel() else 0
     rows, columns = counts if kind.by_rows else counts[::-1]
-    shape = given_size(size, (rows * block[0], columns * block[1]))
-    if shape[not kind.by_rows] != counts[0] * block[not kind.by_rows]:
-        raise RuntimeError(f"size {list(shape)} does not have the {counts[0]} runs that the starts tell of")
+    shape = given_size(size, (*starts.shape[:-1], rows * block[0], columns * block[1], *dense))
+    run = batch + (not kind.by_rows)
+    if shape[run] != counts[0] * block[not kind.by_rows] or product(block) == 0:
+        raise RuntimeError(f"size {list(shape)} does not fit {kind.names()[0]}, which has {counts[0]} runs in blocks "
+                           f"of {list(block)}")
     if wanted(check_invariants):
         compressed(starts, across, elements, shape, layout)
     out = made(kind, shape, elements, starts=starts, across=across)
@@ -204,4 +247,4 @@ def maker(layout):
     return make
 
 
-sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = map(maker, KINDS)
+sparse_csr_tensor, sparse_csc_tensor, sparse_bsr_tensor, sparse_bsc_tensor = map(maker, KINDS)

@@ -6,7 +6,8 @@ The others have a rule here; what has none raises, and says how to go on.
 from __future__ import annotations
 
 from .._src.core.composed import member, rulebook
-from .._src.core.convert import sparse_csc, sparse_csr, strided
+from .._src.core.convert import sparse_csr, strided
+from .._src.core.dtypes import int64
 from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
 from .._src.core.interpret import is_recording
 from .._src.core.native import Op, Tensor
@@ -16,7 +17,10 @@ from .._src.core.targets import check_cast, check_shape
 from .._src.core.tensor import wrapped
 from .._src.ops.shape import sizes_of
 from .._src.transforms.elementwise import is_elementwise
-from .tensor import Coo, Csr, Sparse, made, masked, to_sparse, vacant
+from .compressed import Compressed
+from .conversion import compress, make_vacant, sort_rows
+from .indices import match_keys
+from .tensor import Coo, Sparse, look_up, made, to_sparse
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
@@ -24,9 +28,6 @@ WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and type
     "float", "double", "half", "bfloat16", "long", "int",
     "type_as", "cpu", "__len__", "bool", "byte", "char", "short", "cfloat", "cdouble"))
 WITH_OPERATORS = frozenset(("_transposed", "_adjoint", "mT", "mH"))  # what other operators make up, which have rules
-
-
-TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr}  # layouts of matrices whose dimensions are exchanged
 
 
 def answer(func, args, kwargs):
@@ -58,12 +59,9 @@ def written(func, args, kwargs):
     """An operator that writes into its first argument: that takes what the operator without writing gives."""
     target, plain = args[0], OPS.get(func.name[:-1])
     if not isinstance(target, Sparse):
-        found = answer(plain, args, kwargs) if plain is not None else target
+        found = dense(answer(plain, args, kwargs)) if plain is not None else target
         return target.copy_(unmixed(func, target, found))
-    if target.requires_grad and target.is_leaf and is_recording():
-        raise LeafWrittenError(
-            f"a leaf Variable that requires grad is being used in an in-place operation ({func.name})",
-            "a result, or a leaf without gradient", "change a clone()")
+    check_leaf(target, func.name)
     if plain is None and not keeps_zeros(func, args, kwargs):
         raise UnsupportedLayoutError(f"{func.name}: not implemented for the layout {target.layout}", "dense tensors",
                                      "convert with to_dense() first")
@@ -109,7 +107,7 @@ def received(target, found):
 
 def blocks_of(x):
     """The size of blocks; None in other layouts."""
-    return tuple(x.elements.shape[1:3]) if x.layout.name in ("sparse_bsr", "sparse_bsc") else None
+    return x.block() if isinstance(x, Compressed) and x.in_blocks else None
 
 
 def keeps_zeros(operator, args, kwargs) -> bool:
@@ -130,13 +128,30 @@ def add(a, b, *, alpha=1):
             raise RuntimeError(f"add: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
         if x.sparse_dim() != y.sparse_dim():
             raise RuntimeError(f"add: expected as many sparse dimensions, got {x.sparse_dim()} and {y.sparse_dim()}")
-        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements * alpha]),
+        if type(a) is type(b) and has_same_indices(a, b):
+            return a.with_elements(a.elements + (b.elements if alpha == 1 else b.elements * alpha))
+        ordered = all(not isinstance(z, Coo) or z.coalesced for z in (a, b))
+        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements if alpha == 1 else y.elements * alpha]),
                     positions=OPS["cat"]([x.positions, y.positions], 1), coalesced=False)
-        return both.to_sparse_csr() if isinstance(a, Csr) else both.coalesce() if x.coalesced and y.coalesced else both
+        return laid_as(a, both.coalesce() if ordered else both)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return OPS["add"](dense(a), dense(b), alpha=alpha)
     raise UnsupportedLayoutError("add: a number cannot be added to a sparse tensor, where it would fill every place",
                                  "tensors", "convert with to_dense() first")
+
+
+def has_same_indices(a, b) -> bool:
+    """True if two tensors of one layout have equal indices."""
+    pairs = [(getattr(a, name), getattr(b, name)) for name in a.places_of]
+    return all(x is y or tuple(x.shape) == tuple(y.shape) and OPS["equal"](x, y) for x, y in pairs) and (
+        tuple(a.elements.shape) == tuple(b.elements.shape))
+
+
+def laid_as(like, x):
+    """A COO tensor in the layout of ``like``, in blocks of its size."""
+    if isinstance(like, Coo):
+        return x
+    return compress(type(like), sort_rows(x), like.batch_dim(), blocks_of(like))
 
 
 @rule("sub")
@@ -151,48 +166,83 @@ def dense(x):
 @rule("sum")
 def total(input, dim=None, keepdim=False, *, dtype=None):
     """The sum of all elements, or over dimensions: sparse while a sparse dimension is left."""
-    x = input.coo()
-    elements = x.elements if dtype is None else x.elements.to(dtype)
     if dim is None or dim == ():
-        return elements.sum()
-    if keepdim:
-        raise UnsupportedLayoutError("sum: keepdim is not implemented for sparse tensors", "keepdim=False",
-                                     "unsqueeze the result")
+        return (input.elements if dtype is None else input.elements.to(dtype)).sum()
+    if isinstance(input, Compressed):
+        return sum_compressed(input, dim, keepdim, dtype)
+    x = input
+    dtype = dtype or (None if x.dtype.is_inexact else int64)
+    elements = x.elements if dtype is None else x.elements.to(dtype)
     dims = {wrapped(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)}
     count = x.sparse_dim()
     inner = tuple(d - count + 1 for d in sorted(dims) if d >= count)
-    elements = elements.sum(inner) if inner else elements
+    elements = elements.sum(inner, keepdim) if inner else elements
     left = [d for d in range(count) if d not in dims]
     if not left:
-        return elements.sum(0)
-    shape = [size for d, size in enumerate(x.shape) if d not in dims]
-    out = made(Coo, shape, elements, positions=x.positions[left], coalesced=x.coalesced and len(left) == count)
+        found = elements.sum(0)
+        return found.reshape((1,) * count + tuple(found.shape)) if keepdim else found
+    shape = [1 if d in dims else size for d, size in enumerate(x.shape) if keepdim or d not in dims]
+    positions = OPS["stack"]([x.positions[d] * (d not in dims) for d in range(count)]) if keepdim else x.positions[left]
+    out = made(Coo, shape, elements, positions=positions, coalesced=x.coalesced and len(left) == count)
     return out.coalesce()
+
+
+def sum_compressed(input, dim, keepdim, dtype):
+    """Sums of rows or columns of a CSR matrix.  RuntimeError for other layouts, and without ``keepdim``."""
+    if input.layout is not sparse_csr:
+        raise RuntimeError("Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got "
+                           f"layout {input.layout}")
+    if not keepdim:
+        raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+    if input.dim() != 2:
+        raise RuntimeError(f"sum: expected a CSR matrix, got sizes {list(input.shape)}")
+    found = total(input.coo(), dim, True, dtype=dtype)
+    found = found if isinstance(found, Sparse) else found.reshape(1, 1).to_sparse() if input._nnz() else found
+    return found.to_sparse_csr()
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
 @rule("mul")
 def mul(a, b):
-    """Elements at places that both keep."""
+    """Elements at positions that both have; of a sparse and a dense tensor, those of the sparse one."""
     if not isinstance(a, Sparse):
         a, b = b, a
     if not isinstance(b, Tensor) or not isinstance(b, Sparse) and not b.dim():
         return a.with_elements(a.elements * b)
     if isinstance(b, Sparse):
-        return meeting(a.coo().coalesce(), b.coo().coalesce())
-    own = a.coalesce() if isinstance(a, Coo) else a
-    return own.with_elements(own.elements * masked(b.expand(tuple(a.shape)), own).elements)
+        return multiply_elements(a, b)
+    x = a.coo()
+    return a.with_flat(x.elements * gather_broadcast(b, x))
 
 
-def meeting(a, b):
+def gather_broadcast(b, x):
+    """The elements of a dense tensor at the positions of a COO tensor, to whose sizes it broadcasts."""
+    sizes, shape = tuple(b.shape), tuple(x.shape)
+    if len(sizes) > len(shape) or any(n not in (1, m) for n, m in zip(sizes[::-1], shape[::-1])):
+        raise RuntimeError(f"mul: expected a dense tensor that broadcasts to {list(shape)}, got sizes {list(sizes)}")
+    outer = len(sizes) - x.elements.dim() + 1
+    if outer <= 0:
+        return b
+    first = x.sparse_dim() - outer
+    at = tuple(x.positions[first + k] * (sizes[k] > 1) for k in range(outer))
+    return b[at]
+
+
+def multiply_elements(a, b):
+    """The product of two sparse tensors in the layout of the first: at positions that both have if both are coalesced,
+    otherwise at all positions of the one that is not."""
     if tuple(a.shape) != tuple(b.shape):
         raise RuntimeError(f"mul: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
-    x, y = a.flat(), b.flat()
-    if not a._nnz() or not b._nnz():
-        return made(Coo, a.shape, a.elements[:0], positions=a.positions[:, :0], coalesced=True)
-    at = OPS["searchsorted"](y, x).clamp(max=y.size(0) - 1)
-    kept = (y[at] == x).nonzero().reshape(-1)
-    return made(Coo, a.shape, a.elements[kept] * b.elements[at[kept]], positions=a.positions[:, kept], coalesced=True)
+    x, y = a if isinstance(a, Coo) else sort_rows(a), b.coo()
+    if x.sparse_dim() != y.sparse_dim():
+        raise RuntimeError(f"mul: expected as many sparse dimensions, got {x.sparse_dim()} and {y.sparse_dim()}")
+    if not y.coalesced:
+        return laid_as(a, y.with_elements(look_up(x.coalesce(), y.flat()) * y.elements))
+    if not x.coalesced:
+        return laid_as(a, x.with_elements(x.elements * look_up(y, x.flat())))
+    kept, at = match_keys(x.flat(), y.flat())
+    return laid_as(a, made(Coo, a.shape, x.elements[kept] * y.elements[at], positions=x.positions[:, kept],
+                           coalesced=True))
 
 
 @rule("div")
@@ -203,86 +253,22 @@ def div(a, b, *, rounding_mode=None):
     return a.with_elements(OPS["div"](a.elements, b, rounding_mode=rounding_mode))
 
 
-@rule("mm", "matmul", "mv")
-def mm(a, b, reduce=None):
-    """A matrix product of which one side, or both, are sparse; ``reduce`` combines products in another way than their
-    sum."""
-    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
-    if reduce not in (None, "sum", "mean", "amax", "amin"):
-        raise ValueError(f"reduce is one of sum, mean, amax and amin, got {reduce!r}")
-    if a.dim() != 2 or b.dim() not in (1, 2) or a.shape[1] != b.shape[0]:
-        raise RuntimeError(
-            f"mm: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
-            f"{'x'.join(map(str, b.shape))})")
-    if not isinstance(a, Sparse):
-        return transposed_(mm(transpose(b, 0, 1), a.t() if a.dim() == 2 else a))
-    if isinstance(b, Sparse):
-        product = both_sparse(a.coo(), b.coo())
-        return product.to_sparse_csr() if isinstance(a, Csr) else product
-    return rows_combined(a.coo(), b, reduce)
-
-
-@rule("nn.functional.linear")
-def linear(input, weight, bias=None):
-    """input @ weight^T + bias, where one of the two factors is sparse."""
-    if not isinstance(input, Sparse) and input.dim() != 2:
-        return linear(input.reshape(-1, input.shape[-1]), weight, bias).reshape(*input.shape[:-1], weight.shape[0])
-    product = mm(input, transpose(weight, 0, 1) if isinstance(weight, Sparse) else weight.t())
-    return product if bias is None else add(product, bias) if isinstance(product, Sparse) else product + bias
-
-
-def transposed_(x):
-    return x.t() if x.dim() == 2 else x
-
-
-def rows_combined(a, b, reduce):
-    rows, columns = a.positions
-    weights = a.elements if b.dim() == 1 else a.elements.unsqueeze(1)
-    parts = weights * b[columns]
-    out = parts.new_zeros((a.shape[0], *b.shape[1:]))
-    if reduce in ("amax", "amin"):
-        return out.index_reduce(0, rows, parts, reduce, include_self=False)
-    out = out.index_add(0, rows, parts)
-    if reduce == "mean":
-        count = OPS["bincount"](rows, minlength=a.shape[0]).clamp(min=1).to(out.dtype)
-        out = out / (count if b.dim() == 1 else count.unsqueeze(1))
-    return out
-
-
-def both_sparse(a, b):
-    """Every element (i, k) of a meets the elements (k, j) of b."""
-    own = b.to_sparse_csr()
-    rows, inner = a.positions
-    counts = (own.starts[1:] - own.starts[:-1])[inner]
-    left = OPS["arange"](a._nnz()).repeat_interleave(counts)
-    ends = counts.cumsum(0)
-    right = OPS["arange"](left.size(0)) - (ends - counts)[left] + own.starts[inner][left]
-    at = OPS["stack"]([rows[left], own.columns[right]])
-    return made(Coo, (a.shape[0], b.shape[1]), a.elements[left] * own.elements[right], positions=at,
-                coalesced=False).coalesce()
-
-
-@rule("addmm")
-def addmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    return add(input * beta,
-               product * alpha) if isinstance(product, Sparse) or isinstance(
-                   input, Sparse) else input * beta + product * alpha
-
-
 # --- shapes -----------------------------------------------------------------------------------------------------------
 @rule("transpose")
 def transpose(input, dim0, dim1):
-    """Two sparse dimensions exchanged."""
-    x, order = input.coo(), list(range(input.dim()))
-    i, j = wrapped(dim0, x.dim()), wrapped(dim1, x.dim())
+    """Two sparse dimensions swapped; a compressed layout becomes that of the other direction."""
+    order = list(range(input.dim()))
+    i, j = wrapped(dim0, input.dim()), wrapped(dim1, input.dim())
     if i == j:
         return input
+    if isinstance(input, Compressed):
+        first = input.batch_dim()
+        if {i, j} != {first, first + 1}:
+            raise RuntimeError("transpose(): can only transpose the two sparse dimensions of a compressed tensor, "
+                               f"{first} and {first + 1}, got {i} and {j}")
+        return input.transpose_matrix()
     order[i], order[j] = order[j], order[i]
-    out = permute(input, order)
-    turned = {i, j} == {x.dim() - 2, x.dim() - 1} and TURNED.get(input.layout)
-    return out.to_sparse(layout=turned) if turned else out
+    return permute(input, order)
 
 
 @rule("adjoint")
@@ -294,49 +280,64 @@ def adjoint(input):
 
 @rule("t")
 def t(input):
-    if input.dim() > 2:
+    if input.dim() > 2 or input.dense_dim():
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()} dimensions")
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()} dimensions, "
+            f"{input.dense_dim()} of them dense")
     return transpose(input, 0, 1) if input.dim() == 2 else input
 
 
 @rule("permute")
 def permute(input, *order, dims=None):
     """Sparse dimensions in another order, dense dimensions too, but not mixed."""
-    x = input.coo()
-    order = [wrapped(d, x.dim()) for d in sizes_of(order if dims is None else dims)]
+    order = [wrapped(d, input.dim()) for d in sizes_of(order if dims is None else dims)]
+    if isinstance(input, Compressed):
+        first = input.batch_dim()
+        swapped = [*range(first), first + 1, first, *range(first + 2, input.dim())]
+        if order not in (sorted(order), swapped):
+            raise RuntimeError("permute: expected the two sparse dimensions of a compressed tensor swapped, got "
+                               f"{order}")
+        return input if order != swapped else input.transpose_matrix()
+    x = input
     count = x.sparse_dim()
     if sorted(order) != list(range(x.dim())) or any(d >= count for d in order[:count]):
         raise RuntimeError(f"permute: expected an order of sparse dimensions, then of dense ones, got {order}")
     inner = (0, *(d - count + 1 for d in order[count:]))
     out = made(Coo, [x.shape[d] for d in order], x.elements.permute(inner), positions=x.positions[order[:count]],
                coalesced=order[:count] == list(range(count)) and x.coalesced)
-    return out.to_sparse_csr() if isinstance(input, Csr) else out
+    return out
 
 
 @rule("cat")
 def cat(tensors, dim=0, **more):
-    """Sparse tensors side by side along a sparse dimension."""
+    """COO tensors concatenated along a dimension; along a dense one, each element is 0 in the parts of others."""
     parts = [x.coo() for x in tensors]
-    at = wrapped(dim, parts[0].dim())
-    if at >= parts[0].sparse_dim():
-        raise UnsupportedLayoutError(f"cat: dimension {at} is dense in these sparse tensors", "a sparse dimension",
-                                     "convert with to_dense() first")
-    start, places = 0, []
+    at, count = wrapped(dim, parts[0].dim()), parts[0].sparse_dim()
+    if any(x.sparse_dim() != count or x.dim() != parts[0].dim() for x in parts):
+        raise RuntimeError("cat: expected as many sparse and dense dimensions, got "
+                           f"{[(x.sparse_dim(), x.dense_dim()) for x in parts]}")
+    start, positions, elements = 0, [], []
+    size = sum(x.shape[at] for x in parts)
     for x in parts:
-        shift = x.positions.new_zeros((x.sparse_dim(), 1))
-        shift[at] = start
-        places.append(x.positions + shift)
+        own, shift = x.elements, x.positions.new_zeros((count, 1))
+        if at < count:
+            shift[at] = start
+        else:
+            inner = at - count + 1
+            sizes = [list(own.shape) for _ in range(2)]
+            sizes[0][inner], sizes[1][inner] = start, size - start - x.shape[at]
+            own = OPS["cat"]([own.new_zeros(sizes[0]), own, own.new_zeros(sizes[1])], inner)
+        positions.append(x.positions + shift)
+        elements.append(own)
         start += x.shape[at]
-    shape = [start if k == at else size for k, size in enumerate(parts[0].shape)]
-    return made(Coo, shape, OPS["cat"]([x.elements for x in parts]), positions=OPS["cat"](places, 1),
-                coalesced=False).coalesce()
+    shape = [size if k == at else n for k, n in enumerate(parts[0].shape)]
+    return made(Coo, shape, OPS["cat"](elements), positions=OPS["cat"](positions, 1), coalesced=False)
 
 
 @rule("index_select")
 def index_select(input, dim, index):
     """Rows, columns or further slices, chosen along a sparse dimension."""
-    x, at = input.coo().coalesce(), wrapped(dim, input.dim())
+    x, at = input.coo(), wrapped(dim, input.dim())
     size = x.shape[at]
     if index.numel() and not -size <= int(index.min()) <= int(index.max()) < size:
         raise IndexError(
@@ -346,19 +347,45 @@ def index_select(input, dim, index):
     shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
     if at >= x.sparse_dim():
         return made(Coo, shape, x.elements.index_select(at - x.sparse_dim() + 1, index), positions=x.positions,
-                    coalesced=True)
-    chosen, kept = (index.unsqueeze(1) == x.positions[at]).nonzero().t()
-    places = x.positions[:, kept]
-    places[at] = chosen
-    return made(Coo, shape, x.elements[kept], positions=places, coalesced=False).coalesce()
+                    coalesced=False)
+    order = OPS["argsort"](x.positions[at], stable=True)
+    found, own = match_keys(index, x.positions[at][order])
+    kept = order[own]
+    positions = x.positions[:, kept]
+    positions[at] = found
+    return made(Coo, shape, x.elements[kept], positions=positions, coalesced=False)
 
 
 @rule("select")
 def select(input, dim, index):
-    """One slice along a sparse dimension: sparse, or dense where no sparse dimension is left."""
-    size = input.shape[wrapped(dim, input.dim())]
-    one = index_select(input, dim, OPS["full"]((1,), index % size))
-    return total(one, dim) if isinstance(one, Sparse) else one
+    """One slice: a compressed matrix of a batch of them, COO of other sparse tensors, or dense where no sparse
+    dimension is left."""
+    at = wrapped(dim, input.dim())
+    size = input.shape[at]
+    if not -size <= index < size:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension "
+                         f"{at}")
+    index %= size
+    if isinstance(input, Compressed) and at < input.batch_dim():
+        shape = (*input.shape[:at], *input.shape[at + 1:])
+        return made(type(input), shape, input.elements.select(at, index), starts=input.starts.select(at, index),
+                    across=input.across.select(at, index))
+    x = input.coo()
+    shape, count = (*x.shape[:at], *x.shape[at + 1:]), x.sparse_dim()
+    if at >= count:
+        return made(Coo, shape, x.elements.select(at - count + 1, index), positions=x.positions, coalesced=False)
+    kept = (x.positions[at] == index).nonzero().reshape(-1)
+    elements = x.elements[kept]
+    if count == 1:
+        return elements.sum(0)
+    left = [d for d in range(count) if d != at]
+    return made(Coo, shape, elements, positions=x.positions[left][:, kept], coalesced=x.coalesced)
+
+
+@rule("unbind")
+def unbind(input, dim=0):
+    """All slices along a dimension."""
+    return tuple(select(input, dim, k) for k in range(input.shape[wrapped(dim, input.dim())]))
 
 
 @rule("unsqueeze")
@@ -431,9 +458,69 @@ def emptied(input, shape, dtype, layout):
     layout = layout or input.layout
     if layout is strided:
         return OPS["zeros"](shape, dtype=dtype)
-    count = input.sparse_dim() if tuple(shape) == tuple(input.shape) else None
-    return vacant(shape, dtype, count).to_sparse(layout=layout, blocksize=blocks_of(input) if layout is input.layout
-                                                 else None)
+    dense_dim = input.dense_dim() if tuple(shape) == tuple(input.shape) else 0
+    return make_vacant(shape, dtype, layout, blocks_of(input) if layout is input.layout else None, dense_dim)
+
+
+@rule("neg")
+def neg(input):
+    """The negated elements, which need not be coalesced for it."""
+    return input.with_elements(-input.elements)
+
+
+@rule("positive")
+def positive(input):
+    """The tensor itself."""
+    return input
+
+
+@rule("zero_")
+def zero_(input):
+    """Removes all elements in place."""
+    check_leaf(input, "zero_")
+    return received(input, zeros_like(input))
+
+
+@rule("fill_")
+def fill_(input, value):
+    """Sets the stored elements of a compressed tensor in place."""
+    need_compressed("fill_", input)
+    check_leaf(input, "fill_")
+    input.elements.fill_(value)
+    return input
+
+
+@rule("ones_like")
+def ones_like(input, **options):
+    """Ones at the stored elements of a compressed tensor."""
+    return full_like(input, 1, **options)
+
+
+@rule("full_like")
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+              memory_format=None):
+    """One value at the stored elements of a compressed tensor."""
+    if layout not in (None, input.layout):
+        return OPS["full"](tuple(input.shape), fill_value, dtype=dtype or input.dtype, layout=layout,
+                           requires_grad=requires_grad)
+    need_compressed("full_like", input)
+    out = input.with_elements(OPS["full_like"](input.elements.detach(), fill_value, dtype=dtype))
+    return out.requires_grad_() if requires_grad else out
+
+
+def need_compressed(name, input):
+    """UnsupportedLayoutError for COO tensors, whose other elements are 0."""
+    if not isinstance(input, Compressed):
+        raise UnsupportedLayoutError(f"{name}: not implemented for the layout {input.layout}", "compressed layouts",
+                                     "convert with to_dense() first")
+
+
+def check_leaf(target, name):
+    """LeafWrittenError for a leaf that requires grad, which must not be written in place."""
+    if target.requires_grad and target.is_leaf and is_recording():
+        raise LeafWrittenError(
+            f"a leaf Variable that requires grad is being used in an in-place operation ({name})",
+            "a result, or a leaf without gradient", "change a clone()")
 
 
 @rule("zeros_like", "empty_like")

@@ -1,5 +1,4 @@
-"""Sparse tensors: coordinates (COO) and compressed rows (CSR).  Their elements are an ordinary tensor, through which
-gradients flow."""
+"""Sparse tensors, and those of the COO layout.  Their elements are an ordinary tensor, through which gradients flow."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -7,22 +6,27 @@ from .._src.core.composed import Composed
 from .._src.core.dtypes import INTEGER, int64
 from .._src.core.errors import UnsupportedLayoutError
 from .._src.core.exchange import as_tensor
-from .._src.core.meta import Meta, product, row_major
+from .._src.core.later import entered
+from .._src.core.meta import Meta, product
 from .._src.core.native import Tensor, allocate
 from .._src.core.op import OPS
 from .._src.core.tensor import blank
-from .validation import coo, compressed, wanted
+from .indices import ravel, unravel
+from .validation import coo, wanted
+
+answer = entered("sparse.rules", "answer")
+convert_sparse, compress_dense = (entered("sparse.conversion", name) for name in ("convert_sparse", "compress_dense"))
 
 
 class Sparse(Composed):
     """A tensor of which only some elements are kept.  It has the sizes of the whole, and no memory of its own."""
 
     inner = property(lambda self: self.elements)
+    real = property(lambda self: self.with_elements(self.elements.real) if self.is_complex() else self)
     places_of, noted = (), ()  # the fields that say where elements are, and others
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        from .rules import answer
         return answer(func, args, kwargs or {})
 
     def around(self, inner):
@@ -37,19 +41,12 @@ class Sparse(Composed):
                                              for name in self.places_of) and getattr(value, "coalesced", True):
             return value.elements
         wanted = self.coo()
-        at, sizes = wanted.flat(), tuple(self.shape)[:wanted.sparse_dim()]
         if not isinstance(value, Sparse):
-            return value.reshape(product(sizes), *wanted.elements.shape[1:])[at].reshape(self.elements.shape)
+            return value[tuple(wanted.positions)].reshape(self.elements.shape)
         value = value.coo()
         if value.sparse_dim() != wanted.sparse_dim():
-            return self.inner_gradient(value.to_dense())
-        value = value.coalesce()
-        if not value._nnz():
-            return OPS["zeros_like"](self.elements)
-        places = value.flat()
-        found = OPS["searchsorted"](places, at).clamp(max=places.size(0) - 1)
-        hit = (places[found] == at).reshape(-1, *[1] * (wanted.elements.dim() - 1))
-        return OPS["where"](hit, value.elements[found], 0).reshape(self.elements.shape)
+            value, wanted = value.expand_dense(), wanted.expand_dense()
+        return look_up(value.coalesce(), wanted.flat()).reshape(self.elements.shape)
 
     def with_flat(self, elements):
         """These elements, one after another, in the places of this tensor's."""
@@ -78,23 +75,16 @@ class Sparse(Composed):
                                      "use new_empty")
 
     def to_sparse_csr(self, dense_dim=None):
-        """A matrix in compressed rows."""
-        return self.coo().to_sparse_csr()
+        """This matrix, or batch of matrices, in the CSR layout."""
+        return convert_layout(self, convert.sparse_csr)
 
     def to_sparse_coo(self):
-        """The same by coordinates."""
-        return self.coo()
+        """This tensor in the COO layout."""
+        return convert_layout(self, convert.sparse_coo)
 
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None):
-        """The same in another layout, by coordinates if none is named."""
-        if layout is self.layout and blocksize is None:
-            return self
-        if layout is None or layout is convert.sparse_coo:
-            return self.coo()
-        if layout is convert.sparse_csr:
-            return self.to_sparse_csr()
-        from .compressed import in_layout
-        return in_layout(self, layout, blocksize)
+        """This tensor in another layout, COO by default; stored zeros stay."""
+        return convert_layout(self, layout or convert.sparse_coo, blocksize)
 
     def _nnz(self) -> int:
         return self.elements.size(0)
@@ -107,13 +97,18 @@ class Sparse(Composed):
         return self.elements.dim() - 1
 
     def __getitem__(self, key):
-        """A slice, by a number for each of the first dimensions."""
-        found = self
+        """A slice, by an int, ``None`` or a full slice for each of the first dimensions."""
+        found, dim = self, 0
         for index in key if isinstance(key, tuple) else (key,):
-            if not isinstance(index, int):
-                raise UnsupportedLayoutError("a sparse tensor is indexed by numbers", "ints",
-                                             "use index_select, or to_dense() first")
-            found = OPS["select"](found, 0, index)
+            if index is None:
+                found = OPS["unsqueeze"](found, dim)
+            elif isinstance(index, int) and not isinstance(index, bool):
+                found, dim = OPS["select"](found, dim, index), dim - 1
+            elif not isinstance(index, slice) or index != slice(None):
+                raise UnsupportedLayoutError(
+                    f"a sparse tensor takes ints, None and full slices as indices, got {index!r}", "ints",
+                    "use index_select, or to_dense() first")
+            dim += 1
         return found
 
     def to_dense(self, dtype=None, *, masked_grad=None):
@@ -130,6 +125,16 @@ class Sparse(Composed):
     def to(self, *args, **kwargs):
         """This tensor with elements of another dtype."""
         return self.with_elements(self.elements.to(*args, **kwargs))
+
+    def sparse_mask(self, mask):
+        """The elements of this tensor at the positions of ``mask``, 0 where this tensor has none."""
+        need_sparse("sparse_mask", mask)
+        check_sizes("sparse_mask", self, mask)
+        own, wanted = self.coo().coalesce(), mask.coo()
+        if own.sparse_dim() != wanted.sparse_dim():
+            raise RuntimeError(f"sparse_mask(): expected as many sparse dimensions, got {own.sparse_dim()} and "
+                               f"{wanted.sparse_dim()}")
+        return mask.with_flat(look_up(own, wanted.flat()))
 
     def __repr__(self, *, tensor_contents=None):
         parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8))
@@ -177,7 +182,7 @@ class Coo(Sparse):
         place there."""
         places, at = self.places()
         elements = OPS[put](elements.new_zeros((places.size(0), *elements.shape[1:])), 0, at, elements)
-        return made(Coo, self.shape, elements, positions=unravelled(places, tuple(self.shape)[:self.sparse_dim()]),
+        return made(Coo, self.shape, elements, positions=unravel(places, tuple(self.shape)[:self.sparse_dim()]),
                     coalesced=True)
 
     def places(self):
@@ -219,10 +224,7 @@ class Coo(Sparse):
 
     def flat(self):
         """Positions as numbers in row-major order of the sparse dimensions."""
-        at = self.positions.new_zeros(self._nnz())
-        for k, step in enumerate(row_major(self.shape[:self.sparse_dim()])):
-            at = at + self.positions[k] * step
-        return at
+        return ravel(self.positions, tuple(self.shape)[:self.sparse_dim()])
 
     def spread(self):
         """The dense tensor."""
@@ -236,16 +238,16 @@ class Coo(Sparse):
             return self
         return self.at_places(self.elements, "index_add")
 
-    def to_sparse_csr(self, dense_dim=None):
-        """A matrix in compressed rows."""
-        if self.sparse_dim() != 2 or self.dense_dim():
-            raise RuntimeError(
-                f"to_sparse_csr() takes a matrix with two sparse dimensions, got sizes {list(self.shape)}")
-        own = self.coalesce()
-        rows, columns = own.positions
-        counts = OPS["bincount"](rows, minlength=self.shape[0])
-        starts = OPS["cat"]([counts.new_zeros(1), counts.cumsum(0)])
-        return made(Csr, self.shape, own.elements, starts=starts, columns=columns)
+    def expand_dense(self):
+        """This tensor with every dimension sparse: an element for each element of the dense dimensions."""
+        inner = tuple(self.elements.shape[1:])
+        if not inner:
+            return self
+        count = self._nnz()
+        within = unravel(OPS["arange"](product(inner)), inner).repeat(1, count)
+        outer = self.positions.repeat_interleave(product(inner), 1)
+        return made(Coo, self.shape, self.elements.reshape(-1), positions=OPS["cat"]([outer, within]),
+                    coalesced=self.coalesced)
 
     def _dimI(self) -> int:
         return self.sparse_dim()
@@ -287,8 +289,6 @@ class Coo(Sparse):
         self.become(vacant(size, self.dtype, sparse_dim))
         return self
 
-    def sparse_mask(self, mask):
-        return masked(self.to_dense(), mask)
 
 
 def vacant(size, dtype, sparse_dim=None):
@@ -297,51 +297,6 @@ def vacant(size, dtype, sparse_dim=None):
     count = len(size) if sparse_dim is None else sparse_dim
     return made(Coo, size, OPS["zeros"]((0, *size[count:]), dtype=dtype),
                 positions=OPS["zeros"]((count, 0), dtype=int64), coalesced=True)
-
-
-def unravelled(places, sizes):
-    """Row-major numbers as positions [dimensions, n]."""
-    steps = row_major(sizes)
-    return OPS["stack"]([places // step % max(size, 1)
-                         for size, step in zip(sizes, steps)]) if sizes else places.new_zeros((0, places.size(0)))
-
-
-class Csr(Sparse):
-    """A matrix row by row: where each row starts among the elements, and their columns."""
-
-    layout, is_sparse_csr, turn = convert.sparse_csr, True, " "
-    places_of = "starts", "columns"
-
-    def coo(self):
-        counts = self.starts[1:] - self.starts[:-1]
-        rows = OPS["arange"](self.shape[0]).repeat_interleave(counts)
-        return made(Coo, self.shape, self.elements, positions=OPS["stack"]([rows, self.columns.to(int64)]),
-                    coalesced=True)
-
-    def with_elements(self, elements):
-        return made(Csr, self.shape, elements, starts=self.starts, columns=self.columns)
-
-    def parts(self):
-        return ("crow_indices", repr(self.starts)), ("col_indices",
-                                                     repr(self.columns)), ("values", repr(self.elements.detach()))
-
-    def sparse_dim(self) -> int:
-        return 2
-
-    def crow_indices(self):
-        """Where each row starts among the elements: [rows + 1]."""
-        return self.starts
-
-    def col_indices(self):
-        """The column of each element."""
-        return self.columns
-
-    def values(self):
-        """The elements, row by row."""
-        return self.elements
-
-    def to_sparse_csr(self, dense_dim=None):
-        return self
 
 
 def given_size(size, needed):
@@ -393,52 +348,40 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     return out.requires_grad_() if requires_grad else out
 
 
-def check_starts(starts, across, count, name="crow_indices"):
-    """The starts as a list.  RuntimeError unless they rise from 0 to the number of elements, and for places below 0."""
-    ends = starts.tolist()
-    if ends and ends[0] != 0:
-        raise RuntimeError(f"`{name}[..., 0] == 0` is not satisfied.: the first is {ends[0]}")
-    if not ends or ends[-1] != count or any(a > b for a, b in zip(ends, ends[1:])):
-        raise RuntimeError(f"compressed indices must rise from 0 to the number of values, {count}; got {ends[:8]}...")
-    if across.numel() and int(across.min()) < 0:
-        raise RuntimeError(f"found negative column or row {int(across.min())}")
-    return ends
+def need_sparse(name, x):
+    """RuntimeError for tensors that are not sparse."""
+    if not isinstance(x, Sparse):
+        raise RuntimeError(f"{name}: expected a sparse tensor, got the layout {x.layout}. Convert it with to_sparse() "
+                           "first.")
 
 
-def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False,
-                      requires_grad=False, check_invariants=None):
-    """A matrix by rows: row i has ``values[crow_indices[i]:crow_indices[i + 1]]`` in columns ``col_indices`` of these.
+def check_sizes(name, a, b):
+    """RuntimeError unless two tensors have the same size."""
+    if tuple(a.shape) != tuple(b.shape):
+        raise RuntimeError(f"{name}(): operands have incompatible sizes; self has size {list(a.shape)} but mask has "
+                           f"size {list(b.shape)}")
 
-    RuntimeError for starts that do not fit the values, and for columns beyond size.
-    """
-    starts, columns, elements = as_tensor(crow_indices).to(int64), as_tensor(col_indices).to(int64), as_tensor(
-        values, dtype=dtype)
-    if starts.dim() != 1 or columns.dim() != 1 or columns.size(0) != elements.size(0):
-        raise RuntimeError(
-            "crow_indices and col_indices are vectors, and there is a column for each value; got sizes "
-            f"{list(starts.shape)}, {list(columns.shape)} and "
-            f"{list(elements.shape)}")
-    ends = check_starts(starts, columns, elements.size(0))
-    shape = given_size(size, (len(ends) - 1, int(columns.max()) + 1 if columns.numel() else 0))
-    if shape[0] != len(ends) - 1:
-        raise RuntimeError(f"size {list(shape)} has {shape[0]} rows, but crow_indices tell of {len(ends) - 1}")
-    if wanted(check_invariants):
-        compressed(starts, columns, elements, shape, convert.sparse_csr)
-    out = made(Csr, shape, elements if dtype is None else elements.to(dtype), starts=starts, columns=columns)
-    return out.requires_grad_() if requires_grad else out
+
+def look_up(x, at):
+    """The elements of a coalesced COO tensor at row-major positions ``at``; 0 where it has none."""
+    if not x._nnz():
+        return x.elements.new_zeros((at.size(0), *x.elements.shape[1:]))
+    positions = x.flat()
+    found = OPS["searchsorted"](positions, at).clamp(max=positions.size(0) - 1)
+    hit = (positions[found] == at).reshape(-1, *[1] * (x.elements.dim() - 1))
+    return OPS["where"](hit, x.elements[found], OPS["zeros"]((), dtype=x.dtype))
+
+
+def convert_layout(x, layout, blocksize=None):
+    """A sparse tensor in another layout, by sorting its indices."""
+    return x if layout is x.layout and blocksize is None else convert_sparse(x, layout, blocksize)
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-    """The elements that are not zero, by coordinates of the first ``sparse_dim`` dimensions (all), or in compressed
-    rows."""
-    if layout is convert.sparse_csr:
-        return to_sparse(dense).to_sparse_csr()
-    if layout in (convert.sparse_csc, convert.sparse_bsr, convert.sparse_bsc):
-        from .compressed import in_layout
-        return in_layout(dense, layout, blocksize)
+    """The elements other than 0 of a strided tensor: in the COO layout by its first ``sparse_dim`` dimensions (all), or
+    in a compressed layout."""
     if layout not in (None, convert.sparse_coo):
-        raise NotImplementedError(
-            f"to_sparse: layouts are torch.sparse_coo, sparse_csr, sparse_csc, sparse_bsr and sparse_bsc, got {layout}")
+        return compress_dense(dense, layout, blocksize, dense_dim or 0)
     count = dense.dim() if sparse_dim is None else sparse_dim
     if not min(dense.dim(), 1) <= count <= dense.dim():
         raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
@@ -450,7 +393,9 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
 
 
 def masked(dense, mask):
-    """The elements of a dense tensor at the places that a sparse one keeps."""
+    """The elements of a dense tensor at the positions of a sparse one, in its layout."""
+    need_sparse("sparse_mask", mask)
+    check_sizes("sparse_mask", dense, mask)
     own = mask.coo()
     kept = dense[tuple(own.positions)]
     out = made(Coo, mask.shape, kept, positions=own.positions, coalesced=own.coalesced)

@@ -98,3 +98,19 @@ def test_a_view_of_a_view_made_where_nothing_is_recorded_says_so():
         with pytest.raises(RuntimeError, match="Output 0 of .* is a view of a view which was created in no_grad mode "
                                                "and is being modified inplace .* inside the no_grad block"):
             again.div_(2)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
+def test_dtypes_without_gradients_gain_no_history_by_writes(dtype):
+    """Whole, by a view, by an index: what is written may want a gradient, the target cannot."""
+    def wanted(t):
+        found, value = [], t.ones(2, requires_grad=True)
+        writes = (lambda v: v.copy_(value), lambda v: v[0].copy_(value[0]), lambda v: v[:1].copy_(value[:1]),
+                  lambda v: v.__setitem__(0, value[0]), lambda v: v.t().copy_(value),
+                  lambda v: v.view(1, 2).copy_(value))
+        for write in writes:
+            target = t.zeros(2, dtype=getattr(t, dtype))
+            write(target)
+            found.append((target.requires_grad, target[0].requires_grad, target.grad_fn is None, target.tolist()))
+        return found
+    assert wanted(rl) == wanted(torch)

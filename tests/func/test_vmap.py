@@ -198,3 +198,35 @@ def test_a_tensor_that_escapes_is_refused():
 def test_names_a_remedy():
     with pytest.raises(RuntimeError, match="torch.where"):
         rushlight.vmap(lambda a: a if a > 0 else -a)(rushlight.ones(3))
+
+
+@pytest.mark.parametrize("transform", ["vmap", "jvp", "grad"])
+@pytest.mark.parametrize("name", ["take", "masked_scatter", "put"])
+def test_elements_by_flat_positions_are_transformed(name, transform):
+    import torch as judge
+
+    def found(t):
+        at = t.tensor([0, 3])
+        call = {"take": lambda x: x.take(at), "masked_scatter": lambda x: x.masked_scatter(x > 1, x * 2),
+                "put": lambda x: x.put(at, t.ones(2, dtype=x.dtype))}[name]
+        x = t.arange(8.0).reshape(2, 4)
+        if transform == "vmap":
+            return t.func.vmap(call)(x).tolist()
+        if transform == "jvp":
+            return [y.tolist() for y in t.func.jvp(call, (x[0],), (t.ones(4),))]
+        return t.func.grad(lambda y: (call(y) ** 2).sum())(x[0]).tolist()
+    try:
+        wanted = found(judge)
+    except (RuntimeError, NotImplementedError):
+        wanted = None  # what PyTorch has no rule for
+    assert wanted is None or found(rushlight) == wanted
+
+
+def test_levels_hide_no_operator():
+    """A method of a tensor of a level that has the name of an operator is that operator's."""
+    from rushlight._src.core.op import OPS
+    from rushlight._src.transforms.level import Wrapped
+
+    def below(cls):
+        return [cls, *(found for inner in cls.__subclasses__() for found in below(inner))]
+    assert not [(cls.__name__, name) for cls in below(Wrapped) for name in vars(cls) if name in OPS]

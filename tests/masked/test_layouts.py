@@ -79,3 +79,40 @@ def test_dimensions_and_errors():
             t.masked._input_mask(t.ones(2))
         with pytest.raises(RuntimeError, match="keepdim=False"):
             t.masked.prod(data(t)[0].to_sparse_csr(), 0, mask=data(t)[1].to_sparse_csr())
+
+
+ALL = (*REDUCTIONS, "logsumexp", "median", "softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sparse_tensors_give_what_dense_ones_do(name):
+    """Values where the mask of the result holds, and gradients, for masks of each layout, groups of many lengths."""
+    generator = torch.Generator().manual_seed(0)
+    whole = torch.rand(9, 17, dtype=torch.float64, generator=generator) + 0.5
+    mask = torch.rand(9, 17, generator=generator) < torch.linspace(0, 1, 9).unsqueeze(1)
+    mask[3:, 5] = True
+    for dim in (0, 1, *((None, (0, 1)) if name in REDUCTIONS and not name.startswith("arg") else ())):
+        x = whole.clone().requires_grad_()
+        options = {"keepdim": True} if name in (*REDUCTIONS, "logsumexp", "median") else {}
+        wanted = called(torch, name, x, dim, mask=mask, **options)
+        before = (2.0,) if name in ("norm", "normalize") else ()
+        where = torch.masked._output_mask(getattr(torch.masked, name), x, *before, dim, mask=mask, **options)
+        wanted = torch.where(where, wanted, 0)
+        for held in (mask, mask.to_sparse(), mask.to_sparse_csr()):
+            for layout in (torch.sparse_coo, torch.sparse_csr):
+                y = whole.clone().requires_grad_()
+                found = called(torch, name, y.to_sparse(layout=layout), dim, mask=held, **options)
+                assert found.layout is layout and found._nnz() == int(where.sum())
+                assert torch.allclose(found.to_dense(), wanted, equal_nan=True)
+                if wanted.requires_grad and not wanted.isnan().any():
+                    gradients = [torch.autograd.grad((out * out.detach()).sum(), leaf)[0]
+                                 for out, leaf in ((found.to_dense(), y), (torch.where(where, called(
+                                     torch, name, x, dim, mask=mask, **options), 0), x))]
+                    assert torch.allclose(*(torch.where(mask, g, 0) for g in gradients))
+
+
+def test_masks_without_an_element():
+    x, none = torch.eye(3), torch.zeros(3, 3, dtype=torch.bool)
+    for name in ("sum", "softmax", "argmax"):
+        found = called(torch, name, x.to_sparse(), 1, mask=none.to_sparse())
+        assert found._nnz() == 0 and tuple(found.shape) == ((3, 3) if name == "softmax" else (3,))

@@ -164,3 +164,26 @@ def test_acosh_below_its_domain():
     for dtype in ("float32", "float64"):
         theirs, ours = (t.tensor(x, dtype=getattr(t, dtype)).acosh().tolist() for t in (torch, rl))
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape, dim", [((4, 0), -1), ((4, 0), 0), ((0, 3), 0), ((0,), None), ((2, 0, 3), 1),
+                                        ((0, 0), 0), ((3, 2), 1), ((1, 1), 0), ((2, 3), None)])
+def test_gradients_of_products_of_any_size(shape, dim):
+    def found(t):
+        x = t.full(shape, 2.0, requires_grad=True)
+        y = x.prod() if dim is None else x.prod(dim)
+        gradient, = t.autograd.grad((y * y).sum(), x, create_graph=True)
+        gradient.sum().backward()
+        return y.tolist(), gradient.tolist(), x.grad.tolist()
+    assert found(rl) == found(torch)
+
+
+def test_tensors_without_elements():
+    def found(t):
+        pooled, at = t.nn.functional.max_pool2d(t.ones(0, 2, 4, 4), 2, return_indices=True)
+        medians = [(str(x.dtype), str(x.tolist())) for dtype in ("int64", "float64") for x in
+                   (t.zeros(0, dtype=getattr(t, dtype)).median(), t.zeros(0, dtype=getattr(t, dtype)).nanmedian())]
+        nothing = t.zeros(0, dtype=t.int64)
+        return tuple(t.nn.functional.max_unpool2d(pooled, at, 2).shape), medians, t.arange(0).repeat_interleave(
+            nothing).tolist()
+    assert found(rl) == found(torch)

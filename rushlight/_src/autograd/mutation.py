@@ -55,7 +55,7 @@ def written(target: Tensor):
     """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
     gradients."""
     base = target._base
-    if base is not None:
+    if base is not None and (target._grad_node is not None or history.edge(base) is not None):
         rebase(base, target, target._grad_node)
         target._seen = -1  # regenerated from the base when next asked for
     for changed in (target, base):

@@ -61,8 +61,8 @@ class Tracked(Wrapped):
         made.place = place
         return made
 
-    def take(self, other):
-        super().take(other)
+    def replace_value(self, other):
+        super().replace_value(other)
         self.place = other.place
 
     @property

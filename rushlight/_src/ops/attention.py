@@ -236,7 +236,7 @@ def repeated(repeats, size, at, output_size):
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
             f"input.size({at}) = {size}")
-    index = np.repeat(np.arange(size), counts if len(counts) > 1 else int(counts[0]))
+    index = np.repeat(np.arange(size), int(counts[0]) if len(counts) == 1 else counts)
     if output_size is not None and len(index) != output_size:
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {len(index)}")
     return from_numpy(index.astype(np.int64)).to(repeats._meta.device)

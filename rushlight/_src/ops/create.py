@@ -13,6 +13,7 @@ from ..core.expectations import at_most, expect
 from ..core.expr import Expr
 from ..core.shape_env import estimated
 from ..core.interpret import top
+from ..core.later import entered
 from ..core.kinds import MOST_KNOWN, P, layout_kept
 from ..core.meta import channels_last_strides, row_major
 from ..core.op import OPS, Scalar, op
@@ -21,6 +22,8 @@ from ..core.undefined import settled
 from .promotion import as_dtype, check_number, number_category, real
 from .rearrange import check_rank
 from .shape import sizes_of
+
+make_vacant = entered("sparse.conversion", "make_vacant")
 
 
 def is_only_known(device) -> bool:
@@ -109,17 +112,19 @@ def constant(size, value, dtype, device, requires_grad):
     return finished(filled(value, size, dtype, *on(device)), requires_grad)
 
 
-def in_layout(tensor, layout):
-    """A fresh tensor of zeros, or of undefined contents, in a layout: sparse ones hold nothing."""
-    if layout is None or layout.name in ("strided", "jagged"):
-        return tensor
-    wanted = tensor.requires_grad
-    return finished(OPS["zero_"](tensor.detach()).to_sparse(layout=layout), wanted)
+def is_sparse(layout) -> bool:
+    """True for the layout of sparse tensors."""
+    return layout is not None and layout.name not in ("strided", "jagged")
+
+
+def make_sparse(shape, dtype, layout, requires_grad):
+    """A tensor without elements in a sparse layout."""
+    return finished(make_vacant(shape, dtype or dtypes.Defaults.floating, layout), requires_grad)
 
 
 def full_in(layout):
     """RuntimeError for a sparse layout, where every element is to be something."""
-    if layout is not None and layout.name not in ("strided", "jagged"):
+    if is_sparse(layout):
         raise RuntimeError(
             f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, "
             "then call to_sparse()")
@@ -128,8 +133,8 @@ def full_in(layout):
 @op(composite=True, method=False)
 def zeros(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, names=None):
     """A tensor of zeros."""
-    if layout is not None:
-        return in_layout(constant(checked_sizes(size), 0.0, dtype, device, requires_grad), layout)
+    if is_sparse(layout):
+        return make_sparse(checked_sizes(size), dtype, layout, requires_grad)
     return constant(checked_sizes(size), 0.0, dtype, device, requires_grad)
 
 
@@ -154,11 +159,13 @@ def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
           memory_format=None, names=None):
     """A tensor with undefined contents."""
     shape, strides = checked_sizes(size), None
+    if is_sparse(layout):
+        return make_sparse(shape, dtype, layout, requires_grad)
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, shape)
         strides = channels_last_strides(shape)
     made = settled(empty_tensor(shape, dtype or dtypes.Defaults.floating, strides, device))
-    return in_layout(finished(made, requires_grad), layout)
+    return finished(made, requires_grad)
 
 
 @op(composite=True, method=False)
@@ -192,6 +199,8 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
     """Undefined contents, in the shape and layout of input."""
+    if is_sparse(layout):
+        return make_sparse(input.shape, dtype or input.dtype, layout, requires_grad)
     if memory_format is not None and memory_format.name == "contiguous_format":
         strides = None
     elif memory_format is not None and memory_format.name.startswith("channels_last"):
@@ -200,7 +209,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
     else:
         strides = layout_kept(input._meta)
     made = settled(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device))
-    return in_layout(finished(made, requires_grad), layout)
+    return finished(made, requires_grad)
 
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
@@ -221,10 +230,10 @@ def full_of(input, value, dtype, device, requires_grad, memory_format):
 
 def like(name, value):
     def body(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
-        made = full_of(input, value, dtype, device, requires_grad, memory_format)
-        if layout is not None:
-            made = in_layout(made, layout) if value == 0 else full_in(layout) or made
-        return made
+        if is_sparse(layout) and value == 0:
+            return make_sparse(input.shape, dtype or input.dtype, layout, requires_grad)
+        full_in(layout)
+        return full_of(input, value, dtype, device, requires_grad, memory_format)
     body.__name__, body.__doc__ = name, f"{name.split('_')[0]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True, fresh="filled")
 

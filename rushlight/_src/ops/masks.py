@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from ..core.dtypes import bool_, int64
+from ..core.interpret import top
 from ..core.meta import broadcast, product
-from ..core.op import op
+from ..core.op import OPS, op
 from ..core.overlaps import refuse_shared
 from ..core.targets import check_distinct
-from .gather import index_copy
 from .index import INTEGERS, index, index_put, nonzero
 
 
@@ -74,11 +74,14 @@ def masked_scatter(input, mask, source):
     if input.dtype is not source.dtype:
         raise RuntimeError(
             f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}")
-    at = nonzero(mask.expand(shape).reshape(-1)).reshape(-1)
-    if at.numel() > source.numel():
-        raise RuntimeError(f"masked_scatter: expected source to have at least {at.numel()} elements")
-    out = index_copy(input.expand(shape).reshape(-1), 0, at, source.reshape(-1)[:at.numel()])
-    return out.reshape(shape)
+    mask, count = mask.expand(shape), source.numel()
+    before = mask.reshape(-1).cumsum(0)
+    if top() is None and before.numel() and int(before[-1]) > count:  # a level may have a mask for each example
+        raise RuntimeError(f"masked_scatter: expected source to have at least {int(before[-1])} elements")
+    if not count or not before.numel():
+        return input.expand(shape).clone()
+    found = source.reshape(-1)[(before - 1).clamp(0, count - 1)].reshape(shape)
+    return OPS["where"](mask, found, input)
 
 
 @op(composite=True)

@@ -355,8 +355,8 @@ def unpool_of(rank):
         space = (tuple(output_size) if kernel_size == ()  # any size, as of PyTorch's inner operator
                  else space_of(input.shape[-rank:], kernel_size, stride, padding, output_size))
         lead = tuple(input.shape[:-rank])
-        flat = input.reshape(*lead, -1)
-        at = indices.reshape(*lead, -1)
+        count = product(input.shape[-rank:])
+        flat, at = input.reshape(*lead, count), indices.reshape(*lead, count)
         if at.numel() and (int(at.max()) >= product(space) or int(at.min()) < 0):
             raise RuntimeError(
                 f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")

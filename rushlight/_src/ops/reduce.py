@@ -97,22 +97,20 @@ def vjp(g, y, x, dims):
     """Division where no element is zero; else the product of the others, from running products on either side."""
     moved, back, shape = flatten_dims(x, dims)
     last = len(moved.shape) - 1
-    left = P.cumprod(P.cat((ones_slice(moved), P.slice(moved, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
-                                                       shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last),
-                     dim=last)
-    turned = P.flip(moved, dims=(last,))
-    right = P.flip(P.cumprod(P.cat((ones_slice(turned),
-                                    P.slice(turned, starts=(0,) * (last + 1), steps=(1,) * (last + 1),
-                                            shape=(*moved.shape[:-1], moved.shape[-1] - 1))), dim=last), dim=last),
-                   dims=(last,))
+    left = products_before(moved)
+    right = P.flip(products_before(P.flip(moved, dims=(last,))), dims=(last,))
     others = P.mul(left, right)
     if others.dtype.is_complex:
         others = P.conj(others)
     return [P.mul(g, back(others))]
 
 
-def ones_slice(x):
-    return P.full(shape=(*x.shape[:-1], 1), value=1, dtype=x.dtype)
+def products_before(x):
+    """For each element, the product of those before it in the last dimension."""
+    rank = len(x.shape)
+    ones = P.full(shape=(*x.shape[:-1], 1), value=1, dtype=x.dtype)
+    return P.slice(P.cumprod(P.cat((ones, x), dim=rank - 1), dim=rank - 1), starts=(0,) * rank, steps=(1,) * rank,
+                   shape=tuple(x.shape))
 
 
 def flatten_dims(x, dims):

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import BOOL, FLOATING, int64
+from ..core.dtypes import BOOL, FLOATING, float32, int64
 from ..core.kinds import Foreign, P
-from ..core.op import op, rule
+from ..core.op import OPS, op, rule
 from ..core.results import named
 from ..core.tensor import wrapped
 from .prims.primitive import primitive
@@ -186,13 +186,18 @@ def without(x, dim, keepdim):
     return x if keepdim else P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if d != dim))
 
 
+def nan_of(input):
+    """NaN in the dtype of ``input``; of an integer dtype, what NaN converts to."""
+    return OPS["full"]((), float("nan"), dtype=float32).to(input.dtype)
+
+
 @op(composite=True)
 def median(input, dim=None, keepdim=False):
     """The (lower) median: of all elements, or along a dimension (values, indices)."""
     if dim is None:
         flat = input.reshape(-1)
         if not flat.numel():
-            return input.new_full((), float("nan"))
+            return nan_of(input)
         return median_of_all(flat, False)
     at = wrapped(dim, input.dim())
     size = input.size(at) if input.dim() else 1
@@ -236,6 +241,8 @@ def _choose(condition, a, b):
 def nanmedian(input, dim=None, keepdim=False):
     """The median of what is not NaN."""
     if dim is None:
+        if not input.numel():
+            return nan_of(input)
         return median_of_all(input.reshape(-1), True) if input.dim() else input.clone()
     if not input.dim():
         wrapped(dim, 0)

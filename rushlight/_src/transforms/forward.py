@@ -36,8 +36,8 @@ class Dual(Wrapped):
         made.tangent = tangent
         return made
 
-    def take(self, other):
-        super().take(other)
+    def replace_value(self, other):
+        super().replace_value(other)
         self.tangent = other.tangent
 
     def replace(self, new: "Dual"):

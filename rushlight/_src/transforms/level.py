@@ -115,7 +115,7 @@ class Wrapped(Tensor):
     def root(self) -> "Wrapped":
         return next(iter(deque(self.ancestors(), 1)), self)
 
-    def take(self, other: "Wrapped"):
+    def replace_value(self, other: "Wrapped"):
         """Becomes another value of the same level."""
         self.value, self._meta = other.value, other._meta
 
@@ -125,15 +125,15 @@ class Wrapped(Tensor):
             return
         former = blank(type(self))
         former.__dict__.update(self.__dict__)
-        former.take(self)
-        self.take(view)
+        former.replace_value(self)
+        self.replace_value(view)
         self.parent, self.replay, self.noticed = former, view.replay, view.noticed
         self.turn, self.turns = former.turns, former.turns + 1
 
     def current(self) -> "Wrapped":
         """Itself, made again if it is a view of what was replaced since."""
         if self.parent is not None and self.noticed != self.root.writes:
-            self.take(self.replay(self.source.current()))
+            self.replace_value(self.replay(self.source.current()))
             self.noticed = self.root.writes
         return self
 
@@ -146,7 +146,7 @@ class Wrapped(Tensor):
         while target is not None:
             parent = target.source
             written = None if parent is None else written_through(parent, target, new)
-            target.take(new)
+            target.replace_value(new)
             target.noticed = root.writes
             target, new = parent, written
 
