@@ -1,9 +1,12 @@
 """Keywords that NumPy has for what PyTorch calls otherwise, and operators that compute with numbers alone."""
+import functools
+
 import numpy as np
 import pytest
 import torch as judge
 
 import rushlight as torch
+from rushlight._src.core.op import OPS
 
 CALLS = {
     "sum": lambda t, x: t.sum(x, axis=1, keepdims=True), "all": lambda t, x: t.all(x, axis=-1, keepdims=True),
@@ -44,7 +47,11 @@ EXTREMES = {
     "several": lambda t, x: x.max(axis=(0, 1)), "both": lambda t, x: x.max(0, other=x), "number": lambda t, x:
     x.min(other=1), "too many": lambda t, x: x.max(0, True, True), "in place": lambda t, x:
     (x.clone().renorm_(2, axis=0, maxnorm=1), x.clone().unsqueeze_(axis=1)), "twice, sum": lambda t, x:
-    t.sum(x, dim=0, axis=1)}
+    t.sum(x, dim=0, axis=1), "tensor as dim": lambda t, x: x.max(dim=t.tensor(1)), "tensor as dim, by position":
+    lambda t, x: (*x.min(t.tensor(1), True), *x.max(t.tensor(-1), keepdim=False)), "tensor": lambda t, x:
+    (x.max(t.tensor(1)),), "tensor beside other": lambda t, x: x.max(t.tensor(1), other=x), "tensor as dim of int8":
+    lambda t, x: x.max(keepdim=True, dim=t.tensor(-1, dtype=t.int8)), "floating tensor as dim": lambda t, x:
+    x.max(dim=t.tensor(1.0)), "other, keepdim": lambda t, x: x.max(other=x, keepdim=False)}
 
 
 @pytest.mark.parametrize("name", EXTREMES)
@@ -62,6 +69,42 @@ def test_overloads_by_keywords(name):
     for a, b in zip(found, expected):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
         assert tuple(a.shape) == tuple(b.shape)
+
+
+def by_name(package, name):
+    return functools.reduce(getattr, name.split("."), package)
+
+
+ALONG = sorted(name for name, op in OPS.items() if op.kind is None and op.signature is not None and "::" not in name
+               and "dim" in op.signature.parameters and "gumbel" not in name)  # which draws
+
+
+def test_a_tensor_stands_for_a_dimension():
+    """Where PyTorch takes a tensor without dimensions as ``dim``, the call is that with its number."""
+    array, compared = np.arange(12.0, dtype=np.float32).reshape(3, 4), []
+    for name in ALONG:
+        try:
+            expected = by_name(judge, name)(judge.from_numpy(array.copy()), dim=judge.tensor(1))
+        except (AttributeError, TypeError, RuntimeError):
+            continue
+        found = by_name(torch, name)(torch.from_numpy(array.copy()), dim=torch.tensor(1))
+        pairs = zip(found, expected) if isinstance(expected, (tuple, list)) else [(found, expected)]
+        for a, b in pairs:
+            assert a.shape == b.shape, name
+            np.testing.assert_allclose(a.resolve_conj().numpy(), b.resolve_conj().numpy(), atol=1e-4, err_msg=name)
+        compared.append(name)
+    assert {"max", "min", "sum", "squeeze", "linalg.norm", "fft.fftshift"} <= set(compared)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "median", "sum"])
+@pytest.mark.parametrize("dim", [1.0, True, False, [1.0]])
+def test_only_an_integer_stands_for_a_dimension(name, dim):
+    """Neither floats nor bools do, whether they are numbers or tensors, nor several elements."""
+    with pytest.raises(TypeError):
+        by_name(torch, name)(torch.ones(2, 3), dim=torch.tensor(dim))
+    if not isinstance(dim, list):
+        with pytest.raises(TypeError):
+            by_name(torch, name)(torch.ones(2, 3), dim=dim)
 
 
 def test_other_keywords_under_transforms():

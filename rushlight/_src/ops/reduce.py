@@ -230,17 +230,21 @@ def extreme_along(input, dim, keepdim, largest):
 
 
 def overloaded(name, largest):
-    def body(input, dim: object = None, keepdim=False, *, other=None):  # what comes second may be a tensor
-        if dim is not None and other is not None or keepdim and (dim is None or isinstance(dim, Tensor)):
+    def body(input, *second, dim=None, keepdim=None, other=None):
+        twice = len(second) > 1 and keepdim is not None or bool(second) + (dim is not None) + (other is not None) > 1
+        if len(second) == 1 and keepdim is None and isinstance(second[0], Tensor):
+            other = second[0]  # a tensor beside ``keepdim``, or by the keyword ``dim``, is an index
+        elif second:
+            dim, keepdim = second[0], second[1] if len(second) > 1 else keepdim
+        if twice or len(second) > 2 or keepdim is not None and dim is None:
             raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim beside dim")
-        other = dim if other is None else other
-        if other is None:
-            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
-        if isinstance(other, Tensor):
+        if other is not None:
             return OPS["maximum" if largest else "minimum"](input, other)
+        if dim is None:
+            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
         if input.is_complex():
             raise RuntimeError(f"{name}(): does not support complex input")
-        values, indices = extreme_along(input, dim, keepdim, largest)
+        values, indices = extreme_along(input, dim, keepdim or False, largest)
         return named(name, values=values, indices=indices)
     body.__name__, body.__doc__ = (
         name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors.")
@@ -425,9 +429,8 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
         matrix_norm = OPS["linalg.matrix_norm"]
         return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
     ord = 2.0 if p in ("fro", None) else real(p)
-    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim())
-                                                                      for d in ((dim,) if isinstance(dim, int)
-                                                                                else dim)))
+    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(
+        wrapped(d, input.dim()) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))))
     if not input.dim():
         dims = ()
     if dtype is None and not input.dtype.is_inexact:
