@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import BOOL, FLOATING, bool_, float64, int64, uint8, uint64
+from ..core.dtypes import BOOL, FLOATING, bool_, complex128, float64, int64, uint8, uint64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -292,6 +292,14 @@ def moments(x, dims, correction):
     return center, P.div(total, 0.0 if few else count - correction if correction else count)
 
 
+def in_range_of_squares(x):
+    """A tensor in double precision, in which squares of narrower floats neither overflow nor vanish; in single
+    precision on devices, of which not all have the other."""
+    if not x.device.provider.on_host:
+        return upcast(x)
+    return as_dtype(x, complex128 if x.dtype.is_complex else float64)
+
+
 def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
         if isinstance(dim, bool):  # the call's only argument beside the input
@@ -304,9 +312,9 @@ def variance(name, finish):
                                                            if d not in dims) > 0:
             warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
                  f"a correction of {correction}, and the result is NaN or infinite.")
-        center, spread = moments(upcast(input), dims, correction)
+        center, spread = moments(in_range_of_squares(input), dims, correction)
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
-        out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
+        out = [as_dtype(v, input.dtype if v.dtype.is_complex else input.dtype.to_real()) for v in out]
         return out[0] if len(out) == 1 else tuple(out)
     body.__name__, body.__doc__ = (
         name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1).")
