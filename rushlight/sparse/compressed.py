@@ -120,8 +120,15 @@ def matrix_of(x, name):
     return x.to_dense() if isinstance(x, Sparse) else x
 
 
+def refuse_dense(name, dense_dim):
+    """NotImplementedError for elements that are themselves tensors."""
+    if dense_dim not in (None, 0):
+        raise NotImplementedError(f"{name}(): dense_dim={dense_dim} is not supported; use None or 0")
+
+
 def to_sparse_csc(self, dense_dim=None):
     """A matrix compressed by columns."""
+    refuse_dense("to_sparse_csc", dense_dim)
     if isinstance(self, Csc):
         return self
     turned = matrix_of(self, "to_sparse_csc").t().to_sparse_csr()
@@ -145,11 +152,13 @@ def in_blocks(kind, x, blocksize):
 
 def to_sparse_bsr(self, blocksize, dense_dim=None):
     """A matrix in blocks of ``blocksize``, compressed by rows of blocks."""
+    refuse_dense("to_sparse_bsr", dense_dim)
     return in_blocks(Bsr, self, blocksize)
 
 
 def to_sparse_bsc(self, blocksize, dense_dim=None):
     """A matrix in blocks of ``blocksize``, compressed by columns of blocks."""
+    refuse_dense("to_sparse_bsc", dense_dim)
     return in_blocks(Bsc, self, blocksize)
 
 
