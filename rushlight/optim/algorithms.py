@@ -7,7 +7,7 @@ from .._src import flat as torch
 from .._src.ops.updates import (adadelta_step, adagrad_step, adam_step, adamax_step, asgd_step, nadam_step, radam_step,
                                 rmsprop_step, rprop_step,
                            sgd_step)
-from .optimizer import Optimizer, at_least_zero, fraction, number
+from .optimizer import Optimizer, at_least_zero, fraction, number, square_root
 
 
 def zeros_like(p):
@@ -69,7 +69,7 @@ class SGD(Optimizer):
             if self.untouched:
                 weight = 1.0 if p in self.untouched else weight
                 self.untouched.discard(p)
-        sgd_step(p, gradient, buffer, size, decay, momentum, weight, group["weight_decay"] != 0,
+        sgd_step(p, gradient, buffer, size, decay, momentum, weight, bool(group["weight_decay"] != 0),
                  bool(group["nesterov"]))
 
 
@@ -93,7 +93,7 @@ class Adam(Optimizer):
     def numbers(self, group, step):
         step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
-        return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, math.sqrt(1 - beta2**step),
+        return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, square_root(1 - beta2**step),
                          number(group["eps"]), -lr / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
@@ -131,7 +131,7 @@ class Adamax(Optimizer):
                          -number(group["lr"]) / (1 - beta1**step))
 
     def update(self, p, gradient, state, group, *numbers):
-        adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, group["weight_decay"] != 0)
+        adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, bool(group["weight_decay"] != 0))
 
 
 class NAdam(Optimizer):
@@ -185,10 +185,10 @@ class RAdam(Optimizer):
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         rest, limit = 1 - beta2**step, 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / rest
-        trusted = length > 5.0
-        rectified = math.sqrt((length - 4) * (length - 2) * limit
+        trusted = bool(length > 5.0)
+        rectified = square_root((length - 4) * (length - 2) * limit
                               / ((limit - 4) * (limit - 2) * length)) if trusted else 0.0
-        return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, math.sqrt(rest),
+        return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, square_root(rest),
                          number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr)
 
     def update(self, p, gradient, state, group, *numbers):
@@ -217,7 +217,7 @@ class Adagrad(Optimizer):
                          -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]))
 
     def update(self, p, gradient, state, group, *numbers):
-        adagrad_step(p, gradient, state["sum"], *numbers, group["weight_decay"] != 0)
+        adagrad_step(p, gradient, state["sum"], *numbers, bool(group["weight_decay"] != 0))
 
 
 class Adadelta(Optimizer):
@@ -240,7 +240,7 @@ class Adadelta(Optimizer):
         return (step,), (number(group["weight_decay"]), rho, 1 - rho, number(group["eps"]), -number(group["lr"]))
 
     def update(self, p, gradient, state, group, *numbers):
-        adadelta_step(p, gradient, state["square_avg"], state["acc_delta"], *numbers, group["weight_decay"] != 0)
+        adadelta_step(p, gradient, state["square_avg"], state["acc_delta"], *numbers, bool(group["weight_decay"] != 0))
 
 
 class RMSprop(Optimizer):
@@ -269,7 +269,7 @@ class RMSprop(Optimizer):
     def update(self, p, gradient, state, group, *numbers):
         average = state["grad_avg"] if group["centered"] else None
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
-        rmsprop_step(p, gradient, state["square_avg"], average, buffer, *numbers, group["weight_decay"] != 0)
+        rmsprop_step(p, gradient, state["square_avg"], average, buffer, *numbers, bool(group["weight_decay"] != 0))
 
 
 class Rprop(Optimizer):
@@ -317,7 +317,7 @@ class ASGD(Optimizer):
         return after, (number(group["weight_decay"]), 1 - lambd * eta, -eta, 1 - mu, mu)
 
     def update(self, p, gradient, state, group, *numbers):
-        asgd_step(p, gradient, state["ax"], *numbers, group["weight_decay"] != 0)
+        asgd_step(p, gradient, state["ax"], *numbers, bool(group["weight_decay"] != 0))
 
 
 class Adafactor(Optimizer):

@@ -4,10 +4,11 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 from collections import OrderedDict, defaultdict
 from itertools import chain
 
-from .._src.autograd.mode import enable_grad, no_grad
+from .._src.autograd.mode import enable_grad, is_grad_enabled, no_grad
 from .._src.autograd.node import Handle
 from .._src.core.advice import warn
 from .._src.core.convert import unrecorded
@@ -177,9 +178,8 @@ class Optimizer:
         """Updates every parameter that has a gradient: what a step does between its hooks."""
         known: dict = {}
         for p, gradient, state, group in self.due():
-            with recording(False):
-                numbers = self.advance(state, group, known)
             with recording(bool(group.get("differentiable"))):
+                numbers = self.advance(state, group, known)
                 gradient = -gradient if group.get("maximize") else gradient
                 if p.is_complex():
                     update_pairs(self, p, gradient, state, group, numbers)
@@ -218,7 +218,7 @@ class Optimizer:
         if found is None:
             found = known[key] = self.numbers(group, *key[1:])
         for name, value in zip(self.counters, found[0]):
-            state[name].fill_(value)
+            state[name].fill_(float(value))
         return found[1]
 
     def agreement(self, state, group) -> tuple:
@@ -402,7 +402,15 @@ def fraction(**settings):
 
 
 def number(value):
-    """A setting as a Python number.  ValueError for a tensor of another number of elements than one."""
-    if isinstance(value, Tensor) and value.numel() != 1:
+    """A setting as a Python number; one that wants a gradient as a tensor without dimensions, while operators are
+    recorded.  ValueError for a tensor of another number of elements than one."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    if value.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, not of shape {list(value.shape)}")
-    return float(value.item() if isinstance(value, Tensor) else value)
+    return value.reshape(()) if value.requires_grad and is_grad_enabled() else float(value.item())
+
+
+def square_root(value):
+    """Of a Python number, or of a setting that wants a gradient."""
+    return value.sqrt() if isinstance(value, Tensor) else math.sqrt(value)

@@ -17,6 +17,8 @@ from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTe
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     """beta * input + alpha * (mat1 @ mat2) at the places that input (CSR) keeps.  input: [m, n], mat1: [m, k], mat2:
     [k, n]."""
+    if out is not None:
+        raise NotImplementedError("sampled_addmm: out is not supported; use the result")
     if not isinstance(input, Csr):
         raise RuntimeError(f"sampled_addmm: Expected self to have sparse csr layout, but got {input.layout}")
     if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or tuple(input.shape) != (mat1.shape[0],

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,23 @@ def test_a_plan_asks_and_a_trial_answers():
     with tune.Trial({"x": "4", "z": "9"}) as trial:
         assert tune.pick("x", [3, 4]) == 4 and tune.pick("y", [5, 5]) == 5 and tune.pick("z", [3, 4]) == 3
     assert trial.seen == {"x": ["3", "4"], "y": ["5"], "z": ["3", "4"]}
+
+
+def test_a_trial_is_its_own_thread_s():
+    """Another thread that plans meanwhile picks by itself, and its own trials end in any order."""
+    def elsewhere(function):
+        seen = []
+        other = threading.Thread(target=lambda: seen.append(function()))
+        other.start()
+        other.join()
+        return seen[0]
+
+    with tune.Trial({"x": "4"}) as trial:
+        assert elsewhere(lambda: tune.pick("x", [3, 4])) == 3 and not trial.seen
+        left = elsewhere(lambda: tune.Trial({"x": "3"}).__enter__())  # still under way there
+        assert tune.pick("x", [3, 4]) == 4 and trial.seen and not left.seen
+        # a problem that is planned as a whole asks no trial of another thread
+        assert elsewhere(lambda: tune.planned(lambda kept: tune.pick("x", [3, 4]), (1,), dict)) == 3
 
 
 def matmul(rows, columns, depth):

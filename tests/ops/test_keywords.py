@@ -1,9 +1,17 @@
 """Keywords that NumPy has for what PyTorch calls otherwise, and operators that compute with numbers alone."""
+import functools
+
 import numpy as np
 import pytest
-import torch as judge
 
-import rushlight as torch
+judge = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # PyTorch's database wants it
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+import rushlight as torch  # noqa: E402
+from rushlight._src.core.op import OPS  # noqa: E402
+
+from .database import function, ours  # noqa: E402
 
 CALLS = {
     "sum": lambda t, x: t.sum(x, axis=1, keepdims=True), "all": lambda t, x: t.all(x, axis=-1, keepdims=True),
@@ -44,7 +52,11 @@ EXTREMES = {
     "several": lambda t, x: x.max(axis=(0, 1)), "both": lambda t, x: x.max(0, other=x), "number": lambda t, x:
     x.min(other=1), "too many": lambda t, x: x.max(0, True, True), "in place": lambda t, x:
     (x.clone().renorm_(2, axis=0, maxnorm=1), x.clone().unsqueeze_(axis=1)), "twice, sum": lambda t, x:
-    t.sum(x, dim=0, axis=1)}
+    t.sum(x, dim=0, axis=1), "tensor as dim": lambda t, x: x.max(dim=t.tensor(1)), "tensor as dim, by position":
+    lambda t, x: (*x.min(t.tensor(1), True), *x.max(t.tensor(-1), keepdim=False)), "tensor": lambda t, x:
+    (x.max(t.tensor(1)),), "tensor beside other": lambda t, x: x.max(t.tensor(1), other=x), "tensor as dim of int8":
+    lambda t, x: x.max(keepdim=True, dim=t.tensor(-1, dtype=t.int8)), "floating tensor as dim": lambda t, x:
+    x.max(dim=t.tensor(1.0)), "other, keepdim": lambda t, x: x.max(other=x, keepdim=False)}
 
 
 @pytest.mark.parametrize("name", EXTREMES)
@@ -64,6 +76,42 @@ def test_overloads_by_keywords(name):
         assert tuple(a.shape) == tuple(b.shape)
 
 
+def by_name(package, name):
+    return functools.reduce(getattr, name.split("."), package)
+
+
+ALONG = sorted(name for name, op in OPS.items() if op.kind is None and op.signature is not None and "::" not in name
+               and "dim" in op.signature.parameters and "gumbel" not in name)  # which draws
+
+
+def test_a_tensor_stands_for_a_dimension():
+    """Where PyTorch takes a tensor without dimensions as ``dim``, the call is that with its number."""
+    array, compared = np.arange(12.0, dtype=np.float32).reshape(3, 4), []
+    for name in ALONG:
+        try:
+            expected = by_name(judge, name)(judge.from_numpy(array.copy()), dim=judge.tensor(1))
+        except (AttributeError, TypeError, RuntimeError):
+            continue
+        found = by_name(torch, name)(torch.from_numpy(array.copy()), dim=torch.tensor(1))
+        pairs = zip(found, expected) if isinstance(expected, (tuple, list)) else [(found, expected)]
+        for a, b in pairs:
+            assert a.shape == b.shape, name
+            np.testing.assert_allclose(a.resolve_conj().numpy(), b.resolve_conj().numpy(), atol=1e-4, err_msg=name)
+        compared.append(name)
+    assert {"max", "min", "sum", "squeeze", "linalg.norm", "fft.fftshift"} <= set(compared)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "median", "sum"])
+@pytest.mark.parametrize("dim", [1.0, True, False, [1.0]])
+def test_only_an_integer_stands_for_a_dimension(name, dim):
+    """Neither floats nor bools do, whether they are numbers or tensors, nor several elements."""
+    with pytest.raises(TypeError):
+        by_name(torch, name)(torch.ones(2, 3), dim=torch.tensor(dim))
+    if not isinstance(dim, list):
+        with pytest.raises(TypeError):
+            by_name(torch, name)(torch.ones(2, 3), dim=dim)
+
+
 def test_other_keywords_under_transforms():
     x = torch.arange(6.0).reshape(2, 3)
     assert torch.func.vmap(lambda row: torch.sum(row, axis=0))(x).tolist() == [3.0, 12.0]
@@ -72,9 +120,72 @@ def test_other_keywords_under_transforms():
     assert torch.compile(lambda x: torch.sum(x, axis=1, keepdims=True), fullgraph=True)(x).tolist() == [[3.0], [12.0]]
 
 
-def test_unknown_keyword_is_an_error():
-    with pytest.raises(TypeError, match="axes"):
-        torch.sum(torch.ones(2), axes=0)
+def entries():
+    """(entry of PyTorch's database, a sample of it), where it has one that our package can be given."""
+    for info in op_db:
+        dtypes = info.supported_dtypes("cpu")
+        dtype = judge.float32 if judge.float32 in dtypes else next(iter(sorted(dtypes, key=str)), None)
+        sample = next(iter(info.sample_inputs("cpu", dtype)), None) if dtype is not None else None
+        if sample is not None:
+            yield info, sample
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_unknown_keywords_are_errors():
+    """An operator reads each keyword that it takes: TypeError for one that it does not know."""
+    silent, called = [], 0
+    for info, sample in entries():
+        try:
+            given = ours([sample.input, *sample.args]), ours(dict(sample.kwargs))
+        except (NotImplementedError, TypeError):  # of a dtype that does not come across
+            continue
+        operator = function(info.name)
+        if operator is None:  # not there under this name
+            continue
+        called += 1
+        try:
+            operator(*given[0], nonsense=1, **given[1])
+        except TypeError as error:
+            if "nonsense" in str(error) or "keyword" in str(error) or "argument" in str(error):
+                continue
+            silent.append((info.name, str(error)))
+        except Exception as error:  # noqa: BLE001 - of another kind than it should be
+            silent.append((info.name, repr(error)))
+        else:
+            silent.append((info.name, "taken"))
+    assert not silent and called > 600
+
+
+@pytest.mark.parametrize("name", sorted(
+    name for name, op in OPS.items() if op.signature is not None and op.kind is None and "::" not in name
+    and not name.rpartition(".")[2].startswith("_")
+    and any(p.kind is p.VAR_KEYWORD for p in op.signature.parameters.values())))
+def test_operators_that_hand_keywords_on_take_no_others(name):
+    of_tensors = next(iter(OPS[name].signature.parameters)) == "input"
+    for first in [torch.ones(2, 3)] if of_tensors else [1, 5]:
+        for rest in ((), (1.0,), (0.0, 1.0)):
+            with pytest.raises(TypeError):
+                OPS[name](first, *rest, nonsense=1)
+
+
+ENDS = {
+    "uniform": lambda x: x.uniform_(**{"from": 2.0, "to": 2.0}), "uniform, to": lambda x: x.uniform_(1.0, to=1.0),
+    "uniform, positional": lambda x: x.uniform_(3.0, 3.0), "uniform, twice": lambda x: x.uniform_(0.0, **{"from": 0.0}),
+    "random": lambda x: x.random_(1), "random, to": lambda x: x.random_(to=1), "random, both": lambda x:
+    x.random_(4, to=5), "random, positional": lambda x: x.random_(6, 7), "random, keywords": lambda x:
+    x.random_(**{"from": 8, "to": 9}), "random, three": lambda x: x.random_(1, 2, 3), "random, twice": lambda x:
+    x.random_(1, 2, to=3)}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_of_random_numbers(name):
+    found = []
+    for package in (torch, judge):
+        try:
+            found.append(ENDS[name](package.zeros(3)).tolist())
+        except TypeError:
+            found.append(TypeError)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "floor_divide"])

@@ -129,3 +129,37 @@ def test_a_long_logcumsumexp_keeps_its_digits():
     x = arrays((20000,), dtype=np.float32)[0]
     exact = np.logaddexp.accumulate(x.astype(np.float64))
     np.testing.assert_allclose(rushlight.tensor(x).logcumsumexp(0).numpy(), exact, rtol=2e-7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("size", [1e-30, 1e-23, 1e-10, 1.0, 1e18, 1e25, 1e37])
+@pytest.mark.parametrize("name", ["std", "var", "std_mean", "var_mean"])
+def test_squares_neither_overflow_nor_vanish(name, size, dtype):
+    """Spreads of small and large numbers, and their gradients, are PyTorch's, of whole tensors and of rows, eager and
+    compiled."""
+    rows = np.random.default_rng(int(-np.log10(size)) % 64).uniform(-9, 9, (3, 7)) * size
+    for dim, correction in ((None, 1), (1, 0), (0, 1)):
+        def spread(lib, x, dim=dim, correction=correction):
+            return getattr(lib, name)(x, dim, correction=correction)
+        given = torch.tensor(rows).to(getattr(torch, dtype)).requires_grad_()
+        wanted = spread(torch, given)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        slope, = torch.autograd.grad(wanted[0].sum(), given)
+        for call in (spread, lambda lib, x: rushlight.compile(lambda x: spread(lib, x))(x)):
+            x = rushlight.tensor(rows).to(getattr(rushlight, dtype)).requires_grad_()
+            found = call(rushlight, x)
+            found = found if isinstance(found, tuple) else (found,)
+            rtol = 8e-2 if dtype == "bfloat16" else 1e-5  # PyTorch rounds between steps
+            for a, b in zip((*found, rushlight.autograd.grad(found[0].sum(), x)[0]), (*wanted, slope)):
+                b = b.detach().double().numpy()
+                np.testing.assert_allclose(a.detach().double().numpy(), b, rtol=rtol,
+                                           atol=rtol * np.abs(b[np.isfinite(b)]).max(initial=0))
+
+
+def test_the_log_of_a_negative_determinant_has_no_slope():
+    for lib in (rushlight, torch):
+        x = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = lib.logdet(x)
+        y.backward()
+        assert y.isnan() and not x.grad.any()

@@ -66,7 +66,7 @@ def test_complex_parameters_are_pairs(name):
     np.testing.assert_allclose(run(rl), run(torch), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["SGD", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "ASGD"])
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"])
 def test_differentiable_steps_carry_gradients(name):
     def run(t):
         leaf = t.tensor([1.0, -2.0, 3.0], requires_grad=True)
@@ -78,6 +78,46 @@ def test_differentiable_steps_carry_gradients(name):
         return [x.numpy() for x in t.autograd.grad((p * p).sum(), (leaf, g))]
     for ours, theirs in zip(run(rl), run(torch)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def loss_after_steps(name, options, settings):
+    """A loss after two differentiable steps whose ``settings`` are numbers or tensors; parameters and gradients are
+    float64."""
+    p = rl.tensor([1.0, -2.0], dtype=rl.float64, requires_grad=True) * 1.0
+    given = {**options, **{k: v for k, v in settings.items() if not k.startswith("beta")}}
+    if "beta1" in settings:
+        given["betas"] = settings["beta1"], settings["beta2"]
+    optimizer = getattr(rl.optim, name)([p], differentiable=True, **given)
+    for k in (1, 2):
+        p.grad = rl.tensor([0.3 * k, -0.5], dtype=rl.float64)
+        optimizer.step()
+    return p.square().sum()
+
+
+@pytest.mark.parametrize("name, options, settings", [
+    ("SGD", {"momentum": 0.9}, {"lr": 0.1}), ("SGD", {"nesterov": True}, {"lr": 0.1, "momentum": 0.5}),
+    ("SGD", {"maximize": True}, {"lr": 0.1, "weight_decay": 0.2}), ("Adamax", {}, {"lr": 0.1, "weight_decay": 0.2}),
+    ("Adam", {"amsgrad": True}, {"lr": 0.1, "beta1": 0.5, "beta2": 0.6}), ("NAdam", {}, {"lr": 0.1}),
+    ("AdamW", {}, {"lr": 0.1, "weight_decay": 0.2, "beta1": 0.5, "beta2": 0.6}),
+    ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"lr": 0.1, "beta1": 0.5, "beta2": 0.9}),
+    ("Adagrad", {}, {"lr": 0.1, "weight_decay": 0.2}), ("Adadelta", {}, {"lr": 0.1, "weight_decay": 0.2}),
+    ("RMSprop", {"centered": True, "momentum": 0.5}, {"lr": 0.1, "weight_decay": 0.2}),
+    ("ASGD", {}, {"weight_decay": 0.2})])
+def test_settings_that_are_tensors_get_gradients(name, options, settings):
+    given = {k: rl.tensor(v, dtype=rl.float64, requires_grad=True) for k, v in settings.items()}
+    found = rl.autograd.grad(loss_after_steps(name, options, given), list(given.values()))
+    for k, gradient in zip(settings, found):
+        above, below = (loss_after_steps(name, options, {**settings, k: settings[k] + step}).item()
+                        for step in (1e-5, -1e-5))
+        np.testing.assert_allclose(gradient.item(), (above - below) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+def test_a_rate_that_is_a_tensor_is_a_number_to_steps_that_are_not_differentiable():
+    rate, p = rl.tensor(0.1, requires_grad=True), rl.ones(2, requires_grad=True)
+    optimizer = rl.optim.SGD([p], lr=rate)
+    p.grad = rl.ones(2)
+    optimizer.step()
+    assert p.is_leaf and p.grad_fn is None and p.tolist() == pytest.approx([0.9, 0.9])
 
 
 @pytest.mark.parametrize("options,error",

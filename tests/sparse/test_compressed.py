@@ -80,3 +80,18 @@ def test_files_both_ways(way):
         file.seek(0)
         found = reader.load(file)
         assert str(found.layout) == f"torch.sparse_{way}" and found.to_dense().tolist() == WHOLE.tolist()
+
+
+@pytest.mark.parametrize("name, arguments", [("to_sparse_csc", ()), ("to_sparse_bsr", ((1, 1),)),
+                                             ("to_sparse_bsc", ((1, 1),))])
+def test_dense_dimensions_of_elements_are_refused(name, arguments):
+    x = rushlight.eye(2)
+    assert getattr(x, name)(*arguments, dense_dim=0).to_dense().tolist() == x.tolist()
+    with pytest.raises(NotImplementedError, match="dense_dim=1"):
+        getattr(x, name)(*arguments, dense_dim=1)
+
+
+def test_a_place_for_sampled_products_is_refused():
+    x = rushlight.eye(2).to_sparse_csr()
+    with pytest.raises(NotImplementedError, match="out"):
+        rushlight.sparse.sampled_addmm(x, rushlight.eye(2), rushlight.eye(2), out=x)

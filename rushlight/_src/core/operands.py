@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 
+from .dtypes import INTEGER
 from .errors import OperandError
 from .native import Op, Tensor
 from .op import declared_scalars
@@ -95,7 +96,7 @@ def no_tensor(value):
 def no_int(value):
     if type(value) is int and not -BEYOND <= value < BEYOND:
         raise ValueError("Overflow when unpacking long long: 64 bits do not hold the number")
-    is_count = not isinstance(value, Tensor) or not value.dim() and not value.dtype.is_floating_point
+    is_count = not isinstance(value, Tensor) or not value.dim() and value.dtype.category == INTEGER
     return but(value) if type(value) in NO_INT or not is_count else None
 
 

@@ -17,7 +17,7 @@ from ..core.native.objects import CHOICE, PYTHON
 from ..core.op import keywords
 from ..core.runtime import holds
 
-ENOUGH = {float: 3, int: 8}  # different numbers of one parameter; whole ones are mostly sizes and dimensions
+ENOUGH = {float: 2, int: 8}  # different numbers of one parameter; whole ones are mostly sizes and dimensions
 MOST = 16     # plans for one key, by what numbers are
 BITS = 62     # of ``Op.scalars``
 KINDS = frozenset((int, float, bool))

@@ -227,8 +227,8 @@ def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requir
 
 def shift(name, amount, doc):
     def body(input, dim=None):
-        dims = tuple(range(len(input.shape))) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-        return OPS["roll"](input, tuple(amount(input.shape[d]) for d in dims), dims) if dims else input.clone()
+        dims = range(len(input.shape)) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        return OPS["roll"](input, tuple(amount(input.shape[d]) for d in dims), tuple(dims)) if dims else input.clone()
     body.__name__, body.__doc__ = name, doc
     return op(body, composite=True, namespace=NAMESPACE)
 

@@ -4,6 +4,8 @@ Bodies check what they get and name what they give; the work is in the primitive
 """
 from __future__ import annotations
 
+import math
+
 from ..core.advice import deprecated
 from ..core.dtypes import finfo, int32, int64
 from ..core.interpret import top
@@ -179,7 +181,7 @@ def logdet(input):
     """The logarithm of the determinant; NaN where it is negative."""
     square("det", input)
     sign, log = sign_and_log(input)
-    return log + sign.log()
+    return log + sign.log() if sign.is_complex() else where_(sign < 0, math.nan, log)
 
 
 def tolerance(A, values, atol, rtol):

@@ -31,7 +31,7 @@ def check_norm(name, x, dtype):
 def dims_of(x, dim) -> tuple:
     """Dimensions as a tuple; None means all."""
     dims = tuple(range(x.dim())) if dim is None else tuple(wrapped(d, x.dim())
-                                                           for d in ((dim,) if isinstance(dim, int) else dim))
+                                                           for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
     if x.dim() and len(set(dims)) != len(dims):
         raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
     return dims if x.dim() else ()

@@ -255,10 +255,22 @@ def normal_into(input, seed: Scalar, offset: Scalar, mean: Scalar, std: Scalar):
     return as_dtype(normal_at(seed, offset, tuple(input.shape), wide) * std + mean, input.dtype)
 
 
+def limits(name, ends, named) -> tuple:
+    """(from, to) of a call, by position or by keyword; None for one that is not given.  One by position is ``to`` for
+    ``random_``, ``from`` for others.  TypeError for other keywords, and what is given twice."""
+    first = "to" if name == "random_" and len(ends) == 1 and "to" not in named else "from"
+    given = dict(zip((first, "to"), ends))
+    if len(ends) > 2 or not named.keys() <= {"from", "to"} or named.keys() & given.keys():
+        raise TypeError(f"{name}() takes 'from' and 'to', each once, and 'generator'; got {len(ends)} by position and "
+                        f"the keyword arguments {sorted(named)}")
+    given.update(named)
+    return given.get("from"), given.get("to")
+
+
 @op(composite=True, inplace=True)
-def uniform_(input, a=0.0, b=1.0, *, generator=None, **named):
-    """In place: uniform in [a, b)."""
-    a, b = named.get("from", a), named.get("to", b)
+def uniform_(input, *ends, generator=None, **named):
+    """In place: uniform in [from, to), which are 0 and 1 by default."""
+    a, b = (default if end is None else end for end, default in zip(limits("uniform_", ends, named), (0.0, 1.0)))
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     seed, block = draw(generator, input.numel(), 2 if input.dtype is float64 else 1)
@@ -314,10 +326,7 @@ def greatest_drawn(dtype) -> int:
 def random_(input, *ends, generator=None, **named):
     """In place: integers in [0, to) or [from, to); without an end, up to the greatest below which the dtype holds
     all integers, included."""
-    if "to" in named:
-        a, b = (*ends, named.get("from"))[0], named["to"]
-    else:
-        a, b = ends if len(ends) == 2 else (named.get("from"), *ends, None)[:2]
+    a, b = limits("random_", ends, named)
     a, b = 0 if a is None else a, greatest_drawn(input.dtype) + 1 if b is None else b
     if a >= b:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={a} >= to={b}")

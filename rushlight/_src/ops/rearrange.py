@@ -83,7 +83,7 @@ def roll(input, shifts, dims=None):
         if not isinstance(shifts, (int, Expr)) and len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    shifts, dims = ((v,) if isinstance(v, (int, Expr)) else tuple(v) for v in (shifts, dims))
+    shifts, dims = (tuple(v) if isinstance(v, (tuple, list)) else (v,) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if not input.numel():  # whatever the dimensions are, as in PyTorch

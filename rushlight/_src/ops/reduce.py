@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import BOOL, FLOATING, bool_, float64, int64, uint8, uint64
+from ..core.dtypes import BOOL, FLOATING, bool_, complex128, float64, int64, uint8, uint64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -228,17 +228,21 @@ def extreme_along(input, dim, keepdim, largest):
 
 
 def overloaded(name, largest):
-    def body(input, dim: object = None, keepdim=False, *, other=None):  # what comes second may be a tensor
-        if dim is not None and other is not None or keepdim and (dim is None or isinstance(dim, Tensor)):
+    def body(input, *second, dim=None, keepdim=None, other=None):
+        twice = len(second) > 1 and keepdim is not None or bool(second) + (dim is not None) + (other is not None) > 1
+        if len(second) == 1 and keepdim is None and isinstance(second[0], Tensor):
+            other = second[0]  # a tensor beside ``keepdim``, or by the keyword ``dim``, is an index
+        elif second:
+            dim, keepdim = second[0], second[1] if len(second) > 1 else keepdim
+        if twice or len(second) > 2 or keepdim is not None and dim is None:
             raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim beside dim")
-        other = dim if other is None else other
-        if other is None:
-            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
-        if isinstance(other, Tensor):
+        if other is not None:
             return OPS["maximum" if largest else "minimum"](input, other)
+        if dim is None:
+            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
         if input.is_complex():
             raise RuntimeError(f"{name}(): does not support complex input")
-        values, indices = extreme_along(input, dim, keepdim, largest)
+        values, indices = extreme_along(input, dim, keepdim or False, largest)
         return named(name, values=values, indices=indices)
     body.__name__, body.__doc__ = (
         name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors.")
@@ -286,6 +290,14 @@ def moments(x, dims, correction):
     return center, P.div(total, 0.0 if few else count - correction if correction else count)
 
 
+def in_range_of_squares(x):
+    """A tensor in double precision, in which squares of narrower floats neither overflow nor vanish; in single
+    precision on devices, of which not all have the other."""
+    if not x.device.provider.on_host:
+        return upcast(x)
+    return as_dtype(x, complex128 if x.dtype.is_complex else float64)
+
+
 def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
         if isinstance(dim, bool):  # the call's only argument beside the input
@@ -298,9 +310,9 @@ def variance(name, finish):
                                                            if d not in dims) > 0:
             warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
                  f"a correction of {correction}, and the result is NaN or infinite.")
-        center, spread = moments(upcast(input), dims, correction)
+        center, spread = moments(in_range_of_squares(input), dims, correction)
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
-        out = [P.convert(v, dtype=input.dtype) if input.dtype.is_half else v for v in out]
+        out = [as_dtype(v, input.dtype if v.dtype.is_complex else input.dtype.to_real()) for v in out]
         return out[0] if len(out) == 1 else tuple(out)
     body.__name__, body.__doc__ = (
         name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1).")
@@ -423,9 +435,8 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
         matrix_norm = OPS["linalg.matrix_norm"]
         return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
     ord = 2.0 if p in ("fro", None) else real(p)
-    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(wrapped(d, input.dim())
-                                                                      for d in ((dim,) if isinstance(dim, int)
-                                                                                else dim)))
+    dims = tuple(range(input.dim())) if dim is None else tuple(sorted(
+        wrapped(d, input.dim()) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))))
     if not input.dim():
         dims = ()
     if dtype is None and not input.dtype.is_inexact:

@@ -225,7 +225,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     if edge_order not in (1, 2):
         raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2, got {edge_order}")
     dims = list(range(input.dim())) if dim is None else [wrapped(d, input.dim())
-                                                         for d in ((dim,) if isinstance(dim, int) else dim)]
+                                                         for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
     spacing = 1 if spacing is None else spacing

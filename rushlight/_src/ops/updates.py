@@ -5,7 +5,9 @@ values.
 """
 from __future__ import annotations
 
+from ..core.interpret import is_recording
 from ..core.kinds import P
+from ..core.native import Tensor
 from ..core.op import Scalar, op
 from .promotion import as_dtype, downcast, upcast
 
@@ -25,8 +27,11 @@ def store(target, value):
 
 
 def entered(numbers, *tensors):
-    """Tensors at the precision of the computation, and run-time numbers as theirs."""
-    tensors = [upcast(t) for t in tensors]
+    """Tensors at the precision of the computation, and run-time numbers as theirs.  Where a number wants a gradient the
+    backward pass reads what a step has written over since: copies."""
+    if is_recording() and any(isinstance(n, Tensor) and n.requires_grad for n in numbers):
+        tensors = [t if t is None else t.clone() for t in tensors]
+    tensors = [t if t is None else upcast(t) for t in tensors]
     return [*tensors, *(as_dtype(n, tensors[0].dtype) for n in numbers)]
 
 
@@ -47,15 +52,15 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
     ``weight2`` are 1 - beta; ``correction2`` is the root of the second moment's bias correction, ``size`` the step with
     the first one's.
     """
-    p, g, m, v, shrink, decay, weight1, beta2, weight2, correction2, eps, size = entered(
-        (shrink, decay, weight1, beta2, weight2, correction2, eps, size), param, grad, mean, square)
+    p, g, m, v, top, shrink, decay, weight1, beta2, weight2, correction2, eps, size = entered(
+        (shrink, decay, weight1, beta2, weight2, correction2, eps, size), param, grad, mean, square, highest)
     p, g = with_decay(p, g, shrink, decay, decoupled)
     m = moved(m, g, weight1)
     v = P.add(P.mul(v, beta2), P.mul(square_of(g), weight2))
     store(mean, m)
     store(square, v)
     if highest is not None:
-        v = P.maximum(upcast(highest), v)
+        v = P.maximum(top, v)
         store(highest, v)
     root = P.add(P.div(P.sqrt(v), correction2), eps)
     return store(param, P.add(p, P.mul(P.div(m, root), size)))
@@ -65,11 +70,11 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
 def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar, weight: Scalar, decayed, nesterov):
     """One step of gradient descent with momentum (Sutskever et al. 2013); ``weight`` is 1 - dampening, ``size`` the
     negative step."""
-    p, g, size, decay, momentum, weight = entered((size, decay, momentum, weight), param, grad)
+    p, g, b, size, decay, momentum, weight = entered((size, decay, momentum, weight), param, grad, buffer)
     if decayed:
         g = P.add(g, P.mul(p, decay))
     if buffer is not None:
-        b = P.add(P.mul(upcast(buffer), momentum), P.mul(g, weight))
+        b = P.add(P.mul(b, momentum), P.mul(g, weight))
         store(buffer, b)
         g = P.add(g, P.mul(b, momentum)) if nesterov else b
     return store(param, P.add(p, P.mul(g, size)))
@@ -149,18 +154,18 @@ def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Sca
                  eps: Scalar, size: Scalar, decayed):
     """One step divided by a running root mean square (Tieleman & Hinton 2012); ``average`` centers it, ``buffer``
     carries momentum."""
-    p, g, v, decay, alpha, weight, momentum, eps, size = entered((decay, alpha, weight, momentum, eps, size), param,
-                                                                 grad, square)
+    p, g, v, a, b, decay, alpha, weight, momentum, eps, size = entered(
+        (decay, alpha, weight, momentum, eps, size), param, grad, square, average, buffer)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
     v = P.add(P.mul(v, alpha), P.mul(square_of(g), weight))
     store(square, v)
     if average is not None:
-        a = moved(upcast(average), g, weight)
+        a = moved(a, g, weight)
         store(average, a)
         v = P.sub(v, square_of(a))
     change = P.div(g, P.add(P.sqrt(v), eps))
     if buffer is not None:
-        change = P.add(P.mul(upcast(buffer), momentum), change)
+        change = P.add(P.mul(b, momentum), change)
         store(buffer, change)
     return store(param, P.add(p, P.mul(change, size)))
 
@@ -170,8 +175,8 @@ def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Sc
     """One step of resilient backpropagation (Riedmiller & Braun 1993): only signs of gradients count."""
     p, g, before, size, down, up, least, most = entered((down, up, least, most), param, grad, previous, sizes)
     agreement = P.mul(g, before)
-    factor = P.where(P.gt(agreement, 0.0), up, P.where(P.lt(agreement, 0.0), down, 1.0))
-    size = P.minimum(P.maximum(P.mul(size, factor), least), most)
+    size = P.where(P.gt(agreement, 0.0), P.mul(size, up), P.where(P.lt(agreement, 0.0), P.mul(size, down), size))
+    size = P.minimum(P.maximum(size, least), most)
     g = P.where(P.lt(agreement, 0.0), 0.0, g)
     store(sizes, size)
     store(previous, g)

@@ -17,11 +17,8 @@ def window(function):
     def body(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False, **shape):
         check(function.__name__, M, dtype, layout)
         size = M if sym else M + 1
-        if M <= 1:
-            values = OPS["ones"](M, dtype=float64)
-        else:
-            values = function(OPS["arange"](M, dtype=float64), size, sym, **shape)
-        out = values.to(dtype or Defaults.floating)
+        values = function(OPS["arange"](M, dtype=float64), max(size, 2), sym, **shape)  # of one point checked alike
+        out = (values if M > 1 else OPS["ones"](M, dtype=float64)).to(dtype or Defaults.floating)
         return out.requires_grad_() if requires_grad else out
     body.__name__, body.__doc__ = function.__name__, function.__doc__
     return op(placing(body), composite=True, namespace=NAMESPACE)

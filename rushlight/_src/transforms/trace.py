@@ -67,6 +67,11 @@ class Traced(Tensor):
 
     concrete = __bool__
 
+    def __iter__(self):
+        if not self.dim():  # a number where several may stand, such as dimensions
+            raise ValueNeeded("iteration over a 0-d tensor")
+        return super().__iter__()
+
     def _become(self, view: "Traced"):
         """From now on this is what a view of it is."""
         if view is not self:

@@ -12,6 +12,7 @@ import ctypes
 import json
 import pathlib
 import re
+import threading
 import time
 from dataclasses import fields, is_dataclass
 
@@ -27,7 +28,17 @@ TABLE = pathlib.Path(__file__).with_name("measured.txt")
 LEAST_GAIN = 0.97  # a choice must be this much faster to be believed
 SECONDS = 2.0      # that one problem may take
 MOST_PLANS = 2048  # that are remembered, some 2 KB each: twice as many as an operator has (``core.op.Recent``)
-_active: list = []  # the trials under way, the innermost last; plans are made by one thread at a time
+
+
+class Active(threading.local):
+    """The trials under way in a thread, the innermost last: sizes are put into polymorphic plans without the planning
+    lock, while another thread measures."""
+
+    def __init__(self):
+        self.stack = []
+
+
+_active = Active()
 
 
 def pick(name, options, ordered=False):
@@ -39,7 +50,7 @@ def pick(name, options, ordered=False):
         192
     """
     options = list(dict.fromkeys(options))
-    return _active[-1].pick(name, options, ordered) if _active else options[0]
+    return _active.stack[-1].pick(name, options, ordered) if _active.stack else options[0]
 
 
 def text_of(option, number):
@@ -66,11 +77,11 @@ class Trial:
         return options[texts.index(wanted) if wanted in texts else 0]
 
     def __enter__(self):
-        _active.append(self)
+        _active.stack.append(self)
         return self
 
     def __exit__(self, *exception):
-        _active.pop()
+        _active.stack.pop()
 
 
 class Ordered(Trial):
@@ -126,7 +137,7 @@ def planned(planner, problem, operands):
 
     ``operands()`` gives the bytes of each operand by name.
     """
-    if _active:  # a part of a problem that is planned as a whole, under the names of its operands
+    if _active.stack:  # a part of a problem that is planned as a whole, under the names of its operands
         return planner(*problem)
     if settings.max_autotune and not targeted().triple:
         return tuned(planner, problem, operands)
