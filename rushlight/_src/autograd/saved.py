@@ -83,7 +83,8 @@ class Unpacking:
         plan = self.plan
         if self.saved is None:
             freed(None)
-        values = [self.value(k) for k in range(len(self.saved))]
+        read = len(self.saved) if mine.grad else len(self.saved) - plan.spare
+        values = [self.value(k, k < read) for k in range(len(self.saved))]
         if mine.grad:
             return recorded_gradients(self.node(),
                                       [v if link is None else linked(v, *link) for v, link in zip(values, self.links)],
@@ -93,14 +94,14 @@ class Unpacking:
         results = plan.derived(*values, *plan.constants, *cotangents)
         return results if isinstance(results, tuple) else (results,)
 
-    def value(self, k):
-        """Saved value k, unpacked; an error where it was modified in place since."""
+    def value(self, k, is_read=True):
+        """Saved value k, unpacked; an error if it is read and was modified in place since."""
         if self.saved is None:
             freed(None)
         value = self.saved[k]
         if isinstance(value, Packed):
             return value.unpacked()
-        if isinstance(value, Tensor) and counter(value).version != self.versions[k]:
+        if is_read and isinstance(value, Tensor) and counter(value).version != self.versions[k]:
             changed(value, self.plan.op.name, self.versions[k])
         return value
 

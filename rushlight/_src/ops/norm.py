@@ -165,7 +165,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
-@op(method=False, name="_batch_norm", writable=True, second="none")
+@op(method=False, name="_batch_norm", writable=True, second="none", overwritable=("bias",))
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
     variance."""

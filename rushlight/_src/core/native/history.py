@@ -9,6 +9,7 @@ from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, LAST, POS
 
 UNRECORDED = -2  # see ``made_at``
 MULTIPLE = -(1 << 40)  # likewise, and ``note_multiple``
+CROWDED = 16  # references to nodes at one storage, from which on those to dead ones are dropped
 
 
 @native
@@ -139,3 +140,32 @@ def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) ->
         tuple_set(versions, k, version)
     node.saved = filled(saved)
     node.versions = filled(versions)
+    if len(plan.lent) != 0:
+        lend(node, plan)
+
+
+@native
+def lend(node: GradNode, plan: Plan) -> None:
+    """Notes at the memory of saved values that users may write that the node needs copies before that."""
+    reference = state.weak(node)
+    saved = node.saved
+    for k in range(len(plan.lent)):
+        place: i64 = plan.lent[k]
+        storage = cast(Tensor, saved[place])._storage
+        if storage.lent is None:
+            storage.lent = []
+        lent = storage.lent
+        lent.append(reference)
+        count = len(lent)
+        if count >= CROWDED and count & (count - 1) == 0:
+            storage.lent = living(lent)
+
+
+@native
+def living(references: list) -> list:
+    """Those of weak references whose objects live."""
+    found: list = []
+    for k in range(len(references)):
+        if references[k]() is not None:
+            found.append(references[k])
+    return found
