@@ -7,6 +7,7 @@ import pytest
 import rushlight as rl
 from rushlight import func
 from rushlight.nn import functional as F
+from rushlight.utils.checkpoint import checkpoint
 
 TARGET = rl.tensor([[0.5, 0.25, 4.0]])
 READS_INPUT = {
@@ -73,6 +74,48 @@ def test_a_hook_that_keeps_what_it_is_given(name):
         with rl.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
             return READS_INPUT[name](x)
     assert slopes(hooked, WRITES["mul_"]) == slopes(READS_INPUT[name])
+
+
+@pytest.mark.parametrize("call", [rl.sin, lambda x: x.exp() * x, F.tanhshrink, lambda x: (x * x).cos()])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_written_argument_of_a_checkpoint(call, write):
+    def checkpointed(x):
+        return checkpoint(call, x, use_reentrant=False)
+    assert slopes(checkpointed, WRITES[write]) == slopes(call)
+
+
+def test_a_value_written_within_a_checkpoint():
+    def written(x):
+        y = x.sin()
+        z = y.exp() + y.cos()
+        y.mul_(2)
+        return z.sin()
+
+    def unwritten(x):
+        y = x.sin()
+        return (y.exp() + y.cos()).sin()
+    assert slopes(lambda x: checkpoint(written, x, use_reentrant=False)) == slopes(unwritten)
+
+
+def test_an_argument_written_within_a_checkpoint_is_read_as_it_was():
+    a = leaf()
+    x = a * 1
+    y = checkpoint(lambda x: x.mul_(2).sin(), x, use_reentrant=False)
+    y.sum().backward(retain_graph=True)
+    first = a.grad.clone()
+    assert rl.allclose(first, 2 * (2 * leaf().detach()).cos())
+    y.sum().backward()
+    assert rl.equal(a.grad, 2 * first)
+
+
+@pytest.mark.parametrize("name", READS_RESULT)
+def test_a_written_result_and_a_hook_that_keeps_what_it_is_given(name):
+    a, b = leaf(), leaf()
+    with rl.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = READS_RESULT[name](a)
+    y.zero_()
+    wanted, = rl.autograd.grad(READS_RESULT[name](b).sum() * 0, b)
+    assert rl.equal(rl.autograd.grad(y.sum(), a)[0], wanted)
 
 
 def test_a_value_that_both_libraries_save_is_refused():

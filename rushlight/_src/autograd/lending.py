@@ -1,7 +1,8 @@
 """Saved values that users may write before the backward pass: nodes get copies when that is about to happen.
 
 A derivative may read other values than PyTorch's, such as an argument instead of the result.  An operator declares by
-the trait "overwritable" which ones; a write to the others makes the backward pass raise, as in PyTorch.
+the trait "overwritable" which ones; a write to the others makes the backward pass raise, as in PyTorch.  Holders of
+values whose versions nobody compares (hooks that keep what they are given, checkpoints) get copies of all.
 """
 from __future__ import annotations
 
@@ -10,29 +11,31 @@ from ..core.native import GradNode, Storage, Tensor, counter, history
 from ..core.native.hooks import connect
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
-from .saved import Packed, Unpacking, linked
+from .saved import Unpacking, linked
 
 
 def copy_lent(storage: Storage):
-    """Gives the nodes that saved values of this memory, which users may write, copies of these."""
+    """Gives the nodes that saved values of this memory which users may write, and others that hold values of it, copies
+    of these."""
     references, storage.lent = storage.lent, None
     copies: dict = {}
-    for node in {reference() for reference in references} - {None}:
-        holder = node.function if isinstance(node.function, Unpacking) else node
-        if holder.saved is not None and node.plan is not None:
-            give_copies(holder, node.plan.lent, storage, copies)
+    for found in {reference() for reference in references} - {None}:
+        if isinstance(found, GradNode):
+            give_copies(found, storage, copies)
+        else:
+            found.take_copies(storage, lambda value: copy_of(value, copies))
 
 
-def give_copies(holder: GradNode | Unpacking, places, storage: Storage, copies: dict):
-    """Replaces saved values at some places that are as they were saved and have this memory; ``copies``: those that
-    other nodes have got."""
+def give_copies(node: GradNode, storage: Storage, copies: dict):
+    """Replaces a node's saved values that users may write, that are as they were saved and have this memory;
+    ``copies``: those that other nodes have got."""
+    holder = node.function if isinstance(node.function, Unpacking) else node
+    if holder.saved is None or node.plan is None:
+        return
     saved, versions = list(holder.saved), list(holder.versions)
-    for place in places:
+    for place in node.plan.lent:
         value = saved[place]
-        if isinstance(value, Packed):  # by a hook that keeps what it is given
-            if isinstance(value.value, Tensor) and value.value._storage is storage:
-                value.value = copy_of(value.value, copies)
-        elif value._storage is storage and counter(value).version == versions[place]:
+        if isinstance(value, Tensor) and value._storage is storage and counter(value).version == versions[place]:
             saved[place] = copy_of(value, copies)
             versions[place] = counter(saved[place]).version
     holder.saved, holder.versions = type(holder.saved)(saved), tuple(versions)

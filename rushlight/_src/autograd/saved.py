@@ -16,10 +16,15 @@ from .slow_paths import changed, freed, full_of, recorded_gradients
 class Packed:
     """A saved tensor as the pack hook left it."""
 
-    __slots__ = ("value", "unpack")
+    __slots__ = ("value", "unpack", "__weakref__")
 
     def __init__(self, value, unpack):
         self.value, self.unpack = value, unpack
+
+    def take_copies(self, storage, copy):
+        """Replaces the value if it has this memory, which is to be written."""
+        if isinstance(self.value, Tensor) and self.value._storage is storage:
+            self.value = copy(self.value)
 
     def unpacked(self) -> Tensor:
         """The tensor again.  TypeError where the hook gives something else."""
@@ -54,7 +59,10 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
             "be modified by in-place operations: clone() first.")
-    return Packed(value, unpack)
+    made = Packed(value, unpack)
+    if isinstance(value, Tensor) and value._storage is not None and value._storage is tensor._storage:
+        history.lend_storage(value._storage, state.weak(made))
+    return made
 
 
 def pack(node: GradNode) -> None:

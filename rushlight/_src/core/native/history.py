@@ -1,6 +1,7 @@
 """What is noted of an operator call for the backward pass: the node of its results, and what it saves."""
 from __future__ import annotations
 
+from .allocator import Storage
 from .arguments import tensor_argument
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set
 from .memory import load_f64, load_i64
@@ -151,14 +152,19 @@ def lend(node: GradNode, plan: Plan) -> None:
     saved = node.saved
     for k in range(len(plan.lent)):
         place: i64 = plan.lent[k]
-        storage = cast(Tensor, saved[place])._storage
-        if storage.lent is None:
-            storage.lent = []
-        lent = storage.lent
-        lent.append(reference)
-        count = len(lent)
-        if count >= CROWDED and count & (count - 1) == 0:
-            storage.lent = living(lent)
+        lend_storage(cast(Tensor, saved[place])._storage, reference)
+
+
+@native
+def lend_storage(storage: Storage, reference: object) -> None:
+    """Notes a weak reference to what needs copies of its values before this memory is written."""
+    if storage.lent is None:
+        storage.lent = []
+    lent = storage.lent
+    lent.append(reference)
+    count = len(lent)
+    if count >= CROWDED and count & (count - 1) == 0:
+        storage.lent = living(lent)
 
 
 @native
