@@ -86,7 +86,8 @@ def half_square(near, away, factor):
     return P.mul(P.mul(kept, kept), 0.5 * factor)
 
 
-smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
+smooth_core = pairwise("smooth_l1_loss", smooth, "", overwritable=("input", "target"))  # with a beta of 0: l1_loss
+huber_core = pairwise("huber_loss", huber, "")
 soft_margin_core = pairwise("soft_margin_loss", lambda x, y: soft(P.neg(P.mul(x, y))), "log(1 + exp(-xy))")
 
 
