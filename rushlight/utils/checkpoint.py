@@ -5,13 +5,14 @@ import contextlib
 import enum
 import threading
 import warnings
+import weakref
 
 from ..autograd.function import Function
 from .._src.autograd.mode import enable_grad, no_grad
 from .._src.autograd.saved import hooked
 from .._src.core.interpret import is_recording, precision
-from .._src.core.native import Tensor, mine
-from .._src.core.pytree import tree_leaves
+from .._src.core.native import Tensor, history, mine
+from .._src.core.pytree import tree_leaves, tree_map
 from .._src.core.random import go_to, places
 
 
@@ -136,8 +137,27 @@ class Frame:
     def run(self):
         if not is_recording():
             return self.function(*self.args, **self.kwargs)
+        self.borrow()
         with hooked((self.pack, unpack)), self.contexts[0]:
             return self.function(*self.args, **self.kwargs)
+
+    def borrow(self):
+        """Asks for copies of the arguments before these are written: computing again needs their values of now."""
+        self.borrow_values(tree_leaves((self.args, self.kwargs)))
+
+    def borrow_values(self, values):
+        """Asks for copies of the tensors among values before these are written."""
+        reference = weakref.ref(self)
+        for storage in {id(v._storage): v._storage for v in values
+                        if isinstance(v, Tensor) and v._storage is not None}.values():
+            history.lend_storage(storage, reference)
+
+    def take_copies(self, storage, copy):
+        """Replaces the arguments, and what was computed again, that have this memory, which is to be written."""
+        self.args, self.kwargs, self.found = tree_map(
+            lambda v: copy(v) if isinstance(v, Tensor) and v._storage is storage else v,
+            (self.args, self.kwargs, self.found))
+        self.borrow()
 
     def pack(self, tensor):
         self.count += 1
@@ -161,6 +181,7 @@ class Frame:
         def collect(tensor):
             nonlocal number
             self.found[number] = tensor.detach()
+            self.borrow_values([tensor])
             number += 1
             if number == self.count and self.early_stop:
                 raise Done(self)

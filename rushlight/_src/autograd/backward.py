@@ -302,7 +302,7 @@ Tensor.backward = _tensor_backward
 
 def activate():
     """Connects the engine with its slow paths."""
-    from . import anomaly, saved  # noqa: F401 - each sets a hook of its own
+    from . import anomaly, lending, saved  # noqa: F401 - each sets a hook of its own
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,
             partly_reached=partly_reached, stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh,

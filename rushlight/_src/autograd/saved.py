@@ -16,10 +16,15 @@ from .slow_paths import changed, freed, full_of, recorded_gradients
 class Packed:
     """A saved tensor as the pack hook left it."""
 
-    __slots__ = ("value", "unpack")
+    __slots__ = ("value", "unpack", "__weakref__")
 
     def __init__(self, value, unpack):
         self.value, self.unpack = value, unpack
+
+    def take_copies(self, storage, copy):
+        """Replaces the value if it has this memory, which is to be written."""
+        if isinstance(self.value, Tensor) and self.value._storage is storage:
+            self.value = copy(self.value)
 
     def unpacked(self) -> Tensor:
         """The tensor again.  TypeError where the hook gives something else."""
@@ -54,7 +59,10 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
             "be modified by in-place operations: clone() first.")
-    return Packed(value, unpack)
+    made = Packed(value, unpack)
+    if isinstance(value, Tensor) and value._storage is not None and value._storage is tensor._storage:
+        history.lend_storage(value._storage, state.weak(made))
+    return made
 
 
 def pack(node: GradNode) -> None:
@@ -83,7 +91,8 @@ class Unpacking:
         plan = self.plan
         if self.saved is None:
             freed(None)
-        values = [self.value(k) for k in range(len(self.saved))]
+        read = len(self.saved) if mine.grad else len(self.saved) - plan.spare
+        values = [self.value(k, k < read) for k in range(len(self.saved))]
         if mine.grad:
             return recorded_gradients(self.node(),
                                       [v if link is None else linked(v, *link) for v, link in zip(values, self.links)],
@@ -93,14 +102,14 @@ class Unpacking:
         results = plan.derived(*values, *plan.constants, *cotangents)
         return results if isinstance(results, tuple) else (results,)
 
-    def value(self, k):
-        """Saved value k, unpacked; an error where it was modified in place since."""
+    def value(self, k, is_read=True):
+        """Saved value k, unpacked; an error if it is read and was modified in place since."""
         if self.saved is None:
             freed(None)
         value = self.saved[k]
         if isinstance(value, Packed):
             return value.unpacked()
-        if isinstance(value, Tensor) and counter(value).version != self.versions[k]:
+        if is_read and isinstance(value, Tensor) and counter(value).version != self.versions[k]:
             changed(value, self.plan.op.name, self.versions[k])
         return value
 

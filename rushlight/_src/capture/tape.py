@@ -86,7 +86,8 @@ class Tape:
                 if step.saved is None:
                     freed(step)
                 for k, value in enumerate(step.saved):
-                    if isinstance(value, Tensor) and counter(value).version != step.versions[k]:
+                    read = k < len(step.saved) - step.plan.spare
+                    if read and isinstance(value, Tensor) and counter(value).version != step.versions[k]:
                         stale(step, k)
             out.append(step.saved if step.kind == DERIVED else ())
         return tuple(out)

@@ -172,7 +172,8 @@ def derive_again(c: Compilation):
     if d is None:
         return
     gone = [store.into for store in c.stores]
-    if d.cut.extras or not gone and c.into is None and any(n.inside is not None for n in d.whole.nodes):
+    by_results = set(d.cut.residuals) <= set(d.results)  # whose history leads gradients of gradients to the inputs
+    if d.cut.extras or not (gone or by_results) and c.into is None and any(n.inside is not None for n in d.whole.nodes):
         d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):],
                             from_inputs=True)
         d.lost = [n for n in gone if n in d.again.residuals and n not in d.results]

@@ -53,6 +53,9 @@ TRAITS: dict[str, tuple] = {
     "by_rows": (bool, "it looks at last dimensions only, so that rows may be computed apart"),
     "spread": (bool, "operands may be given as one list, or one by one"),
     # writing
+    "overwritable": ((tuple, *FUNCTION), "the names of parameters, or 'result', whose values users may write before "
+                                         "the backward pass although it reads them, since PyTorch's reads others; or "
+                                         "a function of the arguments that gives these names"),
     "into": (int, "the position of the argument that it writes into"),
     "writes": (tuple, "the names of the parameters that it writes into, where they are several (None is not written)"),
     "inplace_too": (bool, "there is a form with a trailing underscore that writes into the first argument"),

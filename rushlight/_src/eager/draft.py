@@ -30,7 +30,8 @@ def blank_plan(op: Op, kind: int) -> Plan:
     plan = Plan()
     plan.kind, plan.op = kind, op
     plan.outputs = plan.sizes = plan.itemsizes = plan.temporaries = plan.inside = plan.reused = ()
-    plan.wanted = plan.cotangents = plan.saves = plan.constants = plan.passed = plan.views = plan.written = ()
+    plan.wanted = plan.cotangents = plan.saves = plan.lent = plan.constants = plan.passed = ()
+    plan.views = plan.written = ()
     return plan
 
 

@@ -137,7 +137,7 @@ class Writer:
         self.lines.append("plan = Plan()")
         self.lines.append("plan.op = op")
         empty = dict.fromkeys(("outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted",
-                               "cotangents", "saves", "constants", "passed", "views", "written"), "()")
+                               "cotangents", "saves", "lent", "constants", "passed", "views", "written"), "()")
         if draft.derived is not None:
             derived, donating = draft.open_backward(tuple(symbols))
             program |= {"derived": self.constant(derived), "donating": self.constant(donating),

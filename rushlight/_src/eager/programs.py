@@ -13,7 +13,7 @@ from ..core.native import Op, Tensor, sharing
 from ..core.native.objects import (FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VALUE, PYTHON, RUN, SAME, SEED_VALUE,
                                    VIEW)
 from ..core.convert import NO_DATA
-from ..core.op import OPS
+from ..core.op import OPS, bind
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..core.tensor import alias, empty_of
 from ..graph.graph import Node
@@ -259,6 +259,17 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
 
 
 # --- the derived backward ---------------------------------------------------------------------------------------------
+def overwritable(op, arguments: Arguments, derivative) -> set:
+    """The codes in ``saves`` of arguments and results that users may write before the backward pass, as the operator
+    declares."""
+    names = op.traits.get("overwritable", ())
+    given = bind(op, arguments.args, arguments.kwargs) if names else {}
+    names = names(**given) if callable(names) else names
+    tensors = [v.node for name in names if name in given for v in flat((given[name],)) if isinstance(v, Traced)]
+    codes = {arguments.tensors.index(node) for node in tensors if node in arguments.tensors}
+    return codes | {~k for k in range(len(derivative.results))} if "result" in names else codes
+
+
 def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
     """Gives a plan the operator that its steps run backward, if the Compilation has derived one."""
     d = made.derivative
@@ -286,4 +297,7 @@ def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
     if d.again is not None:
         plan.saves += tuple(c for c in map(code, d.again.residuals) if c not in plan.saves)
         pure, chosen = d.again.backward, [plan.saves.index(code(n)) for n in d.again.residuals]
+    plan.spare = len(plan.saves) - used
+    lent = overwritable(plan.op, arguments, d)
+    plan.lent = tuple(k for k, c in enumerate(plan.saves) if c in lent)
     give_backward(plan, d.backward, used, pure, chosen, d.at)

@@ -17,7 +17,7 @@ ONE = (sample((3, 4)), sample((2, 0)))
 F = "nn.functional"
 
 
-@op(samples=ONE, inplace_too=True, second="zeros")
+@op(samples=ONE, inplace_too=True, second="zeros", overwritable=("input",))
 def relu(input):
     """max(x, 0); NaN stays."""
     if input.dtype.name == "bool":
@@ -231,7 +231,7 @@ def softshrink(input, lambd=0.5):
                    P.where(P.lt(input, -lambd), P.add(input, lambd), P.mul(input, 0)))
 
 
-@op(samples=ONE, namespace=F)
+@op(samples=ONE, namespace=F, overwritable=("input",))
 def tanhshrink(input):
     """x - tanh(x)."""
     x = floating(input)
@@ -303,7 +303,7 @@ def without_elements(x, error):
     return P.convert(x, dtype=x.dtype)
 
 
-@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
+@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)), overwritable=("input",))
 def softmax(input, dim, dtype=None):
     """exp(x) / sum exp(x) along a dimension, shifted by the maximum so that no exp overflows.
 
@@ -339,7 +339,7 @@ def _safe_softmax(input, dim, dtype=None):
     return softmax(input.masked_fill(masked, 0.0), dim, dtype).masked_fill(masked, 0.0)
 
 
-@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)))
+@op(samples=(sample((3, 4), 1), sample((2, 3, 4), 0)), overwritable=("input",))
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)), without underflow."""
     x = input if dtype is None else P.convert(input, dtype=dtype)

@@ -87,7 +87,8 @@ class OutOfTable(RuntimeError):
         super().__init__(f"Expected idx >= 0 && idx < num_embeddings: {text}")
 
 
-@op(method=False, name="_bags_of_table", out_of_range=OutOfTable)
+@op(method=False, name="_bags_of_table", out_of_range=OutOfTable,
+    overwritable=lambda weight, **_: ("weight",) if weight.dtype.is_half else ())  # PyTorch copies it to float32
 def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
     """Bags of the rows of weight [v, d] at these positions: the rows are read where they are summed."""
     rows = P.take(weight, as_dtype(input, int64), dim=0)

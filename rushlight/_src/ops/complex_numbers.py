@@ -147,7 +147,7 @@ def complex(real, imag):
     return P.complex(real, imag)
 
 
-@op(method=False, out_exact=True, autocast="float32")
+@op(method=False, out_exact=True, autocast="float32", overwritable=("abs", "angle"))
 def polar(abs, angle):
     """abs * exp(i angle).  abs, angle: [*] of one floating dtype -> [*] complex."""
     parts_of_complex("polar", abs, angle)

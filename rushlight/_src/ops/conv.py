@@ -106,6 +106,11 @@ def rebatched(x, single):
     return P.reshape(x, shape=tuple(x.shape[1:])) if single else x
 
 
+def copied_arguments(input, padding, **_) -> tuple:
+    """The names of arguments of a convolution of which PyTorch saves copies: complex inputs that it pads first."""
+    return ("input",) if input.dtype.is_complex and padding == "same" else ()
+
+
 def convolution_of(rank):
     name = f"conv{rank}d"
 
@@ -131,7 +136,8 @@ def convolution_of(rank):
 
     body.__name__, body.__doc__ = (
         name, f"Cross-correlation over {rank} dimension(s): [n, c, *space], [o, c / groups, *kernel] -> [n, o, *out].")
-    return op(body, namespace=F, second="none", samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),))
+    return op(body, namespace=F, second="none", samples=(sample((2, 3) + (7,) * rank, (4, 3) + (3,) * rank, (4,)),),
+              overwritable=copied_arguments)
 
 
 def transposed_of(rank):

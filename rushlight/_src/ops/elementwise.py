@@ -123,7 +123,7 @@ def fmod(input, other: Scalar):
 ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.reciprocal(P.mul(x, x)))
 
 
-@op(samples=PAIR, inplace_too=True, operator="pow", number_first=True)
+@op(samples=PAIR, inplace_too=True, operator="pow", number_first=True, overwritable=("result",))
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
@@ -187,7 +187,7 @@ def atan2(input, other):
     return P.atan2(*promoted(input, other, floating=True))
 
 
-@op(samples=PAIR[:3], inplace_too=True)
+@op(samples=PAIR[:3], inplace_too=True, overwritable=("other",))
 def copysign(input, other: Scalar):
     """The magnitude of input with the sign of other."""
     return P.copysign(*promoted(input, other, floating=True))
@@ -269,11 +269,11 @@ def times_log(x, y, log, lowest):
     return P.mul(x, logarithm) if isinstance(x, Tensor) else P.mul(logarithm, x)
 
 
-def mathematical(name, doc, inplace_too=True, namespace=""):
+def mathematical(name, doc, inplace_too=True, namespace="", **traits):
     def body(input):
         return getattr(P, name)(floating(input))
     body.__name__, body.__doc__ = name, doc
-    return op(body, samples=ONE, inplace_too=inplace_too, namespace=namespace)
+    return op(body, samples=ONE, inplace_too=inplace_too, namespace=namespace, **traits)
 
 
 for _name, _doc in {
@@ -285,10 +285,11 @@ for _name, _doc in {
         "cosh": "The hyperbolic cosine.", "tanh": "The hyperbolic tangent.", "asinh": "The inverse hyperbolic sine.",
         "acosh": "The inverse hyperbolic cosine.", "atanh": "The inverse hyperbolic tangent.",
         "erf": "The error function.",
-        "erfc": "1 - erf(x).", "erfinv": "The inverse of erf.", "lgamma": "log |Gamma(x)|.",
+        "erfc": "1 - erf(x).", "lgamma": "log |Gamma(x)|.",
         "digamma": "The derivative of lgamma.",
         "sigmoid": "1 / (1 + exp(-x)).", "reciprocal": "1 / x."}.items():
     globals()[_name] = mathematical(_name, _doc)
+erfinv = mathematical("erfinv", "The inverse of erf.", overwritable=("result",))
 
 
 def rounding(name, doc):
@@ -486,7 +487,7 @@ def frexp(input):
     return named("frexp", mantissa=mantissa, exponent=exponent)
 
 
-@op(samples=PAIR[:2], number_first=True, inplace_too=True, out_exact=True)
+@op(samples=PAIR[:2], number_first=True, inplace_too=True, out_exact=True, overwritable=("input", "exponent"))
 def float_power(input, exponent):
     """input ** exponent in double precision."""
     from ..core.dtypes import complex128, float64
@@ -520,7 +521,7 @@ def vjp(g, y, input):  # noqa: F811
     return [P.mul(g, P.sub(-1.0, P.log(input)))]
 
 
-@op(samples=ONE, namespace="special")
+@op(samples=ONE, namespace="special", overwritable=("input",))
 def ndtr(input):
     """The normal distribution function."""
     return P.mul(P.erfc(P.mul(floating(input), -math.sqrt(0.5))), 0.5)
@@ -532,7 +533,7 @@ def xlog1py(input, other: Scalar):
     return times_log(*promoted(input, other, floating=True), P.log1p, -1.0)
 
 
-@op(inplace_too=True)
+@op(inplace_too=True, overwritable=("input", "other"))
 def ldexp(input, other):
     """input * 2 ** other."""
     x, y = promoted(input, other, floating=True)

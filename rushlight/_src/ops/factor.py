@@ -301,7 +301,7 @@ def identity_like(x):
 
 
 P_lu = primitive("lu", Foreign(lu_numpy, lambda a: (a.like(tuple(a.shape)), vector(a, min(a.shape[-2:]), int32),
-                                                    counts(a)), lu_gradient), lambda a: 0, arity=1)
+                                                    counts(a)), lu_gradient), lambda a: 0, arity=1, overwritable=("a",))
 P_row_order = primitive("row_order", Foreign(
     lapack.permutation, lambda p, size: p.like((*p.shape[:-1], size), None, int64)), lambda pivots, size: 0, arity=1,
     doc="The order of rows that 1-based exchanges make: [*, k] -> [*, size].")

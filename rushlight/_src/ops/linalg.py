@@ -267,7 +267,7 @@ def vjp(g, y, A):  # noqa: F811
     return [g]
 
 
-@op(namespace="linalg")
+@op(namespace="linalg", overwritable=("A",))
 def cholesky(A, *, upper=False):
     """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
     square("cholesky", A)
@@ -283,7 +283,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False):
     return named("linalg_cholesky_ex", L=low.mH.resolve_conj() if upper else low, info=info)
 
 
-@op(name="cholesky")
+@op(name="cholesky", overwritable=("input",))
 def cholesky_(input, upper=False):
     """``linalg.cholesky``."""
     deprecated("torch.cholesky", "torch.linalg.cholesky")
@@ -506,7 +506,7 @@ def eigh(A, UPLO="L"):
     return named("linalg_eigh", eigenvalues=values, eigenvectors=vectors)
 
 
-@op(namespace="linalg")
+@op(namespace="linalg", overwritable=("A",))
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues (ascending) of Hermitian A."""
     square("eigvalsh", A)
@@ -539,7 +539,7 @@ def svd_(A, full_matrices=True, *, driver=None):
     return named("linalg_svd", U=u, S=s, Vh=vh)
 
 
-@op(namespace="linalg", samples=TALL)
+@op(namespace="linalg", samples=TALL, overwritable=("A",))
 def svdvals(A, *, driver=None):
     """The singular values, descending.  [*, m, n] -> [*, min(m, n)]."""
     floating("svdvals", A)

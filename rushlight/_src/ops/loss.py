@@ -46,9 +46,9 @@ def warn_of_broadcast(input, target):
              "Give both the same shape, for example by target.view_as(input) or unsqueeze.")
 
 
-def pairwise(name, formula, doc, **extra):
+def pairwise(name, formula, doc, **traits):
     """A loss of input and target, element by element, then reduced."""
-    @op(method=False, name=f"_{name}")
+    @op(method=False, name=f"_{name}", **traits)
     def core(input, target, weight, reduction, option):
         x, y = promoted(input, target)
         loss = formula(upcast(x), upcast(y), option) if option is not None else formula(upcast(x), upcast(y))
@@ -61,7 +61,7 @@ def pairwise(name, formula, doc, **extra):
 
 
 mse_core = pairwise("mse_loss", lambda x, y: P.mul(P.sub(x, y), P.sub(x, y)), "(x - y)^2")
-l1_core = pairwise("l1_loss", lambda x, y: P.abs(P.sub(x, y)), "|x - y|")
+l1_core = pairwise("l1_loss", lambda x, y: P.abs(P.sub(x, y)), "|x - y|", overwritable=("input", "target"))
 
 
 def smooth(x, y, beta):
@@ -86,7 +86,8 @@ def half_square(near, away, factor):
     return P.mul(P.mul(kept, kept), 0.5 * factor)
 
 
-smooth_core, huber_core = pairwise("smooth_l1_loss", smooth, ""), pairwise("huber_loss", huber, "")
+smooth_core = pairwise("smooth_l1_loss", smooth, "", overwritable=("input", "target"))  # with a beta of 0: l1_loss
+huber_core = pairwise("huber_loss", huber, "")
 soft_margin_core = pairwise("soft_margin_loss", lambda x, y: soft(P.neg(P.mul(x, y))), "log(1 + exp(-xy))")
 
 
@@ -252,7 +253,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return out.reshape(target.shape) if reduction == "none" else out
 
 
-@op(samples=(), method=False, name="_cross_entropy")
+@op(samples=(), method=False, name="_cross_entropy", overwritable=("input",))
 def cross_entropy_core(input, target, ignore_index, reduction):
     """nll(log_softmax(input), target) for rows [n, c] of logits."""
     x = upcast(input)

@@ -34,8 +34,14 @@ def multiply(a, b):
     return P.matmul(a, b)
 
 
+def folded_operands(input, other) -> tuple:
+    """The names of operands of a matrix product of which PyTorch saves copies: batches of matrices that it transposes
+    to multiply them by one matrix."""
+    return ("other",) if len(input.shape) < 3 <= len(other.shape) else ()
+
+
 @op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))),
-    operator="matmul")
+    operator="matmul", overwritable=folded_operands)
 def matmul(input, other):
     """The matrix product, with broadcast batch dimensions; vectors as rows or columns.
 

@@ -96,7 +96,8 @@ def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-@op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm", writable=True)
+@op(samples=(sample((3, 4), (4,), (4,)),), method=False, name="_rms_norm", writable=True,
+    overwritable=lambda input, **_: ("input",) if input.dtype.is_half else ())  # PyTorch saves it in float32
 def rms_norm_(input, weight, rank, eps):
     """x / sqrt(mean(x ** 2) + eps) over the last dimensions (Zhang & Sennrich 2019)."""
     x = upcast(input)
@@ -165,7 +166,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return group_norm_(input, num_groups, weight, bias, real(eps))
 
 
-@op(method=False, name="_batch_norm", writable=True, second="none")
+@op(method=False, name="_batch_norm", writable=True, second="none", overwritable=("bias",))
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
     variance."""

@@ -38,7 +38,7 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
                         skip_nan)
 
 
-@op(method=False, name="_interpolated")
+@op(method=False, name="_interpolated", overwritable=("input", "points"))
 def interpolated(input, points, dim, keepdim, interpolation, skip_nan):
     """Quantiles at these points, a number or a vector, of the elements in order."""
     x = input.reshape(-1) if dim is None else input.movedim(dim, -1) if input.dim() else input.reshape(1)

@@ -212,7 +212,7 @@ def position(name, primitive):
 argmax, argmin = position("argmax", P.argmax), position("argmin", P.argmin)
 
 
-@op(method=False)
+@op(method=False, overwritable=("input",))
 def extreme_along(input, dim, keepdim, largest):
     """The largest (smallest) element along a dimension, and its index: the gradient goes to that element alone."""
     rank = len(input.shape)
@@ -316,7 +316,7 @@ def variance(name, finish):
         return out[0] if len(out) == 1 else tuple(out)
     body.__name__, body.__doc__ = (
         name, f"{name.replace('_', ' and ')} over dimensions, dividing by the count less ``correction`` (1).")
-    return op(body, samples=SAMPLES[:3], lone_bool=True)
+    return op(body, samples=SAMPLES[:3], lone_bool=True, overwritable=("result",))
 
 
 @op(method=False, name="_root_of_squares")

@@ -78,14 +78,14 @@ def of_size(x, k, dim, largest):
 P_topk = primitive("topk", Foreign(topk_numpy, of_size, spread), lambda x, k, dim, largest: 0, arity=1)
 
 
-@op(method=False, name="_topk")
+@op(method=False, name="_topk", overwritable=("input",))
 def topk_(input, k, dim, largest):
     """The k largest (smallest) elements along a dimension in order, and where they were."""
     needs(BOOL, "topk", input, FLOATING)
     return in_rows(input, dim, lambda x, last: P.topk(x, k=k, dim=last, largest=largest))
 
 
-@op(method=False, name="_sort")
+@op(method=False, name="_sort", overwritable=("input",))
 def sorted_(input, dim, descending):
     """Elements in order along a dimension (stable), and where they were."""
     needs(BOOL, "sort", input, FLOATING)
@@ -161,7 +161,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
     return named("kthvalue", values=values, indices=indices)
 
 
-@op(method=False, name="_kth")
+@op(method=False, name="_kth", overwritable=("input",))
 def kth(input, k, dim, keepdim):
     """The k-th smallest element along a dimension, and where it is; the search begins at the nearer end."""
     needs(BOOL, "kthvalue", input, FLOATING)
@@ -220,7 +220,7 @@ def vjp(g, y, input, skip_nan):
     return [P.where(hit, P.div(g, count), 0)]
 
 
-@op(method=False, name="_lower_median")
+@op(method=False, name="_lower_median", overwritable=("input",))
 def lower_median(input, dim, keepdim):
     """The median along a dimension, the lower one of two, and where it is; NaN where there is one."""
     if not input.shape:

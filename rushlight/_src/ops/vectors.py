@@ -19,7 +19,7 @@ def trace(input):
     return P.reshape(P.sum(picked, (0,)), shape=())
 
 
-@op
+@op(overwritable=("input", "other"))
 def kron(input, other):
     """The Kronecker product."""
     x, y = promoted(input, other)

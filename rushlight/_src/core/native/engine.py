@@ -302,7 +302,7 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
         if type(value) is state.tensor or type(value) is state.parameter:
             tensor = cast(Tensor, value)
             version: i64 = node.versions[k]
-            if counter(tensor).version != version:
+            if counter(tensor).version != version and k < count - plan.spare:
                 state.stale(node, k)
             tensors += 1
         tuple_set(arguments, at, value)

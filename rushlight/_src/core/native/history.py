@@ -1,6 +1,7 @@
 """What is noted of an operator call for the backward pass: the node of its results, and what it saves."""
 from __future__ import annotations
 
+from .allocator import Storage
 from .arguments import tensor_argument
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set
 from .memory import load_f64, load_i64
@@ -9,6 +10,7 @@ from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, LAST, POS
 
 UNRECORDED = -2  # see ``made_at``
 MULTIPLE = -(1 << 40)  # likewise, and ``note_multiple``
+CROWDED = 16  # references to nodes at one storage, from which on those to dead ones are dropped
 
 
 @native
@@ -139,3 +141,37 @@ def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) ->
         tuple_set(versions, k, version)
     node.saved = filled(saved)
     node.versions = filled(versions)
+    if len(plan.lent) != 0:
+        lend(node, plan)
+
+
+@native
+def lend(node: GradNode, plan: Plan) -> None:
+    """Notes at the memory of saved values that users may write that the node needs copies before that."""
+    reference = state.weak(node)
+    saved = node.saved
+    for k in range(len(plan.lent)):
+        place: i64 = plan.lent[k]
+        lend_storage(cast(Tensor, saved[place])._storage, reference)
+
+
+@native
+def lend_storage(storage: Storage, reference: object) -> None:
+    """Notes a weak reference to what needs copies of its values before this memory is written."""
+    if storage.lent is None:
+        storage.lent = []
+    lent = storage.lent
+    lent.append(reference)
+    count = len(lent)
+    if count >= CROWDED and count & (count - 1) == 0:
+        storage.lent = living(lent)
+
+
+@native
+def living(references: list) -> list:
+    """Those of weak references whose objects live."""
+    found: list = []
+    for k in range(len(references)):
+        if references[k]() is not None:
+            found.append(references[k])
+    return found

@@ -71,6 +71,7 @@ class State:
     stale: object
     unwritable: object
     unsaveable: object
+    copy_lent: object
     zeros: object
     derive_recorded: object
     leave_out: object
@@ -153,6 +154,8 @@ class Plan:
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
+    lent: tuple  # the places in ``saves`` of tensors that users may write: nodes get copies before that
+    spare: i64  # how many of ``saves``, the last ones, are read for gradients of gradients alone
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
     # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
     donating: object

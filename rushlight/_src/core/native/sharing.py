@@ -105,8 +105,11 @@ def check_writable(target: Tensor) -> None:
     may write."""
     if counter(target).version < 0 and mine.inference == 0:
         state.unwritable(target)
-    if target._storage is not None:
-        target._storage.writes += 1
+    storage = target._storage
+    if storage is not None:
+        if storage.lent is not None:
+            state.copy_lent(storage)
+        storage.writes += 1
 
 
 @native
