@@ -75,7 +75,11 @@ class Sparse(Composed):
                                      "use new_empty")
 
     def to_sparse_csr(self, dense_dim=None):
-        """This matrix, or batch of matrices, in the CSR layout."""
+        """This matrix, or batch of matrices, in the CSR layout.  RuntimeError for another ``dense_dim`` than its
+        own."""
+        if dense_dim not in (None, self.dense_dim()):
+            raise RuntimeError(f"conversion to CSR keeps the dense dimensions, here {self.dense_dim()}, but got "
+                               f"dense_dim={dense_dim}")
         return convert_layout(self, convert.sparse_csr)
 
     def to_sparse_coo(self):
