@@ -157,13 +157,14 @@ class Schedule:
             for used in self.read_by(node):
                 latest[used] = min(latest.get(used, last), limit)
         self.group, self.groups = {}, [[] for _ in range(last + 1)]
+        early = shrinking(self.graph.nodes)
         reach: dict = {}  # the latest group among the kept values below
         for node in self.graph.nodes:
             first = max((reach.get(n, 0) for n in self.read_by(node)), default=0)
             if node in self.at:
                 reach[node] = 0
             elif node in self.kept:
-                wanted = earliest[node] if shrinks(node) else latest.get(node, last)
+                wanted = earliest[node] if node in early else latest.get(node, last)
                 self.group[node] = reach[node] = max(first, wanted)
                 self.groups[self.group[node]].append(node)
             else:
@@ -216,14 +217,15 @@ def below_views(node: Node) -> Node:
     return node
 
 
-def shrinks(node: Node) -> bool:
-    """Whether a value is a reduction, or computed from one by elementwise nodes and views: sums of gradients,
+def shrinking(nodes) -> set:
+    """Return the nodes that are reductions, or computed from one by elementwise nodes and views: sums of gradients,
     losses."""
-    while node.op is not None and node.op.kind.name in ("elementwise", "view"):
-        node = next(iter(node.used), None)
-        if node is None:
-            return False
-    return node.op is not None and node.op.kind.name == "reduce"
+    found: set = set()
+    for node in nodes:
+        kind = node.op.kind.name
+        if kind == "reduce" or kind in ("elementwise", "view") and next(iter(node.used), None) in found:
+            found.add(node)
+    return found
 
 
 def bytes_of_work(node: Node) -> float:
