@@ -85,3 +85,30 @@ def test_scatters_write_the_memory_that_as_strided_shows(view, start, way):
     own, other = rushlight.autograd.grad((found * found).sum(), (x, src))
     assert rushlight.equal(own, rushlight.where(found < 0, 0, 2 * x))  # PyTorch's misses elements
     assert other.sum() == -2 * (found < 0).sum()
+
+
+WRITTEN = {"selected": lambda x: x.as_strided((2,), (1,))[1].mul_(2),
+           "selected, before a step": lambda x: x.as_strided((2, 2), (5, 1), x.storage_offset() + 3)[:, 0].add_(9),
+           "of a part": lambda x: x[1:].as_strided((3,), (2,)).neg_(),
+           "after a write": lambda x: (x.mul_(3), x.as_strided((4,), (2,)).add_(1)),
+           "of a computed value": lambda x: (x * 2).as_strided((4,), (2,)).add_(1)}
+LAYOUTS = {"transposed": lambda b: b.view(4, 6).t(), "part, transposed": lambda b: b[4:].view(4, 5).t(),
+           "columns": lambda b: b.view(4, 6)[:, 1:4], "repeated": lambda b: b[3:9].expand(4, 6),
+           "windows": lambda b: b.as_strided((4, 5), (2, 1), 3)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_writes_reach_arguments_that_are_not_contiguous(layout, name):
+    def function(x):
+        view = x.as_strided((6,), (2,))
+        return WRITTEN[name](x), view * 1, x * 1
+
+    if layout in ("repeated", "windows") and name == "after a write":
+        pytest.skip("refused: elements share memory")
+    found = []
+    for library, way in ((torch, lambda f: f), (rushlight, lambda f: f), (rushlight, rushlight.compile)):
+        base = library.arange(24.0)
+        _, view, x = way(function)(LAYOUTS[layout](base))
+        found.append((view.tolist(), x.tolist(), base.tolist()))
+    assert found[0] == found[1] == found[2]

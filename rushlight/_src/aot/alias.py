@@ -9,11 +9,12 @@ from ..core.devices import preferred
 from ..core.dtypes import int64
 from ..core.interpret import is_recording, recording, top
 from ..core.kinds import P
-from ..core.meta import Meta, product
+from ..core.meta import Meta, dense_strides, has_gaps, product, span
 from ..core.op import Op, bind, op, rule
 from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
 from ..graph.graph import Node
-from ..graph.views import step_of
+from ..graph.views import step_of, view_of_input
+from ..ops.prims.views import locate, overlapping, put_flat
 from ..transforms.trace import Trace, Traced, traced
 
 WHOLE = ("reshape", "permute", "flip")  # views that show every element once
@@ -119,9 +120,61 @@ def picks(node: Node) -> bool:
     return node.op is P.take and node.args[1].shape == ()
 
 
-def repeated(step: Node, value: Traced) -> Traced:
-    """The view that a step makes, of another value."""
+def repeated(step: Node, value: Traced, before=()) -> Traced:
+    """Return the view that a step makes, of another value.
+
+    ``before``: the owner, then the steps that lead from it to the value.
+    """
+    if step.op is P.strided and not value._meta.contiguous and view_of_input(value.node) is None:
+        return restride(step, value, before)
     return step.op(value, *map(traced, step.args[1:]), **step.params)
+
+
+def repeat_each(owner: Traced, steps):
+    """Yield the owner's value, then what each of the steps makes of the one before."""
+    value = traced(owner.node)
+    yield value
+    for k, step in enumerate(steps):
+        with recording(not step.constant):  # what was detached stays so, wherever it is looked at
+            value = repeated(step, value, (owner, *steps[:k]))
+        yield value
+
+
+def restride(step: Node, value: Traced, before) -> Traced:
+    """Return the region that an ``as_strided`` step shows of a computed value which is not contiguous.
+
+    A computed value has no storage yet, so a vector stands for it.  What the value does not show of it comes from the
+    input from which it descends.
+    """
+    begin, length = region_of(step, value._meta)
+    vector = None
+    if has_gaps(value._meta) or length > span(value.shape, value.stride()):
+        vector = read_input(before, begin, length)
+    if vector is None:
+        vector = P.full(shape=(length,), value=0, dtype=value.dtype)
+    vector = put_flat(vector, locate(value.shape, value.stride(), -begin), value, "set")
+    return P.strided(vector, **{**step.params, "offset": step.params["offset"] - begin})
+
+
+def read_input(before, begin, length) -> Traced:
+    """Return a region of an input's storage, relative to the first element of what steps show of the input."""
+    owner, *steps = before or (None,)
+    origin = next((node for node, given in getattr(top(), "given", {}).items() if given is owner), None)
+    if origin is None:
+        raise NotImplementedError("as_strided of a computed value that is not contiguous shows elements of its storage "
+                                  "that are not elements of the value: take contiguous() first")
+    value = traced(origin)
+    for step in steps:
+        value = repeated(step, value)
+    return P.strided(value, shape=(length,), strides=(1,), offset=begin)
+
+
+def region_of(step: Node, meta: Meta):
+    """Return (begin, length) of the storage that a value and an ``as_strided`` step of it show, relative to the value's
+    first element."""
+    shape, strides, offset = (step.params[k] for k in ("shape", "strides", "offset"))
+    begin = min(0, offset)
+    return begin, max(span(meta.shape, meta.strides), offset + span(shape, strides)) - begin
 
 
 def whole(value: Traced) -> Traced:
@@ -141,10 +194,7 @@ def replay(view: Traced):
     if view._seen == writes(owner):
         return
     view._seen = writes(owner)
-    value = owner
-    for step in view.path:  # what was detached stays so, wherever it is looked at
-        with recording(not step.constant):
-            value = repeated(step, value)
+    *_, value = repeat_each(owner, view.path)
     view.value = value.value
 
 
@@ -173,17 +223,21 @@ def write(target: Traced, value: Traced, written=None):
     everywhere)."""
     owner = whole(target)
     steps = () if target._base is None else target.path
-    shown = [traced(owner.node)]
-    for step in steps[:-1]:
-        shown.append(repeated(step, shown[-1]))
+    shown = [*repeat_each(owner, steps[:-1])]
     for step, before in zip(reversed(steps), reversed(shown)):
         value, written = put_back(step, before, value, written)
-    if is_expanded(owner._meta):
+    if is_expanded(owner._meta) or steps and shares_elements(owner._meta):
         value = in_memory(shown[0], value, written)
     value = placed(value, owner._meta)
     silent = not is_recording() or any(step.constant for step in steps)
     owner.value = unrecorded(owner.value, value.node) if silent else value.node
     owner.count = writes(owner) + 1
+
+
+def shares_elements(meta: Meta) -> bool:
+    """True if several elements of a tensor may be one element of its storage."""
+    return not meta.contiguous and dense_strides(meta.shape, meta.strides) is None and overlapping(
+        meta.shape, meta.strides)
 
 
 def placed(value: Traced, meta: Meta) -> Traced:
@@ -203,6 +257,10 @@ def put_back(step: Node, before: Traced, value: Traced, written):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if step.op is P.meaning:  # the same numbers, read otherwise
         return P.meaning(value, dtype=before._meta.dtype), written
+    if step.op is P.within:  # it shows every element
+        return value, written
+    if step.op is P.strided and not before._meta.contiguous:
+        return put_region(step, before, value, written)
     if shows_again(step, before):
         return put_places(step, before, value, written)
 
@@ -270,10 +328,32 @@ def put_places(step: Node, before: Traced, value: Traced, written):
     return put(before, value), put(zeros(before.shape), ones(value.shape))
 
 
+def put_region(step: Node, before: Traced, value: Traced, written):
+    """As ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
+    if has_gaps(before._meta):
+        raise NotImplementedError(f"a write through as_strided of a tensor with strides {before.stride()}, whose "
+                                  "storage has elements that the tensor does not show: take contiguous() first")
+    begin, length = region_of(step, before._meta)
+    shape, strides, offset = (step.params[k] for k in ("shape", "strides", "offset"))
+    return put_storage(before, locate(shape, strides, offset - begin), value, written, -begin, length)
+
+
+def put_storage(before: Traced, at, value: Traced, written, start, length):
+    """What ``before`` becomes when ``value`` is written, where ``written`` says, to indices of its storage, of which it
+    shows a part from ``start`` on; and where that is written.  Of several writes to one index the last stays."""
+    if written is not None:
+        at = P.where(P.ne(written, 0), at, length)  # behind the end, where nobody looks
+
+    def put(values):
+        vector = P.full(shape=(length + 1,), value=0, dtype=values.dtype)
+        return P.strided(put_flat(vector, at, values, "set"), shape=tuple(before.shape), strides=before.stride(),
+                         offset=start)
+
+    hit = put(ones(value.shape))
+    return P.where(P.ne(hit, 0), put(value), before), hit
+
+
 def in_memory(before: Traced, value: Traced, written) -> Traced:
     """The value of a tensor of which several elements are one place in memory, after some of them were written."""
-    sizes = [1 if stride == 0 else size for size, stride in zip(before._meta.shape, before._meta.strides)]
-    memory = P.slice(before, starts=(0,) * len(sizes), steps=(1,) * len(sizes), shape=tuple(sizes))
-    shown = P.expand(memory, shape=tuple(before.shape))
-    changed, _ = put_places(shown.node, memory, value, written)
-    return P.expand(changed, shape=tuple(before.shape))
+    shape, strides = before.shape, before.stride()
+    return put_storage(before, locate(shape, strides, 0), value, written, 0, span(shape, strides))[0]

@@ -120,6 +120,7 @@ class Fake(Tensor):
     def _become(self, view):
         if self.node.op is None:
             raise Break("RB011", "a tensor from outside changes its shape in place")
+        self.recorder.replace_viewed(self)
         self.node, self._meta, self.inputs, self._needs_grad = view.node, view._meta, view.inputs, view._needs_grad
 
     __hash__ = Tensor.__hash__

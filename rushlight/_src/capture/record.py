@@ -7,7 +7,7 @@ from ..core.dtypes import bool_
 from ..core.expr import Expr
 from ..core.nodes import INFINITY
 from ..core.interpret import Interpreter, Suspended, precision
-from ..core.meta import Size
+from ..core.meta import Size, dense_strides, has_gaps
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, body_of
 from ..core.overriding import DISPATCH, Dispatch, overriding
@@ -192,17 +192,25 @@ class Recorder(Interpreter):
         return self.start_of(base) * base.meta.dtype.itemsize // node.meta.dtype.itemsize + behind
 
     def holder(self, fake: Fake) -> Fake:
-        """What a view is a view of, whose elements lie row by row or as those of an input; a Break for others."""
+        """Return what a view is a view of: an input, or a computed value without gaps in its storage.
+
+        A Break for other values, whose storage no program knows.
+        """
         found = fake
         while (base := self.viewed.get(found.node)) is not None and base.dtype is fake.dtype:
             found = base
-        if found.node.op is not None and not found._meta.contiguous:
+        if found.node.op is not None and dense_strides(found.shape, found.stride()) is None:
             raise Break("RB015", "as_strided()")
         if not found._needs_grad or found is fake:
             return found
         if not fake._needs_grad:
             return OPS["detach"](found)
         return OPS["_within"](found, fake.shape, fake.stride(), fake.storage_offset() - found.storage_offset())
+
+    def replace_viewed(self, fake: Fake):
+        """Keeps what a Fake is now as what its views are views of, before it becomes another view in place."""
+        former = self.fake(fake.node, fake._meta, fake._needs_grad, fake.inputs, fake.like)
+        self.viewed = {node: former if base is fake else base for node, base in self.viewed.items()}
 
     def require_grad(self, fake: Fake, wanted):
         """``requires_grad`` is set: a tensor made here becomes a leaf."""
@@ -326,10 +334,19 @@ class Recorder(Interpreter):
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         for target in targets:
+            self.check_storage(target.node)
             self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}
             if grad:
                 target._needs_grad = 1
                 self.history |= self.root(target.node).op is None
+
+    def check_storage(self, node):
+        """A Break for a target that may show elements of an input's storage which are not elements of the input: a
+        program writes elements of its inputs alone."""
+        while (base := self.bases.get(node)) is not None:
+            if node.op is OPS["_as_strided"] and has_gaps(base.meta):
+                raise Break("RB015", "a write through as_strided() of a tensor with gaps in its storage")
+            node = base
 
     def root(self, node):
         """The node whose memory a node shows."""

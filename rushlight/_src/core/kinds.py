@@ -46,7 +46,7 @@ def sum_to(x, shape):
 
 def by_stride(shape, strides):
     """The dimensions from innermost to outermost as their strides tell, ties and broadcast ones as they come.  Of sizes
-    that vary the order of strides is assumed where it is open, nothing else."""
+    that vary the order of strides is assumed where it is open, and that of sizes of equal strides."""
     order = list(reversed(range(len(shape))))
     for at in range(1, len(order)):
         for k in reversed(range(at)):
@@ -64,9 +64,13 @@ def compared(shape, strides, a, b) -> bool | None:
     if is_zero(strides[a]) or is_zero(strides[b]):
         return None
     if same(strides[a], strides[b]):
-        return True if type(shape[a]) is type(shape[b]) is int and shape[a] < shape[b] else None
-    before = lt(strides[a], strides[b])
-    return bool(before) if before.op == "number" or ShapeEnv.present() else False
+        return True if decided(lt(shape[a], shape[b])) else None
+    return decided(lt(strides[a], strides[b]))
+
+
+def decided(condition) -> bool:
+    """True if a condition on sizes holds, which is assumed where it is open."""
+    return bool(condition) if condition.op == "number" or ShapeEnv.present() else False
 
 
 def is_zero(stride) -> bool:

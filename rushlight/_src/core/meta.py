@@ -342,6 +342,16 @@ def dense_strides(shape, strides):
     return order
 
 
+def has_gaps(meta) -> bool:
+    """True if the storage between a tensor's first and last element may hold elements that the tensor does not show."""
+    reach = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(meta.shape, meta.strides) if not is_one(size)):
+        if stride > reach:
+            return bool(meta.numel)
+        reach += (size - 1) * stride
+    return False
+
+
 def same_sizes(a, b) -> bool:
     """Whether two shapes are known to be one (never a guard)."""
     return len(a) == len(b) and all(map(same, a, b))

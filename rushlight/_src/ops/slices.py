@@ -5,7 +5,7 @@ from ..core.dtypes import INTEGER
 from ..core.errors import IndexRangeError, NegativeSizeError, StorageBoundsError
 from ..core.expectations import at_most, expect
 from ..core.kinds import P
-from ..core.meta import CONJUGATED, NEGATED, product, same, span
+from ..core.meta import CONJUGATED, NEGATED, dense_strides, is_one, product, same, span
 from ..core.op import OPS, op
 from ..core.tensor import Tensor, wrapped
 from .shape import reread
@@ -175,6 +175,10 @@ def as_strided(input, size, stride, storage_offset=None):
 @op(view=True, method=False, name="_as_strided")
 def strided(input, size, stride, start):
     """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
+    order = None if input._meta.contiguous else dense_strides(input.shape, input.stride())
+    if order is not None:  # then the storage is known by the elements of input, whether it is computed or not
+        ones = [d for d, size in enumerate(input.shape) if is_one(size)]
+        input = P.permute(input, dims=(*ones, *reversed(order)))
     return P.strided(input, shape=size, strides=stride, offset=start)
 
 

@@ -182,14 +182,23 @@ class Strided(View):
         return [P.strided(memory, shape=tuple(x.shape), strides=tuple(own), offset=-low)]
 
 
-def laid_down(x, shape, strides, start, length):
-    """Elements added up in a vector, each at its place by these strides."""
+def locate(shape, strides, start):
+    """Return the index in storage of each element of a tensor with these strides."""
     at = P.full(shape=(), value=start, dtype=int64)
     for size, stride in zip(shape, strides):
         at = P.add(P.reshape(at, shape=(*at.shape, 1)), P.mul(P.iota(size=size, dtype=int64), stride))
-    count = product(shape)
-    return P.put(P.full(shape=(length,), value=0, dtype=x.dtype), P.reshape(at, shape=(count,)),
-                 P.reshape(x, shape=(count,)), dim=0, combine="add")
+    return at
+
+
+def laid_down(x, shape, strides, start, length):
+    """Elements added up in a vector, each at its place by these strides."""
+    return put_flat(P.full(shape=(length,), value=0, dtype=x.dtype), locate(shape, strides, start), x, "add")
+
+
+def put_flat(vector, at, values, combine):
+    """Return ``vector`` with values put at these indices of it."""
+    count = product(values.shape)
+    return P.put(vector, P.reshape(at, shape=(count,)), P.reshape(values, shape=(count,)), dim=0, combine=combine)
 
 
 def overlapping(shape, strides) -> bool:
