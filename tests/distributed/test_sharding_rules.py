@@ -1,4 +1,4 @@
-"""Rows of placement rules, one by one: what a primitive makes of the parts of its arguments are the parts of its result.
+"""Rows of placement rules, one by one: a primitive makes the parts of its result of the parts of its arguments.
 
 A row is followed by hand in one process: arguments are cut as it says, the primitive runs on each process's parts, and
 the results are put together.  Sizes are 1, smaller than the mesh, not divisible by it, or 0.
@@ -182,9 +182,10 @@ def test_every_kind_with_a_rule_is_followed():
 
 KEEPING = {  # functions that compute element by element, or name dimensions anew
     "detach": lambda t, x: x.detach(), "clone": lambda t, x: x.clone(), "exp": lambda t, x: x.exp(),
-    "neg": lambda t, x: -x, "mul": lambda t, x: x * 2, "relu": lambda t, x: x.relu(), "to": lambda t, x: x.to(t.float32),
-    "Parameter": lambda t, x: t.nn.Parameter(x), "data": lambda t, x: x.data, "zeros_like": lambda t, x: t.zeros_like(x),
-    "where": lambda t, x: t.where(x > 0, x, -x), "t": lambda t, x: x.t(), "transpose": lambda t, x: x.transpose(0, 1),
+    "neg": lambda t, x: -x, "mul": lambda t, x: x * 2, "relu": lambda t, x: x.relu(),
+    "to": lambda t, x: x.to(t.float32), "Parameter": lambda t, x: t.nn.Parameter(x), "data": lambda t, x: x.data,
+    "zeros_like": lambda t, x: t.zeros_like(x), "where": lambda t, x: t.where(x > 0, x, -x), "t": lambda t, x: x.t(),
+    "transpose": lambda t, x: x.transpose(0, 1),
     "permute": lambda t, x: x.permute(1, 0), "view": lambda t, x: x.view(x.shape),
     "reshape": lambda t, x: x.reshape(x.shape), "leading 1": lambda t, x: x.view(1, *x.shape),
     "trailing 1": lambda t, x: x.view(*x.shape, 1), "expand": lambda t, x: x.expand(3, *x.shape),
