@@ -72,10 +72,8 @@ class LRScheduler:
     def _initial_step(self):
         """The step of the constructor, which leaves the rates of an optimizer that is resumed as they are."""
         self._step_count, self._is_initial = 0, True
-        try:
-            self.step()
-        finally:
-            self._is_initial = False
+        self.step()
+        self._is_initial = False
 
     def get_last_lr(self):
         """The learning rates last set."""

@@ -70,8 +70,8 @@ def test_scalers_are_pickled():
     assert pickle.loads(pickle.dumps(rushlight.amp.GradScaler("cpu", init_scale=3.0))).get_scale() == 3.0
 
 
-@pytest.mark.parametrize("name", ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-                                  "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+                                  "float64", "complex64", "complex128"])
 def test_bytes_of_numbers_are_reversed(name):
     def swapped(t):
         x = t.tensor([1, 2, 100]).to(getattr(t, name))
