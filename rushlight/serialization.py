@@ -455,6 +455,7 @@ def opened(f):
         raise CorruptFileError(
             f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one: {error}",
             "a zip archive with data.pkl", REMEDY) from None
+    check_total(archive)
     for name in archive.namelist():
         if name.endswith("/data.pkl"):
             return archive, name[: -len("data.pkl")]
@@ -463,9 +464,26 @@ def opened(f):
 
 
 MOST_EXPANSION = 100  # times the archive's bytes that a compressed entry may hold: save() compresses nothing
-SMALL = 1 << 24  # bytes that any entry may hold
+SMALL = 1 << 24  # bytes that compressed entries may hold in any case
 DAMAGE = (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, UnicodeDecodeError, ValueError, EOFError,
           RuntimeError, OSError)
+
+
+def check_total(archive):
+    """CorruptFileError for an archive whose entries hold more together than its bytes can: those that are not
+    compressed overlap, or compressed ones expand to more than ``MOST_EXPANSION`` times the archive."""
+    sizes = {True: 0, False: 0}
+    for info in archive.infolist():
+        sizes[info.compress_type == zipfile.ZIP_STORED] += info.file_size
+    problem = ""
+    if sizes[True] > archive.start_dir:
+        problem = f"its entries hold {sizes[True]} bytes, which are more than the {archive.start_dir} of the archive"
+    elif sizes[False] > max(archive.start_dir * MOST_EXPANSION, SMALL):
+        problem = (f"its compressed entries hold {sizes[False]} bytes, which are more than {MOST_EXPANSION} times the "
+                   f"{archive.start_dir} of the archive")
+    if problem:
+        raise CorruptFileError(f"PytorchStreamReader failed reading zip archive: {problem}",
+                               "entries that do not overlap, compressed a hundredfold at most", REMEDY)
 
 
 def entry(archive, name, memory=lambda size: bytearray(size)):

@@ -255,8 +255,8 @@ class FileStore(Store):
             handle = folder.open_own(self.path, folder.SHARE)
         except OSError as error:
             raise DistStoreError(
-                f"FileStore: {self.path} cannot be used: {error.strerror}. It must be a file that this user owns and "
-                "nobody else may write to, or a path at which this user may make one") from error
+                f"FileStore: {self.path} cannot be used: {error.strerror}. Expected a file that this user "
+                "owns and nobody else may write to, or a path at which this user may make one") from error
         with open(handle, "a+b") as file:
             here.locked(file)
             yield file

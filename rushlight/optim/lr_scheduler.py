@@ -53,6 +53,8 @@ def described(function):
 class LRScheduler:
     """Sets each group's learning rate from the step count; subclasses define ``get_lr``."""
 
+    _is_initial = False
+
     def __init__(self, optimizer, last_epoch=-1):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -68,8 +70,10 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self):
-        self._step_count = 0
+        """The step of the constructor, which leaves the rates of an optimizer that is resumed as they are."""
+        self._step_count, self._is_initial = 0, True
         self.step()
+        self._is_initial = False
 
     def get_last_lr(self):
         """The learning rates last set."""
@@ -151,7 +155,7 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self):
         lrs = self._lrs()
-        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, lrs)] if self.last_epoch > 0 else lrs
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, lrs)] if not self._is_initial else lrs
 
 
 class StepLR(LRScheduler):
@@ -216,7 +220,7 @@ class LinearLR(LRScheduler):
     def get_lr(self):
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._lrs()]
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._lrs()
         change = self.end_factor - self.start_factor
         return [lr * (1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change))
@@ -235,7 +239,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return [lr * self.gamma for lr in self._lrs()] if self.last_epoch else self._lrs()
+        return self._lrs() if self._is_initial else [lr * self.gamma for lr in self._lrs()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -249,7 +253,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._lrs()
         change = ((1.0 - self.last_epoch / self.total_iters)
                   / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
@@ -269,7 +273,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self):
         t, end, low = self.last_epoch, self.T_max, self.eta_min
-        if t == 0:
+        if self._is_initial:
             return self._lrs()
         if self._step_count == 1 and t > 0:
             return self._get_closed_form_lr()
@@ -306,7 +310,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         elif epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")

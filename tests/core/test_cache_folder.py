@@ -1,15 +1,19 @@
 """What lies in the disk cache is run, so it comes from this user alone: owners, permissions, links, damage, and entries
 of others."""
+import importlib
 import os
 import stat
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from rushlight._src.core import cache, folder as folders
 from rushlight._src.core.folder import Folder, Refused
+from rushlight._src.core.platform import here
 
 KEY = "object", "a key"
+POSIX = "rushlight._src.core.platform.posix"
 
 
 @pytest.fixture
@@ -40,12 +44,52 @@ def test_all_is_private_whatever_the_umask(place, umask):
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
-def test_a_folder_that_others_may_write_is_refused_with_one_word(place, mode, caplog):
+def test_a_folder_that_others_may_write_is_refused_with_one_word(place, mode, caplog, monkeypatch):
+    monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: False)
     place.mkdir()
     place.chmod(mode)
     for _ in range(3):
         assert not cache.put(*KEY, b"value") and cache.get(*KEY) is None and cache.directory() is None
     assert len(caplog.records) == 1 and "let others write to it" in caplog.text and entries(place) == []
+
+
+def test_a_group_that_has_this_user_alone_may_write(place, caplog, monkeypatch):
+    """As where every user has a group of the same name, and the umask is 002."""
+    monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: gid == os.getgid())
+    place.mkdir()
+    place.chmod(0o775)
+    assert cache.put(*KEY, b"value")
+    path, = entries(place)
+    path.chmod(0o664)
+    assert cache.get(*KEY) == b"value" and not caplog.records
+    path.chmod(0o666)
+    assert cache.get(*KEY) is None and "chmod go-w" in caplog.text
+
+
+def test_access_control_lists_count_as_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: True)
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o664)
+    folders.check(path, path.stat())
+    monkeypatch.setattr(type(here), "has_more_entries", lambda self, file: True)
+    with pytest.raises(Refused, match="let others write to it"):
+        folders.check(path, path.stat())
+
+
+@pytest.mark.parametrize("members, others, name, is_private", [
+    ([], [], "user", True), (["user"], [], "user", True), (["user", "guest"], [], "user", False),
+    ([], [], "staff", False), ([], [(2, 100)], "user", False), ([], [(2, 101)], "user", True)])
+def test_private_groups(monkeypatch, members, others, name, is_private):
+    user = SimpleNamespace(pw_uid=1, pw_gid=100, pw_name="user")
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(f"{POSIX}.pwd", SimpleNamespace(
+        getpwuid={1: user}.__getitem__,
+        getpwall=lambda: [user, *(SimpleNamespace(pw_uid=uid, pw_gid=gid) for uid, gid in others)]))
+    monkeypatch.setattr(f"{POSIX}.grp", SimpleNamespace(
+        getgrgid={100: SimpleNamespace(gr_name=name, gr_mem=members)}.__getitem__))
+    found = importlib.import_module(POSIX).is_private_group
+    assert found(100) == is_private and not found(102)
 
 
 def test_a_folder_of_another_user_is_refused(place, monkeypatch, caplog):
@@ -55,6 +99,7 @@ def test_a_folder_of_another_user_is_refused(place, monkeypatch, caplog):
 
 
 def test_an_entry_that_others_may_write_or_own_is_refused(place, monkeypatch, caplog):
+    monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: False)
     cache.put(*KEY, b"value")
     path, = entries(place)
     path.chmod(0o620)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
+from rushlight._src.core import forking
 from rushlight._src.core.forking import LOCKS, ORDER
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -58,17 +59,50 @@ def test_the_child_finds_every_lock_free(name):
 
 OF_GROUPS = {f"distributed/{name}.py" for name in ("tcp_store", "mailbox", "works", "process_group", "recorder",
                                               "rpc/workers", "remote_optimizer", "autograd", "worlds", "nccl/engine",
-                                              "checkpoint/saver")}
+                                              "checkpoint/saver", "stores", "watchdog", "nccl/watchdog",
+                                              "elastic/multiprocessing/api", "elastic/timer/api",
+                                              "elastic/rendezvous/dynamic_rendezvous")}
 """Locks of what belongs to a group, which the child of a fork is no member of."""
+
+
+OF_CALLS = {
+    "_src/devices/cpu/llvm/generate.py": "a fork takes the Agreement that waits with it",
+    "_src/core/apart.py": "the thread that waits for a completion is not the one that forks",
+    "_src/devices/cpu/llvm/compile_queue.py": "used while a plan is made, by a thread that the child does not have"}
+"""Locks that a fork does not take, and why the child never waits for them."""
+LOCK = re.compile(r"threading\.(R?Lock|Condition|Event|(Bounded)?Semaphore|Barrier)\(|\ballocate_lock\("
+                  r"|(?<![\w.])SimpleQueue\(\)|\bqueue\.\w*Queue\(")
 
 
 def test_every_lock_of_the_package_is_among_them():
     root = Path(rushlight.__file__).parent
-    lines = [(path.relative_to(root), line) for path in root.rglob("*.py") for line in path.read_text().splitlines()
-             if re.search(r"threading\.R?Lock\(\)", line)]
-    lines = [(path, line) for path, line in lines if path.as_posix() not in OF_GROUPS]
+    lines = [(path.relative_to(root), line) for path in root.rglob("*.py")
+             for line in path.read_text(encoding="utf-8").splitlines() if LOCK.search(line)]
+    known = {*OF_GROUPS, *OF_CALLS}
+    assert known <= {path.as_posix() for path, _ in lines}
+    lines = [(path, line) for path, line in lines if path.as_posix() not in known]
     assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines
                                                                              if "guarded(" not in line[1]]
+
+
+@pytest.mark.parametrize("name, is_awaited", [("wave", True), ("llvmlite.binding", True), ("numpy.none", True),
+                                              ("rushlight.none", True), ("program_of_a_user", False)])
+def test_imports_of_other_threads_go_first(name, is_awaited):
+    """Of what the child may import, too: nobody would release the lock of the module there."""
+    inside, over = threading.Event(), threading.Event()
+
+    def hold():
+        with importlib._bootstrap._ModuleLockManager(name):
+            inside.set()
+            over.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert inside.wait(60)
+    found = forking.importing()
+    over.set()
+    holder.join()
+    assert found == is_awaited and not forking.importing()
 
 
 BUSY = """

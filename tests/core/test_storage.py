@@ -68,3 +68,22 @@ def test_tensors_of_storages():
 
 def test_scalers_are_pickled():
     assert pickle.loads(pickle.dumps(rushlight.amp.GradScaler("cpu", init_scale=3.0))).get_scale() == 3.0
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+                                  "float64", "complex64", "complex128"])
+def test_bytes_of_numbers_are_reversed(name):
+    def swapped(t):
+        x = t.tensor([1, 2, 100]).to(getattr(t, name))
+        assert x.untyped_storage().byteswap(getattr(t, name)) is None
+        found = x.untyped_storage().tolist()
+        x.untyped_storage().byteswap(getattr(t, name))
+        return found, x.to(t.complex128).tolist()
+    assert swapped(rushlight) == swapped(torch)
+
+
+@pytest.mark.parametrize("name, count", [("int16", 3), ("complex64", 6), ("float64", 12)])
+def test_bytes_that_are_no_multiple_are_not_reversed(name, count):
+    for t in (rushlight, torch):
+        with pytest.raises(RuntimeError, match="is not a multiple of"):
+            t.UntypedStorage(count).byteswap(getattr(t, name))

@@ -343,3 +343,42 @@ def test_a_log_tells_what_travels_together(caplog):
         assert told.count(f"fully_shard of Sequential: 4 parameters, {{'float32': {nbytes}}} bytes, travel together "
                           "among 2 processes") == 2
     assert sum("parameters come" in line for line in told) >= 4 and sum("are summed" in line for line in told) == 4
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (1,), (3, 1), (1, 1)])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_parameters_of_fewer_rows_than_ranks(shape, ranks):
+    """What wraps, detaches or updates a parameter leaves its parts where they are: forward, clipping, an optimizer and
+    loading agree with one process."""
+    def trained(layer, sharded=False):
+        if sharded:
+            fully_shard(layer)
+        optimizer = torch.optim.AdamW(layer.parameters(), 0.1)
+        for step in range(2):
+            optimizer.zero_grad()
+            layer(step + 1.0).backward()
+            torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+            optimizer.step()
+        return layer
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.arange(float(torch.Size(shape).numel())).reshape(shape) + 1)
+
+        def forward(self, x):
+            return (self.weight * x).square().sum()
+
+    expected = trained(Layer())
+
+    def member(rank):
+        layer = trained(Layer(), True)
+        part = layer.weight.to_local()
+        for other in (layer.weight.detach(), torch.nn.Parameter(layer.weight), layer.weight.data, layer.weight.clone()):
+            assert other.placements == layer.weight.placements and other.to_local().shape == part.shape
+        torch.testing.assert_close(layer.weight.full_tensor(), expected.weight.detach())
+        other = Layer()
+        fully_shard(other)
+        other.load_state_dict(layer.state_dict())
+        torch.testing.assert_close(other.weight.full_tensor(), expected.weight.detach())
+    run(ranks, member)

@@ -1,6 +1,8 @@
 """DistributedDataParallel in worlds of several threads: training is that of one process on all samples."""
+import contextlib
 import copy
 import gc
+import random
 
 import pytest
 
@@ -91,6 +93,96 @@ def test_parameters_without_gradients():
         strict(SAMPLES, True).sum().backward()
         with pytest.raises(RuntimeError, match="finished reduction in the prior iteration.*find_unused_parameters"):
             strict(SAMPLES, True)
+    threads.run(2, member)
+
+
+class Factors(torch.nn.Module):
+    """Parameters whose gradients are the numbers that forward() is given for them."""
+
+    def __init__(self):
+        super().__init__()
+        self.factors = torch.nn.ParameterList([torch.zeros(2) for _ in range(4)])
+
+    def forward(self, numbers):
+        return sum((self.factors[k] * number).sum() for k, number in numbers.items())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("more", [{}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 1e-6}, {"hook": True}])
+def test_gradients_of_any_order_of_passes(more, seed):
+    """Synchronized passes average what any process has used since the last of them, and leave the rest as it is."""
+    ranks, draw, more = 3, random.Random(f"{seed}"), dict(more)
+    has_hook, passes = more.pop("hook", False), []
+    for _ in range(8):
+        used = [{k: float(draw.randint(1, 9)) for k in range(4) if draw.random() < 0.4} or {0: 1.0}
+                for _ in range(ranks)]
+        passes.append((used, draw.random() < 0.5, draw.choice([None, None, True, False])))
+
+    def expected():
+        sums, touched = [[None] * 4 for _ in range(ranks)], set()
+        for used, is_synchronized, zeroed in passes:
+            if zeroed is not None:
+                sums = [[None if zeroed or v is None else 0.0 for v in row] for row in sums]
+                touched = set() if zeroed else touched
+            for row, numbers in zip(sums, used):
+                for k, number in numbers.items():
+                    row[k] = (row[k] or 0.0) + number
+                    touched.add(k)
+            if is_synchronized:
+                for k in touched:
+                    mean = sum(row[k] or 0.0 for row in sums) / ranks
+                    for row in sums:
+                        row[k] = mean
+                touched = set()
+            yield [list(row) for row in sums]
+
+    def member(rank):
+        model = DistributedDataParallel(Factors(), find_unused_parameters=True, **more)
+        if has_hook:
+            model.register_comm_hook(None, default_hooks.allreduce_hook)
+        for (used, is_synchronized, zeroed), wanted in zip(passes, expected()):
+            if zeroed is not None:
+                model.zero_grad(set_to_none=zeroed)
+            with contextlib.nullcontext() if is_synchronized else model.no_sync():
+                model(used[rank]).backward()
+            found = [p.grad for p in model.parameters()]
+            assert [g is None for g in found] == [v is None for v in wanted[rank]]
+            for gradient, value in zip(found, wanted[rank]):
+                if gradient is not None:
+                    torch.testing.assert_close(gradient, torch.full((2,), value))
+    threads.run(ranks, member)
+
+
+@pytest.mark.parametrize("more", [{}, {"bucket_cap_mb": 1e-6}, {"gradient_as_bucket_view": True}])
+def test_static_graphs_may_leave_parameters_out(more):
+    """The first backward pass tells which; processes may differ in them."""
+    def member(rank):
+        model = DistributedDataParallel(Factors(), static_graph=True, **more)
+        for _ in range(3):
+            model.zero_grad()
+            model({0: 1.0 + rank, 1 + rank: 2.0}).backward()
+            found = [p.grad for p in model.parameters()]
+            assert found[3] is None
+            for gradient, value in zip(found, (1.5, 1.0, 1.0)):
+                torch.testing.assert_close(gradient, torch.full((2,), value))
+    threads.run(2, member)
+
+
+def test_static_graphs_with_an_output_that_no_loss_uses():
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+
+        def forward(self, x):
+            return self.a(x), self.b(x)
+
+    def member(rank):
+        model = DistributedDataParallel(Two(), static_graph=True)
+        for _ in range(3):
+            model.zero_grad()
+            model(torch.full((1, 1), rank + 1.0))[0].sum().backward()
+            assert model.module.a.weight.grad.item() == 1.5 and model.module.b.weight.grad is None
     threads.run(2, member)
 
 

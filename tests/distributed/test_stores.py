@@ -13,6 +13,7 @@ import pytest
 import rushlight.distributed as dist
 from rushlight.distributed import store_messages
 
+POSIX = "rushlight._src.core.platform.posix"
 SECOND = struct.pack("<q", 1000)
 
 
@@ -184,13 +185,21 @@ class TestOwners:
         assert store.get("key") == b"\0\xff\n"
 
     @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-    def test_files_that_others_may_write_are_refused(self, tmp_path, mode):
+    def test_files_that_others_may_write_are_refused(self, tmp_path, mode, monkeypatch):
+        monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: False)
         path = tmp_path / "store"
         path.touch()
         path.chmod(mode)
-        with pytest.raises(dist.DistStoreError, match="let others write to it"):
+        with pytest.raises(dist.DistStoreError, match=f"let others write to it; chmod go-w {path}"):
             dist.FileStore(path, 1)
         assert path.read_bytes() == b""
+
+    def test_files_of_a_private_group_are_used(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(f"{POSIX}.is_private_group", lambda gid: True)
+        path = tmp_path / "store"
+        path.touch()
+        path.chmod(0o664)
+        assert dist.FileStore(path, 1).add("n", 1) == 1
 
     def test_files_of_others_are_refused(self, tmp_path, monkeypatch):
         path = tmp_path / "store"

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
+import zlib
 
 import pytest
 
@@ -33,6 +35,43 @@ def test_compressed_and_plain_entries_are_read():
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
         assert rl.load(compressed(rl.arange(1000), method))["x"].sum() == 499500
     assert rl.load(compressed(rl.zeros(SMALL + 1, dtype=rl.uint8), zipfile.ZIP_STORED))["x"].numel() == SMALL + 1
+
+
+def overlapping(count: int, nbytes: int) -> io.BytesIO:
+    """An archive of ``count`` plain entries whose content is all that follows them, with sums that hold."""
+    names = [f"a/data/{k}" for k in range(count)] + ["a/data.pkl"]
+    heads, body = b"", bytes(nbytes)
+    for name in reversed(names):
+        rest = heads + body
+        heads = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 0, zlib.crc32(rest), len(rest), len(rest), len(name),
+                            0) + name.encode() + heads
+    directory, at, whole = b"", 0, heads + body
+    for name in names:
+        start, at = at, at + 30 + len(name)
+        rest = whole[at:]
+        directory += struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 0, zlib.crc32(rest), len(rest), len(rest),
+                                 len(name), 0, 0, 0, 0, 0, start) + name.encode()
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, len(names), len(names), len(directory), len(whole), 0)
+    return io.BytesIO(whole + directory + end)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_overlapping_entries_of_archives_are_refused(count):
+    file = overlapping(count, 1000)
+    with zipfile.ZipFile(file) as archive:
+        assert sum(info.file_size for info in archive.infolist()) > archive.start_dir
+    with pytest.raises(RuntimeError, match="more than the .* of the archive"):
+        rl.load(file)
+
+
+def test_compressed_entries_that_expand_together_are_refused():
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+        for k in range(3):
+            target.writestr(f"a/data/{k}", bytes(SMALL // 2))
+        target.writestr("a/data.pkl", b"N.")
+    with pytest.raises(RuntimeError, match="its compressed entries hold .* times"):
+        rl.load(made)
 
 
 def written(path, ranges, nbytes):

@@ -108,3 +108,41 @@ def test_a_step_that_was_replaced_is_told_of():
     steps.step()
     with pytest.warns(UserWarning, match="has been overridden"):
         schedule.step()
+
+
+def course(t, make):
+    """The rates from the constructor of a resumed schedule on; the type of its error where it has one."""
+    steps, seen = optimizer(t, 0.5), []
+    steps.param_groups[0].update({"initial_lr": 0.7, "max_lr": 0.5, "min_lr": 0.1, "max_momentum": 0.9,
+                                  "base_momentum": 0.8})
+    try:
+        schedule = make(t.optim.lr_scheduler, steps)
+        for _ in range(8):
+            seen.append(float(schedule.get_last_lr()[0]))
+            steps.step()
+            schedule.step()
+    except (KeyError, ValueError) as error:
+        return [type(error).__name__]
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("last", [-1, 0, 1, 2, 3, 6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_resumed_schedules(kind, last):
+    found, wanted = (course(t, lambda s, o: getattr(s, kind)(o, last_epoch=last, **KINDS[kind])) for t in (rl, torch))
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("last", [-1, 0, 1, 2, 5, 9])
+@pytest.mark.parametrize("names, milestones", [
+    (("ConstantLR", "ExponentialLR"), [3]), (("LinearLR", "ExponentialLR", "CosineAnnealingLR"), [2, 5]),
+    (("StepLR", "CosineAnnealingLR"), [2]), (("PolynomialLR", "MultiplicativeLR"), [4]),
+    (("ExponentialLR", "LinearLR", "StepLR"), [1, 2])])
+def test_resumed_sequences(names, milestones, last):
+    def make(schedules, steps):
+        return schedules.SequentialLR(steps, [getattr(schedules, name)(steps, **KINDS[name]) for name in names],
+                                      milestones, last_epoch=last)
+    found, wanted = course(rl, make), course(torch, make)
+    assert found == pytest.approx(wanted)

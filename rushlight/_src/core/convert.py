@@ -488,6 +488,15 @@ class UntypedStorage(InProcess):
         self.bytes.copy_(source.with_data().bytes)
         return self
 
+    def byteswap(self, dtype):
+        """Reverses the bytes of each number of a dtype, of complex ones those of each part.  RuntimeError for a number
+        of bytes that its size does not divide."""
+        width = dtype.itemsize // (2 if dtype.is_complex else 1)
+        if self.nbytes() % width:
+            raise RuntimeError(f"the length of data is not a multiple of {width}")
+        if width > 1:
+            self.bytes.copy_(self.bytes.reshape(-1, width).flip(1).reshape(-1))
+
     def resizable(self) -> bool:
         """Whether the bytes are the framework's own, not borrowed."""
         return bool(self._tensor._storage.kind) or not self.device.provider.on_host

@@ -1,6 +1,7 @@
 """A folder of this user alone, of which every file is signed: what anybody else may have written is never read.
 
-A folder that another user owns, or that its group or others may write to, is refused, and so is such a file in it.
+A folder that another user owns, or that others may write to (by its mode, also through a group in which this user is
+not alone), is refused, and so is such a file in it.
 Files begin with an HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this
 user may read.  A symbolic link to the folder is followed once, when it is opened, and what it leads to has to pass;
 links in place of files are refused.
@@ -34,14 +35,15 @@ class Refused(OSError):
     """A folder or file that is not this user's alone."""
 
 
-def check(path, status, forbidden=0o022):
-    """Refused for what another user owns, or what has one of the ``forbidden`` permissions."""
+def check(path, status, forbidden=0o022, handle=None):
+    """Refused for what another user owns, or what has one of the ``forbidden`` permissions, except for those of a group
+    in which this user is alone.  ``handle``: the file's descriptor, where it is open."""
     if not here.owns(status):
         raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {here.user()}", path)
-    if here.others_may(status, forbidden):
-        raise Refused(errno.EPERM,
-                      f"its permissions {stat.S_IMODE(status.st_mode):o} let others "
-                      f"{'write to' if forbidden == 0o022 else 'use'} it", path)
+    if here.others_may(status, forbidden, path if handle is None else handle):
+        deed, remedy = ("write to", "go-w") if forbidden == 0o022 else ("use", "go-rwx")
+        raise Refused(errno.EPERM, f"its permissions {stat.S_IMODE(status.st_mode):o} let others {deed} it; "
+                      f"chmod {remedy} {path} takes that from them", path)
 
 
 def make(path):
@@ -71,7 +73,7 @@ def open_own(path, flags=_READ, forbidden=0o022) -> int:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise Refused(errno.EPERM, "it is no file", path)
-        check(path, status, forbidden)
+        check(path, status, forbidden, handle)
     except BaseException:
         os.close(handle)
         raise

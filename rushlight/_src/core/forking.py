@@ -46,11 +46,15 @@ guarded("LLVM", LLVM())
 taken: list = []
 
 
+NEEDED = {PACKAGE, "numpy", "llvmlite", *sys.stdlib_module_names}  # a program's own import may take for ever
+
+
 def importing() -> bool:
-    """Whether another thread imports a module of the package: the child would wait for it for ever."""
+    """True if another thread imports a module of the package, or one that the package may import when it is first
+    needed: the child would wait for it for ever."""
     for name, reference in list(getattr(importlib._bootstrap, "_module_locks", {}).items()):
         owner = getattr(reference(), "owner", None)
-        if name.partition(".")[0] == PACKAGE and owner not in (None, threading.get_ident()):
+        if name.partition(".")[0] in NEEDED and owner not in (None, threading.get_ident()):
             return True
     return False
 

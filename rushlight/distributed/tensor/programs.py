@@ -158,11 +158,19 @@ class Planner:
             parts = [box(shape, placements, self.sizes, at) for shape, placements in zip(shapes, ins)]
             if name == "reshape" and not self.matches(node, shapes[0], ins[0], outs[0], at):
                 return False
-            filled = kind in ("foreign", "scan", "contract", "gather", "scatter") or name in ("amax", "amin", "argmax",
-                                                                                              "argmin")
-            if filled and any(0 in part[0] and 0 not in shape for part, shape in zip(parts, shapes)):
-                return False
+            if any(0 in part[0] and 0 not in shape for part, shape in zip(parts, shapes)):
+                if kind in ("foreign", "contract"):
+                    return False
+                if any(parts[0][0][d] == 0 for d in self.read_along(node)):
+                    return False
         return True
+
+    @staticmethod
+    def read_along(node) -> tuple:
+        """The dimensions of the first argument along which a primitive needs an element."""
+        if node.op.kind.name in ("gather", "scatter"):
+            return (node.params["dim"],)
+        return node.params["dims"] if rules.name_of(node.op) in ("amax", "amin", "argmax", "argmin") else ()
 
     def matches(self, node, shape, before, after, at) -> bool:
         target = tuple(node.meta.shape)

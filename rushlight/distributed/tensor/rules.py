@@ -26,9 +26,8 @@ def elementwise(node, shapes):
     """Every dimension of the result in which arguments do not repeat: their parts; what is linear takes terms."""
     out = tuple(node.meta.shape)
     for d, size in enumerate(out):
-        if size != 1:
-            own = [d - len(out) + len(s) for s in shapes]
-            yield tuple(Shard(k) if k >= 0 and s[k] == size else R for k, s in zip(own, shapes)), (Shard(d),)
+        own = [d - len(out) + len(s) for s in shapes]
+        yield tuple(Shard(k) if k >= 0 and s[k] == size else R for k, s in zip(own, shapes)), (Shard(d),)
     name, count = name_of(node.op), len(shapes)
     numbers = sum(not hasattr(a, "meta") for a in node.args)
     for term in terms(SUM):
@@ -67,22 +66,18 @@ def view(node, shapes):
     name = name_of(node.op)
     source, target, params = tuple(shapes[0]), tuple(node.meta.shape), node.params
     for d, e in VIEWS[name](source, target, params):
-        if source[d] != 1 and target[e] != 1:
-            yield (Shard(d),), (Shard(e),)
+        yield (Shard(d),), (Shard(e),)
     if name != "pad" or not params["value"]:
         for kind in ADDED:
             yield (Partial(kind),), (Partial(kind),)
 
 
 def reshaped(source, target, params):
-    """The first dimensions of groups that hold the same elements."""
+    """The first dimensions of groups that hold the same elements; dimensions of size 1 are groups of their own."""
     i = j = 0
     while i < len(source) and j < len(target):
-        if source[i] == 1:
-            i += 1
-            continue
-        if target[j] == 1:
-            j += 1
+        if (source[i] == 1) != (target[j] == 1):  # inserted or removed
+            i, j = i + (source[i] == 1), j + (target[j] == 1)
             continue
         d, e, a, b = i, j, source[i], target[j]
         while a != b:
@@ -118,7 +113,7 @@ def recast(node, shapes):
     """Leading dimensions; those that a complex number's two numbers lie in stay whole."""
     source, target = tuple(shapes[0]), tuple(node.meta.shape)
     for d in range(min(len(source), len(target))):
-        if source[d] == target[d] != 1 and (name_of(node.op) != "bytes_as" or d < len(source) - 1):
+        if source[d] == target[d] and (name_of(node.op) != "bytes_as" or d < len(source) - 1):
             yield (Shard(d),), (Shard(d),)
 
 
@@ -263,8 +258,7 @@ def along(node, shapes):
         return
     for d in free:
         size = shapes[0][d]
-        if size != 1 and all(s[d] == size for s in shapes) and all(len(m.shape) > d and m.shape[d] == size
-                                                                   for m in metas):
+        if all(s[d] == size for s in shapes) and all(len(m.shape) > d and m.shape[d] == size for m in metas):
             yield (Shard(d),) * len(shapes), (Shard(d),) * len(metas)
 
 RULES = {"elementwise": elementwise, "view": view, "recast": linear(recast), "bytes": recast, "join": join,

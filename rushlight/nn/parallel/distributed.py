@@ -75,8 +75,9 @@ class DistributedDataParallel(Module):
             self.send_out([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
                            *self.shared_buffers()])
         self.reducer = Reducer(list(named.values()), self.process_group, self.bucket_bytes_cap, gradient_as_bucket_view,
-                               find_unused_parameters or static_graph,
-                               {id(p): name for name, p in named.items()})
+                               find_unused_parameters, {id(p): name for name, p in named.items()})
+        if static_graph:
+            self._set_static_graph()
         weakref.finalize(self, self.reducer.leave).atexit = False
         self.group_name = self.process_group.group_name
         self.names_by_bucket = [[self.reducer.names[id(p)] for p in b.parameters] for b in self.reducer.buckets]
@@ -196,8 +197,8 @@ class DistributedDataParallel(Module):
             **{name.lower(): os.environ.get(name, "N/A") for name in ENVIRONMENT}}
 
     def _set_static_graph(self):
-        """The graph does not change between steps; parameters that it does not reach are looked for."""
-        self.static_graph = self.reducer.seeks = True
+        """The graph does not change between steps: what the first backward pass does not reach, none does."""
+        self.static_graph = self.reducer.seeks = self.reducer.is_static = True
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):

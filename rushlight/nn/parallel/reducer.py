@@ -91,8 +91,10 @@ class Reducer:
     the backward pass do the rest.
 
     ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked
-      for, and count as done.  ``owed``: whether gradients have come that nobody has averaged, as in ``no_sync``;
-      ``passes``: what compiled programs have averaged in backward passes that are under way, by their numbers.
+      for, and count as done.  ``is_static``: they are those that the first pass did not reach (``never``).  ``owed``:
+      the parameters whose gradients have come and nobody has averaged, as in ``no_sync``; ``absent``: those that
+      neither this pass nor one since the last average has reached.  ``passes``: what compiled programs have averaged
+      in backward passes that are under way, by their numbers.
     """
 
     def __init__(self, parameters, group, cap: int, view: bool, seeks: bool, names: dict):
@@ -100,8 +102,9 @@ class Reducer:
         self.buckets = buckets_of(list(reversed(parameters)), cap)
         self.place = {id(p): (b, k) for b in self.buckets for k, p in enumerate(b.parameters)}
         self.hook, self.state, self.active, self.launched = None, None, False, 0
-        self.unused, self.reached, self.divisor = set(), set(), None
-        self.owed, self.many, self.passes, self.name = False, group.size() > 1, {}, named(self)
+        self.unused, self.reached, self.absent, self.divisor = set(), set(), set(), None
+        self.is_static, self.never = False, None
+        self.owed, self.many, self.passes, self.name = set(), group.size() > 1, {}, named(self)
         self.handles = [p.register_post_accumulate_grad_hook(functools.partial(Reducer.ready, self))
                         for p in parameters]
 
@@ -145,7 +148,7 @@ class Reducer:
             if given:
                 with no_grad():
                     self.group.all_reduce(given, RedOpType.AVG)
-        self.owed = False
+        self.owed = set()
 
     def whole(self, parameter) -> bool:
         """Whether the gradient that has come is what a compiled program has averaged."""
@@ -157,9 +160,13 @@ class Reducer:
         """Awaits a gradient of each parameter.  RuntimeError where the pass before has not had one of each."""
         if self.active and self.reached:
             self.unfinished()
-        self.unused = self.not_reached(outputs) if self.seeks else set()
+        if self.is_static:
+            self.unused = self.never or set()
+        else:
+            self.unused = self.not_reached(outputs) if self.seeks else set()
         for bucket in self.buckets:
             bucket.reset()
+        self.absent = set()
         self.active, self.launched, self.reached, self.queued = True, 0, set(), False
 
     def unfinished(self):
@@ -193,25 +200,35 @@ class Reducer:
         if self.whole(parameter):
             return
         if not self.active:
-            self.owed = True
+            self.owed.add(id(parameter))
             return
         if not self.queued:
             self.queued = True
             Engine.queue_callback(self.finish)
-            for key in self.unused:
-                self.arrived(key, None)
+            self.skip(self.unused)
         if id(parameter) in self.reached:
             raise RuntimeError(
                 "Expected to mark a variable ready only once. This error is caused by using a parameter in several "
                 "reentrant backward passes, or by a graph that was said to be static "
                 f"and is not: parameter {self.names[id(parameter)]}")
-        self.arrived(id(parameter), parameter)
+        self.arrived(id(parameter), parameter.grad)
 
-    def arrived(self, key: int, parameter):
+    def skip(self, keys):
+        """Averages parameters that this pass does not reach with the gradients that earlier passes left.  These stay
+        as they are if no process has used the parameter since, so that they travel as copies."""
+        for key in keys:
+            bucket, place = self.place[key]
+            found = bucket.parameters[place].grad
+            if key not in self.owed or found is None:
+                self.absent.add(key)
+                found = found if found is None else found.detach().clone()
+            self.arrived(key, found)
+
+    def arrived(self, key: int, gradient):
         """Notes a gradient (None: there is none); averages buckets that are whole, in their order."""
         self.reached.add(key)
         bucket, place = self.place[key]
-        bucket.given[place] = None if parameter is None else parameter.grad
+        bucket.given[place] = gradient
         bucket.waiting -= 1
         while self.launched < len(self.buckets) and self.buckets[self.launched].waiting == 0:
             with no_grad():
@@ -249,6 +266,9 @@ class Reducer:
 
     def finish(self):
         """Waits for all buckets, and hands the averages to the parameters."""
+        if self.is_static and self.never is None:
+            self.unused = self.never = set(self.place) - self.reached
+            self.skip(self.never)
         if self.launched < len(self.buckets):
             return  # the next pass, or nobody, is told
         used = self.used_somewhere()
@@ -259,7 +279,7 @@ class Reducer:
                     self.replaced(bucket, found[0] if isinstance(found, (list, tuple)) else found)
             self.hand_out(bucket, used)
             bucket.reset()
-        self.active, self.owed = False, False
+        self.active, self.owed = False, set()
 
     def replaced(self, bucket, found):
         """What a hook has made of a bucket."""
@@ -271,9 +291,9 @@ class Reducer:
     def used_somewhere(self) -> set:
         """The parameters that some process of the group has used."""
         if not self.seeks or self.group.size() == 1:
-            return set(self.place) - self.unused
+            return set(self.place) - self.absent
         keys = list(self.place)
-        flags = flags_of(keys, self.unused, self.where)
+        flags = flags_of(keys, self.absent, self.where)
         self.group.all_reduce([flags])
         return {key for key, count in zip(keys, flags.tolist()) if count}
 

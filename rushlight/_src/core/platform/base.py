@@ -152,8 +152,9 @@ class Platform:
         """Whether a file is this user's, by what ``os.stat`` says."""
         return True
 
-    def others_may(self, status, forbidden: int) -> bool:
-        """Whether a file's permissions, which the system goes by, let others do what is forbidden."""
+    def others_may(self, status, forbidden: int, file) -> bool:
+        """True if a file's permissions, which the system goes by, let others do what is forbidden.  ``file``: its path
+        or descriptor."""
         return False
 
     def machine(self) -> str:

@@ -13,6 +13,7 @@ from .posix import PRIVATE, Posix, PosixShared
 
 IN_HUGE_PAGES, NOT_NEEDED = 14, 4  # of madvise
 NO_RESERVE = 0x4000
+ACCESS_LIST = "system.posix_acl_access"  # an attribute of files with more entries than a mode has
 WHEN_PARENT_ENDS, INTERRUPT = 1, 2  # of prctl, SIGINT
 TILES, ASK_FOR_STATE, TILE_DATA = 158, 0x1023, 18  # arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 INTERLEAVED = 3  # MPOL_INTERLEAVE
@@ -26,6 +27,13 @@ class Linux(Posix):
     @property
     def target(self):
         return f"{platform.machine()}-linux-gnu"
+
+    def has_more_entries(self, file):
+        try:
+            os.getxattr(file, ACCESS_LIST)
+        except OSError:  # it has none, or the file system does not know them
+            return False
+        return True
 
     def huge(self, nbytes):
         longer = nbytes + HUGE_PAGE

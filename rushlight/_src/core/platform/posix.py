@@ -4,8 +4,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import grp
 import mmap
 import os
+import pwd
 import resource
 import socket
 import stat
@@ -18,6 +20,17 @@ from .base import CACHE_LINE, Platform, Refused, Shared
 PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 FAILED = ctypes.c_size_t(-1).value
+
+
+def is_private_group(gid: int) -> bool:
+    """True if nobody but this user is in a group: the user's own one, as systems make it that give each user a group of
+    the same name and a umask of 002."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+        return (user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+                and all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == gid))
+    except KeyError:  # a user or group without a name
+        return False
 
 
 class PosixShared(Shared):
@@ -141,8 +154,15 @@ class Posix(Platform):
     def owns(self, status):
         return status.st_uid == os.geteuid()
 
-    def others_may(self, status, forbidden):
-        return bool(status.st_mode & forbidden)
+    def others_may(self, status, forbidden, file):
+        found = status.st_mode & forbidden
+        return bool(found & ~stat.S_IWGRP or found and (self.has_more_entries(file)
+                                                        or not is_private_group(status.st_gid)))
+
+    def has_more_entries(self, file) -> bool:
+        """True if an access control list may give users rights besides the mode, which then shows their mask as the
+        rights of the group."""
+        return False
 
     def machine(self):
         return f"{socket.gethostname()} {os.getuid()}"
