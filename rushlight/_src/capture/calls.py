@@ -38,7 +38,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "_src.legacy", "func.modules",
     "_src.compiling",
     "_src.controls",
-    "_src.autograd.mode", "_src.autograd.saved", "_src.core.overriding", "amp",
+    "_src.autograd.mode", "_src.autograd.saved", "_src.core.decorating", "_src.core.overriding", "amp",
     "_src.capture.polyfills", "utils", "optim", "fx",
     "export.calling", "export.module_calls",
     "distributions", "jit", "library.overloads", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
