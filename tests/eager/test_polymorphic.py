@@ -1,4 +1,6 @@
 """Plans for all sizes at once: the same results as plans for one size, and no new plan for a new size."""
+import random
+
 import numpy as np
 import pytest
 
@@ -246,3 +248,16 @@ def test_templates_with_tables_are_filled_in(forget, monkeypatch):
     monkeypatch.setattr(polymorphic.PendingCall, "plan", lambda *given: settled.append(given))
     found = convolved((133, 222, 311))
     assert not settled and np.allclose(found, weight.sum().item(), rtol=1e-4)
+
+
+LAYOUTS = (((2, 3), (3, 1)), ((3, 2), (1, 3)), ((2, 4), (2, 2)), ((4, 2), (2, 2)), ((2, 3), (1, 2)), ((3, 3), (4, 2)),
+           ((2, 3), (2, 2)), ((5, 2), (3, 3)), ((2, 5), (1, 1)), ((3, 2), (2, 2)), ((2, 2), (2, 5)), ((2, 3), (3, 3)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_layouts_of_results_do_not_depend_on_calls_before(seed, forget):
+    """Dimensions of equal strides are ordered by size, also by a plan that was made for different strides."""
+    judge = pytest.importorskip("torch")
+    for shape, strides in random.Random(seed).sample(LAYOUTS, len(LAYOUTS)):
+        found, wanted = ((t.arange(40.0).as_strided(shape, strides, 1) * 2).stride() for t in (rl, judge))
+        assert tuple(found) == tuple(wanted), (shape, strides)

@@ -63,14 +63,15 @@ def compared(shape, strides, a, b) -> bool | None:
     """Whether dimension a lies further in than b; None where strides do not tell."""
     if is_zero(strides[a]) or is_zero(strides[b]):
         return None
-    if same(strides[a], strides[b]):
-        return True if decided(lt(shape[a], shape[b])) else None
-    return decided(lt(strides[a], strides[b]))
+    before = decided(lt(strides[a], strides[b]))
+    if before is None or not before and decided(lt(strides[b], strides[a])):
+        return False
+    return True if before or decided(lt(shape[a], shape[b])) else None
 
 
-def decided(condition) -> bool:
-    """True if a condition on sizes holds, which is assumed where it is open."""
-    return bool(condition) if condition.op == "number" or ShapeEnv.present() else False
+def decided(condition) -> bool | None:
+    """Whether a condition on sizes holds, which is assumed where it is open; None where nothing can be assumed."""
+    return bool(condition) if condition.op == "number" or ShapeEnv.present() else None
 
 
 def is_zero(stride) -> bool:
