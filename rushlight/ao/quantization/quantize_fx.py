@@ -15,6 +15,7 @@ from ...fx._symbolic_trace import Tracer
 from ..nn.intrinsic.modules import fused as floats
 from ..nn.quantized.modules import normalization
 from ..nn.quantized.modules.utils import layer_of
+from .fx.functional import convert_linear, is_linear
 from .fx.fuse import fuse, put
 from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
 from .observer import PlaceholderObserver, ReuseInputObserver, _is_activation_post_process
@@ -136,6 +137,8 @@ class Preparation:
     def needs_no_data(self, node, qconfig) -> bool:
         """Whether a call is of a layer whose quantized form takes floats, and its QConfig says nothing of these: it
         chooses scales as it runs, or weights alone are quantized."""
+        if is_linear(node):
+            return self.is_dynamic(qconfig)
         kind = type(self.modules[node.target]) if node.op == "call_module" else None
         if kind in TABLES:
             return isinstance(qconfig.activation(), PlaceholderObserver)
@@ -278,6 +281,8 @@ class Conversion:
 
     def run(self) -> GraphModule:
         for node in list(self.graph.nodes):
+            if node._erased:  # the relu of a functional layer
+                continue
             if node.op == "call_module" and _is_activation_post_process(self.modules[node.target]):
                 self.observer(node)
             elif self.about.get(node.name, ("",))[0] == DYNAMIC_LAYER:
@@ -306,6 +311,9 @@ class Conversion:
     def dynamic(self, node, qconfig):
         """A layer whose quantized form takes floats, in its place."""
         self.take_floats(node)
+        if node.op == "call_function":
+            convert_linear(self.model, self.graph, node, qconfig, self.modules)
+            return
         module = self.modules[node.target]
         module.qconfig = qconfig
         forms = get_default_dynamic_quant_module_mappings()

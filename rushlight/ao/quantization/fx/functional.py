@@ -1,0 +1,61 @@
+"""Calls of ``torch.nn.functional.linear`` whose inputs are quantized as they run, by their extremes."""
+from __future__ import annotations
+
+from ...._src.core.dtypes import float16
+from ...._src.core.later import facade
+from ...nn.quantized.modules.utils import quantized_weight
+from .fuse import absorb, follower
+from .kinds import is_relu
+
+PACKED = "_packed_weight_"
+NAMES = "input", "weight", "bias"
+
+
+def operands(node) -> dict:
+    """The nodes of input, weight and bias of a call."""
+    return dict.fromkeys(NAMES) | dict(zip(NAMES, node.args)) | node.kwargs
+
+
+def is_linear(node) -> bool:
+    """True for a linear layer as a function of a weight and a bias that the model holds."""
+    if node.op != "call_function" or node.target is not facade().nn.functional.linear:
+        return False
+    found = operands(node)
+    return found["weight"].op == "get_attr" and (found["bias"] is None or found["bias"].op == "get_attr")
+
+
+def attribute(model, node):
+    """The tensor of a model that a node reads; None for no node."""
+    if node is None:
+        return None
+    parent, _, name = node.target.rpartition(".")
+    return getattr(model.get_submodule(parent), name).detach()
+
+
+def convert_linear(model, graph, node, qconfig, modules):
+    """Replaces a call, and the relu that follows, by one of a packed weight, which is an attribute of the model."""
+    library, found, observer = facade().ops.quantized, operands(node), qconfig.weight()
+    weight, bias = attribute(model, found["weight"]), attribute(model, found["bias"])
+    is_half = observer.dtype is float16
+    packed = (library.linear_prepack_fp16(weight, bias) if is_half
+              else library.linear_prepack(quantized_weight(weight, observer), bias))
+    name = PACKED + str(sum(key.startswith(PACKED) for key in vars(model)))
+    setattr(model, name, packed)
+    after = follower(node)
+    relu = after is not None and is_relu(after, modules)
+    function = getattr(library, f"linear{'_relu' * relu}_dynamic{'_fp16' * is_half}")
+    with graph.inserting_before(node):
+        made = graph.call_function(function, (found["input"], graph.get_attr(name), *(() if is_half else (True,))))
+    absorb(graph, node, made)
+    if relu:
+        absorb(graph, after, made)
+    for read in (found["weight"], found["bias"]):
+        if read is not None and not read.users:
+            graph.erase_node(read)
+            drop_unread(model, graph, read.target)
+
+
+def drop_unread(model, graph, path):
+    """Removes a tensor of the model itself that no node reads; submodules that nobody calls go as a whole."""
+    if "." not in path and not any(node.op == "get_attr" and node.target == path for node in graph.nodes):
+        delattr(model, path)
