@@ -6,12 +6,13 @@ import inspect
 
 from .._inductor.decomposition import decompositions
 from .._ops import OpOverloadPacket, ops
+from .._src.aot.alias import whole
 from .._src.autograd.function import Function
 from .._src.core import devices, interpret
 from .._src.core.exchange import from_numpy, to_numpy
 from .._src.core.interpret import Suspended, recording
 from .._src.core.kinds import Foreign, P
-from .._src.core.meta import Meta
+from .._src.core.meta import Meta, span
 from .._src.core.native import Tensor, sharing
 from .._src.core.op import make
 from .._src.core.tensor import empty_of, resolved
@@ -109,6 +110,22 @@ class Rules:
         self.fake = self.backward = self.setup = self.vmap = None
         self.dispatch: dict = {}
         self.autocast = None
+
+
+def owner(tensor):
+    """What a tensor in a program is a view of, by the interpreter that writes it down, or itself."""
+    viewed = getattr(interpret.top(), "viewed", {})
+    while (base := viewed.get(tensor.node)) is not None:
+        tensor = base
+    return whole(tensor)
+
+
+def overlap(one, other) -> bool:
+    """Whether the elements of two tensors in a program may be the same memory."""
+    if owner(one) is not owner(other):
+        return False
+    first, start = one.storage_offset(), other.storage_offset()
+    return first < start + span(other.shape, other.stride()) and start < first + span(one.shape, one.stride())
 
 
 class CustomOperator:
@@ -282,12 +299,23 @@ class CustomOperator:
                 f"{self.op.name} neither returns nor writes anything that a program could depend on: call it outside "
                 "of the compiled function, or "
                 "let it return a tensor")
+        self.check_apart(given.values())
         results = self.functional(*given.values())
         results = results if isinstance(results, tuple) else (results,)
         written = self.written(given.values())
         for tensor, value in zip(written, results):
             tensor.copy_(value)
         return self.shaped(results[len(written):])
+
+    def check_apart(self, given):
+        """NotImplementedError for an argument that is written and overlaps another: a program knows one value of
+        each."""
+        tensors, written = ArgumentLayout(given).tensors, self.written(given)
+        for one in written:
+            if sum(overlap(one, other) for other in tensors) > 1:  # itself is among them
+                raise NotImplementedError(
+                    f"{self.op.name} writes an argument that shares memory with another one: call it outside of the "
+                    "compiled function, or give it a clone() of one of them")
 
     def opaque(self, *given):
         """The values that the operator writes, then those that it returns."""
@@ -348,7 +376,7 @@ class Opaque(Foreign):
         self.custom, self.layout, self.dtypes = custom, custom.layout(places), dtypes
 
     def compute(self, *arrays):
-        tensors = [tensor_over(a, d) for a, d in zip(arrays, self.dtypes)]
+        tensors = [tensor_over(a if a.flags.writeable else a.copy(), d) for a, d in zip(arrays, self.dtypes)]
         given = self.layout.filled(tensors)
         names = self.custom.schema.signature.parameters
         given = [copied(v) if n in self.custom.schema.mutated else v for n, v in zip(names, given)]
