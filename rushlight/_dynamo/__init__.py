@@ -56,8 +56,8 @@ def export(f, *extra_args, aten_graph=False, **options):
         def sizes(leaf):
             return {k: Dim.AUTO for k, size in enumerate(leaf.shape) if size > 1} if isinstance(leaf, Tensor) else None
 
-        program = export(Exported(), args, kwargs,
-                         dynamic_shapes={"args": tree_map(sizes, args), "kwargs": tree_map(sizes, kwargs)})
+        given = {name: values for name, values in (("args", args), ("kwargs", kwargs)) if values}
+        program = export(Exported(), args, kwargs, dynamic_shapes=tree_map(sizes, given))
         return program.module(), captured(f, args, kwargs).guards
 
     return run(*extra_args) if extra_args else run

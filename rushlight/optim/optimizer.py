@@ -55,7 +55,7 @@ def between_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
         self._opt_called = True  # what schedulers ask
-        if "_optimizer_step_pre_hooks" not in vars(self):  # around another optimizer, and not initialised as one
+        if self._optimizer_step_pre_hooks is None:
             return step(self, *args, **kwargs)
         for hook in [*before_all.values(), *self._optimizer_step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
@@ -83,6 +83,8 @@ class Optimizer:
     """
 
     _opt_called = False  # whether there was a step yet
+    _optimizer_step_pre_hooks = None  # of optimizers around others, which are not initialised as one
+
     counters: tuple = ("step",)
 
     def __init_subclass__(cls, **facts):

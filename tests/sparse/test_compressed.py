@@ -82,13 +82,14 @@ def test_files_both_ways(way):
         assert str(found.layout) == f"torch.sparse_{way}" and found.to_dense().tolist() == WHOLE.tolist()
 
 
-@pytest.mark.parametrize("name, arguments", [("to_sparse_csc", ()), ("to_sparse_bsr", ((1, 1),)),
+@pytest.mark.parametrize("name, arguments", [("to_sparse_csr", ()), ("to_sparse_csc", ()), ("to_sparse_bsr", ((1, 1),)),
                                              ("to_sparse_bsc", ((1, 1),))])
-def test_dense_dimensions_of_elements_are_refused(name, arguments):
+def test_conversions_keep_dense_dimensions(name, arguments):
     x = rushlight.eye(2)
     assert getattr(x, name)(*arguments, dense_dim=0).to_dense().tolist() == x.tolist()
-    with pytest.raises(NotImplementedError, match="dense_dim=1"):
-        getattr(x, name)(*arguments, dense_dim=1)
+    for given in (x, x.to_sparse(), x.to_sparse_csr()):
+        with pytest.raises(RuntimeError, match="dense"):
+            getattr(given, name)(*arguments, dense_dim=1)
 
 
 def test_a_place_for_sampled_products_is_refused():
