@@ -110,9 +110,15 @@ def relate(result: Traced, source: Traced):
         path.append(node)
         node = node.args[0]
     owner = whole(source)
-    result._base, result._seen = owner, writes(owner)
+    result._base = owner
+    result._seen = -1 if any(map(shows_storage, path)) else writes(owner)
     result.path = (*getattr(source, "path", ()), *reversed(path))
     result.refresh = replay
+
+
+def shows_storage(step: Node) -> bool:
+    """Whether a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` finds what it shows."""
+    return step.op is P.strided and not step.args[0].meta.contiguous and view_of_input(step.args[0]) is None
 
 
 def picks(node: Node) -> bool:

@@ -24,10 +24,9 @@ class Choices(threading.local):
     """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and
     these."""
 
-    dtype, dtype_there = bfloat16, float16  # of the host, of other devices
-    keeps = True
-
     def __init__(self):
+        self.dtype, self.dtype_there = bfloat16, float16  # of the host, of other devices
+        self.keeps = True
         # id of a leaf: (weak reference to it, its version, whether recorded, its copy in half precision)
         self.copies = {}
 
