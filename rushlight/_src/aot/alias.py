@@ -117,7 +117,7 @@ def relate(result: Traced, source: Traced):
 
 
 def shows_storage(step: Node) -> bool:
-    """Whether a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` finds what it shows."""
+    """Whether a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` makes it again."""
     return step.op is P.strided and not step.args[0].meta.contiguous and view_of_input(step.args[0]) is None
 
 
