@@ -10,9 +10,7 @@ torch = pytest.importorskip("torch")
 
 PARTS = "layouts", "results", "storage", "gradient"
 BATCH = 25
-# drawn functions that are compiled otherwise than they run: strides of results (734, 835), gradients of elements
-# between those of an input with gaps (930, 1326, 1491) or expanded (41)
-KNOWN = {"aot_eager": {734, 835, 930, 1326, 1491}, "rushlight": {41}}
+KNOWN = {734, 835}  # compiled, the strides of results that were written through a view are others
 
 
 def check(seed, backend):
@@ -38,7 +36,7 @@ def batches(count):
 @pytest.mark.parametrize("start", batches(1500))
 def test_functions_of_views_and_writes(start):
     rl._dynamo.reset()
-    for seed in sorted(set(range(start, start + BATCH)) - KNOWN["aot_eager"]):
+    for seed in sorted(set(range(start, start + BATCH)) - KNOWN):
         check(seed, "aot_eager")
 
 
@@ -46,7 +44,7 @@ def test_functions_of_views_and_writes(start):
 @pytest.mark.parametrize("start", range(0, 300, BATCH))
 def test_functions_of_views_and_writes_as_kernels(start):
     rl._dynamo.reset()
-    for seed in sorted(set(range(start, start + BATCH)) - KNOWN["rushlight"]):
+    for seed in range(start, start + BATCH):
         check(seed, "rushlight")
 
 

@@ -194,12 +194,13 @@ class Recorder(Interpreter):
     def holder(self, fake: Fake) -> Fake:
         """Return what a view is a view of: an input, or a computed value without gaps in its storage.
 
-        A Break for other values, whose storage no program knows.
+        A Break for other values, whose storage no program knows, and for inputs with a gradient that have gaps or
+        elements in common: the program gives gradients of their elements alone.
         """
         found = fake
         while (base := self.viewed.get(found.node)) is not None and base.dtype is fake.dtype:
             found = base
-        if found.node.op is not None and dense_strides(found.shape, found.stride()) is None:
+        if (found._needs_grad or found.node.op is not None) and dense_strides(found.shape, found.stride()) is None:
             raise Break("RB015", "as_strided()")
         if not found._needs_grad or found is fake:
             return found
