@@ -1,6 +1,7 @@
 """Reductions over dimensions, and statistics made of them."""
 from __future__ import annotations
 
+import inspect
 import math
 
 import numpy as np
@@ -227,6 +228,10 @@ def extreme_along(input, dim, keepdim, largest):
     return drop(value, (at,), keepdim), drop(index, (at,), keepdim)
 
 
+def overloaded_form(input, dim: object = None, keepdim=False, *, other=None):
+    """The parameters of ``max`` and ``min``; whether ``dim`` comes by position or by name matters to their bodies."""
+
+
 def overloaded(name, largest):
     def body(input, *second, dim=None, keepdim=None, other=None):
         twice = len(second) > 1 and keepdim is not None or bool(second) + (dim is not None) + (other is not None) > 1
@@ -246,6 +251,7 @@ def overloaded(name, largest):
         return named(name, values=values, indices=indices)
     body.__name__, body.__doc__ = (
         name, f"The {name}imum of all elements, along a dimension (values, indices), or of two tensors.")
+    body.__signature__ = inspect.signature(overloaded_form)
     return op(body, composite=True)
 
 
