@@ -9,7 +9,6 @@ import hashlib
 import importlib
 import os
 import pathlib
-import tempfile
 
 LLVM = "rushlight._src.devices.cpu.llvm"
 
@@ -19,16 +18,9 @@ def digest(text: str, level: int, features) -> str:
     return hashlib.sha256("\0".join(source).encode()).hexdigest()
 
 
-def write(path: pathlib.Path, data: bytes):
-    """Write a file that other processes see whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-    os.replace(file.name, path)
-
-
 def keep(directory: pathlib.Path, generate):
     """Wrap the code generator ``generate``: object files come from ``directory`` where they are there."""
+    from rushlight._src.core.files import replaced  # not before the variables of the tests are set
 
     @functools.wraps(generate)
     def find_or_generate(text, level, context, machines, features):
@@ -39,7 +31,9 @@ def keep(directory: pathlib.Path, generate):
             os.utime(path)  # files that no run has read for long are removed
         except FileNotFoundError:
             image = generate(text, level, context, machines, features)
-            write(path, image)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replaced(path) as file:
+                file.write(image)
         return image
 
     return find_or_generate

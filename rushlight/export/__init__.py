@@ -311,8 +311,8 @@ class Exporting:
         for name, before, after in self.assigned:
             if not isinstance(after, Tensor) or after.shape != before.shape:
                 found = f"the shape {tuple(after.shape)}" if isinstance(after, Tensor) else repr(after)
-                raise UserError(f"the module replaces its buffer {name}, of the shape {tuple(before.shape)}, by {found}: "
-                                "a program keeps the shapes of buffers")
+                raise UserError(f"the module replaces its buffer {name}, of the shape {tuple(before.shape)}, by "
+                                f"{found}: a program keeps the shapes of buffers")
             value = values.get(id(after))
             if value is None:
                 raise UserError(f"the module replaces its buffer {name} by a tensor that the program does not compute")

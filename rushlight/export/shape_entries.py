@@ -113,9 +113,11 @@ def entries_in_order(value, entry, path: str, count: int) -> list:
 
 
 def refuse_kind(value, entry, path: str):
+    """UserError for an entry of another kind than the container it is for."""
     other = f"is a {type(entry)}" if container(entry) else "is not"
     raise UserError(f"{MISMATCH}`inputs{path}` is a {type(value)}, but `dynamic_shapes{path}` {other}")
 
 
 def refuse_count(wanted: int, given: int, path: str):
+    """UserError for another number of entries than the container has items."""
     raise UserError(f"{MISMATCH}`inputs{path}` has {wanted} elements, but `dynamic_shapes{path}` has {given} elements")

@@ -114,10 +114,8 @@ class Rules:
 
 def owner(tensor):
     """What a tensor in a program is a view of, by the interpreter that writes it down, or itself."""
-    viewed = getattr(interpret.top(), "viewed", {})
-    while (base := viewed.get(tensor.node)) is not None:
-        tensor = base
-    return whole(tensor)
+    root = getattr(interpret.top(), "root", None)
+    return whole(tensor) if root is None else root(tensor.node)
 
 
 def overlap(one, other) -> bool:

@@ -205,6 +205,7 @@ def by_index(items):
 
 
 def reversed_by_index(items, length):
+    """``reversed(items)`` of a class with ``__getitem__``, from the last of ``length`` items on."""
     for k in range(length - 1, -1, -1):
         try:
             x = items[k]

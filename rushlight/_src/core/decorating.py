@@ -51,6 +51,7 @@ def decorate(make_context, function):
 
 
 def decorate_generator(make_context, function):
+    """A generator function whose every step runs in a context of its own; what is sent or thrown reaches it."""
     @functools.wraps(function)
     def run(*args, **kwargs):
         steps = function(*args, **kwargs)

@@ -47,6 +47,7 @@ def equation_of(values) -> tuple:
 
 
 def subscripts(values) -> str:
+    """The letters of a list of subscripts.  ValueError for one that is no number from 0 to 51, nor Ellipsis."""
     for value in values:
         if value is not Ellipsis and not 0 <= value < len(LETTERS):
             raise ValueError(f"einsum(): subscripts must be numbers from 0 to {len(LETTERS) - 1} or Ellipsis, but got "

@@ -270,6 +270,7 @@ def times_log(x, y, log, lowest):
 
 
 def mathematical(name, doc, inplace_too=True, namespace="", **traits):
+    """An operator of floats, or of integers as floats, that is one primitive of the same name."""
     def body(input):
         return getattr(P, name)(floating(input))
     body.__name__, body.__doc__ = name, doc

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...._src.core.dtypes import float16
 from ...._src.core.later import facade
 from ...nn.quantized.modules.utils import quantized_weight
+from ..utils import getattr_from_fqn
 from .fuse import absorb, follower
 from .kinds import is_relu
 
@@ -24,18 +25,10 @@ def is_linear(node) -> bool:
     return found["weight"].op == "get_attr" and (found["bias"] is None or found["bias"].op == "get_attr")
 
 
-def attribute(model, node):
-    """The tensor of a model that a node reads; None for no node."""
-    if node is None:
-        return None
-    parent, _, name = node.target.rpartition(".")
-    return getattr(model.get_submodule(parent), name).detach()
-
-
 def convert_linear(model, graph, node, qconfig, modules):
     """Replaces a call, and the relu that follows, by one of a packed weight, which is an attribute of the model."""
     library, found, observer = facade().ops.quantized, operands(node), qconfig.weight()
-    weight, bias = attribute(model, found["weight"]), attribute(model, found["bias"])
+    weight, bias = (node and getattr_from_fqn(model, node.target).detach() for node in (found["weight"], found["bias"]))
     is_half = observer.dtype is float16
     packed = (library.linear_prepack_fp16(weight, bias) if is_half
               else library.linear_prepack(quantized_weight(weight, observer), bias))
