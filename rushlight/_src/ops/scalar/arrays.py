@@ -1,6 +1,8 @@
 """The NumPy meaning of functions of scalars: their Exprs, evaluated on arrays."""
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...core.dtypes import float64
@@ -39,17 +41,19 @@ MEANING = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "fmod": np.fmod}
 
 
-def in_order(root: Expr):
+@functools.lru_cache(maxsize=1024)  # loops evaluate the same Exprs in each round
+def in_order(root: Expr) -> tuple:
     """Every part of an Expr outside loops, operands first."""
-    seen, stack = set(), [(root, False)]
+    found, seen, stack = [], set(), [(root, False)]
     while stack:
         e, ready = stack.pop()
         if ready:
-            yield e
+            found.append(e)
         elif e not in seen:
             seen.add(e)
             stack.append((e, True))
             stack.extend((a, False) for a in (e.args[:1] if e.op == "repeat" else e.args))
+    return tuple(found)
 
 
 def evaluate(root: Expr, values: dict):
@@ -72,8 +76,8 @@ def evaluate(root: Expr, values: dict):
         elif e.op in MEANING:
             values[e] = np.asarray(MEANING[e.op](*args))
         else:
-            values[e] = evaluate(definition(e.op)(*(leaf(k) for k in range(len(args)))),
-                                 dict(zip(map(leaf, range(len(args))), args)))
+            called, leaves = formula(e.op, len(args))
+            values[e] = evaluate(called, dict(zip(leaves, args)))
     return values[root]
 
 
@@ -92,6 +96,13 @@ def leaf(k: int) -> Expr:
     return Expr("scalar", (), f"x{k}", float64)
 
 
+@functools.lru_cache(maxsize=256)
+def formula(name: str, count: int) -> tuple:
+    """The Expr of an operation and its leaves, which stand for ``count`` operands."""
+    leaves = [leaf(k) for k in range(count)]
+    return definition(name)(*leaves), leaves
+
+
 def meaning(name: str):
     """The function on real arrays that an operation stands for."""
     def run(*arrays):
@@ -100,8 +111,7 @@ def meaning(name: str):
             raise NotImplementedError(f"{name} is not implemented for complex numbers")
         given = np.broadcast_arrays(*arrays)
         flat = [np.ascontiguousarray(a, np.float64).reshape(-1) for a in given]
-        leaves = [leaf(k) for k in range(len(flat))]
-        root = definition(name)(*leaves)
+        root, leaves = formula(name, len(flat))
         out = np.empty(given[0].size, kind)
         with np.errstate(all="ignore"):
             for start in range(0, out.size, PIECE):
