@@ -295,6 +295,50 @@ def test_a_compiled_function_shares_for_modules_that_it_is_given():
     assert counters["frames"]["total"] == 1
 
 
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.a, self.rows = nn.Linear(4, 4), kind(4, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.rows(self.a(x))[0]
+
+
+@pytest.mark.parametrize("how", ["method", "function"])
+@pytest.mark.parametrize("make", [
+    lambda: nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), lambda: nn.LSTM(4, 4, batch_first=True),
+    lambda: Recurrent(nn.LSTM), lambda: Recurrent(nn.GRU), lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)),
+    lambda: nn.Sequential(nn.Conv1d(3, 2, 3), nn.BatchNorm1d(2)), lambda: nn.Linear(4, 4)])
+def test_layers_of_the_package_are_captured_once(make, how):
+    layers = [make() for _ in range(3)]
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        wanted = []
+        for layer in layers:
+            torch.manual_seed(0)
+            wanted.append(layer(x))
+        for run, value in zip(compile_each(layers, how), wanted):
+            torch.manual_seed(0)
+            torch.testing.assert_close(run(x), value)
+    assert counters["frames"]["total"] == 1
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_modules_within_arguments_and_closures_are_found(differs):
+    def closed(block):
+        return torch.compile(lambda x: block(x), backend="eager")
+
+    blocks = [Block() for _ in range(3)]
+    blocks[1].scale += differs
+    x = torch.ones(2, 4)
+    for block in blocks:
+        torch.testing.assert_close(closed(block)(x), block(x))
+    assert counters["frames"]["total"] == 1 + differs
+    run = torch.compile(lambda rows, x: rows[1](rows[0]["a"](x)), backend="eager")
+    for a, b in zip(blocks, [*blocks[1:], blocks[2]]):
+        torch.testing.assert_close(run([{"a": a}, b], x), b(a(x)))
+
+
 def test_no_block_keeps_another_alive():
     first, second = Block(), Block()
     runs = compile_each([first, second], "function")

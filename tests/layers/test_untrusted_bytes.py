@@ -18,6 +18,7 @@ OWN = "of this process alone: it pickled the bytes itself"
 PROGRAM = "a package is a program: its documentation says that it runs, and that who opens it has to trust it"
 REVIEWED = {
     ("_src/capture/sharing.py", "exec"): (1, SOURCE),
+    ("_src/capture/sharing.py", "eval"): (1, SOURCE),
     ("_src/capture/frames.py", "eval"): (1, SOURCE),
     ("_src/capture/frames.py", "exec"): (1, SOURCE),
     ("_src/capture/guards.py", "exec"): (1, SOURCE),

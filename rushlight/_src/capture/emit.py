@@ -455,11 +455,11 @@ def write_segment(machine, ending) -> Segment:
     guards = kept(list(machine.guarding.guards.values()), machine)
     code = SegmentCode(source, module, compiled, guards, sources, varying,
                        [(entry.places, entry.namespaces, entry.native) for entry in writer.entries])
-    made = code.bind(machine.entry.owner, names, inputs, machine.outside.roots)
+    made = code.bind(machine.entry.owner, names, inputs, machine.outside.modules)
     modules = [value for value in machine.guarding.constants if isinstance(value, Module)]
     made.end_with([*machine.training.ends_with, *modules], machine.entry)
     made.values = machine.given if machine.entry.owner.exporting else None
     if not machine.guarding.is_tied and not machine.training.ends_with:
         settings = [owner for owner, _ in machine.recorder.settings_read]
-        code.offer(machine.entry, names, machine.outside.roots, settings)
+        code.offer(machine.entry, names, machine.outside.modules, settings)
     return made

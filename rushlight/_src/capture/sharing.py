@@ -13,6 +13,7 @@ import weakref
 
 from ...nn.modules.module import Module
 from ..core.native import Op, mine
+from ..core.pytree import TreeSpec
 from ..core.random import default_generator
 from .effects import NAMES
 from .equality import is_immutable
@@ -51,7 +52,7 @@ class SegmentCode:
     def offer(self, entry, names, roots, settings):
         """Offers this to other entries of the same program if nothing in it depends on which modules it was captured
         for; ``settings`` are objects whose attributes it reads."""
-        if not roots or not all(str(source).startswith("V") for source, _ in roots):
+        if not roots:
             return
         paths: dict = {}
         for k, (_, root) in enumerate(roots):
@@ -76,13 +77,13 @@ class SegmentCode:
 
     def bind_to(self, entry, values):
         """Returns the segment for the modules among these values; None if they differ in what was assumed."""
-        roots = [(source, values[int(str(source)[2:-1])]) for source in self.roots]
-        if not all(isinstance(root, Module) for _, root in roots):
-            return None
         try:
+            roots = [(source, eval(str(source), {"V": values})) for source in self.roots]
+            if not all(isinstance(root, Module) for _, root in roots):
+                return None
             modules = {name: roots[value.root][1].get_submodule(value.path) for name, value in self.shape.items()
                        if isinstance(value, ModulePath)}
-        except AttributeError:
+        except (AttributeError, LookupError, TypeError, ValueError):  # the values are of another kind
             return None
         if not are_distinct(modules.values()):
             return None
@@ -118,5 +119,5 @@ def is_independent(value) -> bool:
         return all(map(is_independent, value))
     if isinstance(value, dict):  # the globals of a program, or a small table
         return "__builtins__" in value or value is vars(builtins) or all(map(is_independent, [*value, *value.values()]))
-    return (isinstance(value, (*SCALARS, *IDENTITIES, Op, TensorCheck, types.CodeType)) or is_immutable(value)
+    return (isinstance(value, (*SCALARS, *IDENTITIES, Op, TensorCheck, TreeSpec, types.CodeType)) or is_immutable(value)
             or value is mine or value is default_generator)
