@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
+import warnings
 
 from .core.devices import Registry, device as Device
 from .core.later import facade
@@ -66,16 +68,58 @@ def declared_in(folder: str):
     return False
 
 
+class WithoutPyTorch:
+    """Refuses to import PyTorch in this thread: importing Rushlight under its own name does not start it."""
+
+    def __init__(self):
+        self.thread, self.is_asked = threading.get_ident(), False
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == "torch" and threading.get_ident() == self.thread:
+            self.is_asked = True
+            raise ModuleNotFoundError("Rushlight does not stand in for 'torch' yet", name=fullname)
+        return None
+
+    def __enter__(self):
+        sys.meta_path.insert(0, self)
+        return self
+
+    def __exit__(self, *exception):
+        sys.meta_path.remove(self)
+
+
+postponed: list = []  # entry points of extensions that import torch, which run when Rushlight stands in for it
+
+
 def load_extensions():
-    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  RuntimeError,
-    with the extension's name, for one that fails.  ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
+    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  Those that
+    import torch wait until Rushlight stands in for it; one that fails is named in a warning.
+    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD",
                       "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
         return
     for entry in importlib.import_module("importlib.metadata").entry_points(group=GROUP.decode()):
+        with WithoutPyTorch() as block:
+            try:
+                entry.load()()
+            except Exception as error:
+                if block.is_asked:
+                    postponed.append(entry)
+                else:
+                    warnings.warn(f"{failure_of(entry)} {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
+
+
+def load_postponed_extensions():
+    """Loads the extensions that import torch, now that this is Rushlight.  RuntimeError, with the extension's name, for
+    one that fails."""
+    while postponed:
+        entry = postponed.pop(0)
         try:
             entry.load()()
         except Exception as error:
-            raise RuntimeError(
-                f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
-                "TORCH_DEVICE_BACKEND_AUTOLOAD=0.") from error
+            raise RuntimeError(failure_of(entry)) from error
+
+
+def failure_of(entry) -> str:
+    return (f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0.")

@@ -95,11 +95,14 @@ def config_from_args(args):
 
 
 def command_of(args) -> list:
+    """Returns the command line of one process, in which ``import torch`` means Rushlight unless ``--no-python`` is
+    given."""
     if args.no_python:
         if args.module:
             raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")
         return [args.training_script, *args.training_script_args]
-    return [sys.executable, "-u", *(["-m"] if args.module else []), args.training_script, *args.training_script_args]
+    return [sys.executable, "-u", "-m", "rushlight", *(["-m"] if args.module else []), args.training_script,
+            *args.training_script_args]
 
 
 def run(args):

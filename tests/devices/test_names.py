@@ -1,4 +1,5 @@
 """PyTorch's names over a device: ``torch.accelerator``, streams and events, extensions."""
+import os
 import subprocess
 import sys
 
@@ -140,7 +141,6 @@ def test_extensions_are_loaded(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: seen-extension\nVersion: 1.0\n")
 
     def run(entry, ask, **environment):
-        import os
         (info / "entry_points.txt").write_text(f"[torch.backends]\nseen = seen_extension:{entry}\n")
         path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
         return subprocess.run([sys.executable, "-c", f"import rushlight as rl; print({ask})"],
@@ -150,3 +150,34 @@ def test_extensions_are_loaded(tmp_path):
     assert run("activate", "hasattr(rl, 'seen')", TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout.strip() == "False"
     assert ("Failed to load the backend extension: seen. You can disable extension auto-loading with "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0.") in run("fail", "1").stderr
+
+
+@pytest.mark.parametrize("entry", ["activate", "mend"])
+def test_extensions_that_import_torch_find_what_stands_in_for_it(tmp_path, entry):
+    """``import rushlight`` neither fails for one of them nor starts PyTorch; one that fails is an error under the name
+    torch."""
+    (tmp_path / "extension_of_torch.py").write_text(
+        "import torch\n\n\ndef activate():\n    torch.seen = torch.__file__\n\n\ndef mend():\n"
+        "    raise KeyError('lost')\n")
+    info = tmp_path / "extension_of_torch-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: extension-of-torch\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[torch.backends]\nseen = extension_of_torch:{entry}\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    def run(*arguments, **environment):
+        return subprocess.run([sys.executable, *arguments], env={**os.environ, "PYTHONPATH": path, **environment},
+                              capture_output=True, text=True)
+
+    plain = run("-c", "import sys, rushlight as rl; print(hasattr(rl, 'seen'), 'torch' in sys.modules)")
+    assert plain.stdout.split() == ["False", "False"] and not plain.stderr
+    hidden = run("-m", "rushlight", "-c", "import torch; print(hasattr(torch, 'seen'))",
+                 TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert hidden.stdout.strip() == "False"
+    for shown in (run("-m", "rushlight", "-c", "import torch; print(torch.seen == torch.__file__)"),
+                  run("-c", "import rushlight.compat, sys; rushlight.compat.install(); import torch; "
+                            "print(torch.seen == torch.__file__)")):
+        if entry == "activate":
+            assert shown.stdout.strip() == "True", shown.stderr
+        else:
+            assert shown.returncode and "Failed to load the backend extension: seen." in shown.stderr

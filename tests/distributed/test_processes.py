@@ -97,6 +97,16 @@ def launched(*arguments, script):
                           capture_output=True, text=True, timeout=LIMIT.total_seconds())
 
 
+@pytest.mark.parametrize("arguments", [(), ("--run-path",), ("-m",), ("--max-restarts=1", "--start-method=fork")])
+def test_launched_programs_find_rushlight_under_the_name_torch(tmp_path, monkeypatch, arguments):
+    program = tmp_path / "seen_by_launched.py"
+    program.write_text("import sys, torch\n\nif __name__ == '__main__':\n"
+                       "    print('seen', torch.__file__.split('/')[-2], sys.argv[1:])\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(tmp_path)]))
+    done = launched("--standalone", *arguments, script=(program.stem if "-m" in arguments else program, "--flag"))
+    assert done.stdout.strip() == "seen rushlight ['--flag']", done.stderr
+
+
 def test_the_launcher(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -132,6 +132,7 @@ class Builtins(Part, part="builtins"):
             return Constant(id(value.real))
         if isinstance(value, Object) and isinstance(value.value, (Module, *IDENTITIES)):
             self.outside.pin(value)
+            self.guarding.is_tied |= isinstance(value.value, Module)
             return Constant(id(value.value))
         if isinstance(value, (Constant, Number)):
             raise Break("RB001", "id() of a number or text")

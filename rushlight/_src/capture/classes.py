@@ -122,8 +122,12 @@ class Classes(Part, part="classes"):
 
 
 def is_framework(name) -> bool:
-    """Whether a module of this name is the framework's own, whose globals do not change."""
-    return isinstance(name, str) and name.split(".")[0] == FRAMEWORK
+    """True if a module of this name belongs to the framework, whose globals do not change; the name may begin with
+    another name that its package is imported under (``torch``)."""
+    if not isinstance(name, str):
+        return False
+    package = name.partition(".")[0]
+    return package == FRAMEWORK or sys.modules.get(package) is sys.modules[FRAMEWORK]
 
 
 FRAMEWORK = __name__.split(".")[0]

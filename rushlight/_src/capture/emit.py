@@ -17,11 +17,12 @@ from .endings import Endings
 from .graph_calls import GraphCalls
 from .effects import NAMES
 from .errors import Again
-from .guards import Described, guard_function, loaded, weakly
+from .guards import Described, loaded, weakly
 from .iterators import STATELESS, native_iteration
 from .parts import Table
 from .polyfills import CaughtWarnings
 from .segment import Segment
+from .sharing import SegmentCode
 from .transforms import Transformed, outlives
 from .values import (ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue,
                      HookHandle, Identity, Instance, IteratorValue, Key, Mapping, Method, Namespace, NestedValue,
@@ -448,16 +449,17 @@ def write_segment(machine, ending) -> Segment:
                       Source(None, machine.guarding.constant_name(owner)))
     names = weakly({f"k{k}": v for k, v in enumerate(machine.guarding.constants)})
     source = "\n".join(["def run(V, P):", *(f"    {line}" for line in [*loaded(names, body), *body])])
-    frames = machine.frames
     # classes made at a break say where they come from
-    module = frames[-1].namespace.get("__name__") if frames else None
-    namespace = {**NAMES, **names, "HELD": names, "E": writer.entries, "graph": compiled, "__name__": module}
-    exec(compile(source, "<capture>", "exec"), namespace)
+    module = machine.frames[-1].namespace.get("__name__") if machine.frames else None
+    sources, inputs = fetched
     guards = kept(list(machine.guarding.guards.values()), machine)
-    guard, arming = guard_function(guards, *fetched, names)
-    # popped: no cycle, it goes with the last that holds it
-    made = Segment(guard, arming, namespace.pop("run"), compiled, guards, source, machine.outside.roots, varying)
+    code = SegmentCode(source, module, compiled, guards, sources, varying,
+                       [(entry.places, entry.namespaces, entry.native) for entry in writer.entries])
+    made = code.bind(machine.entry.owner, names, inputs, machine.outside.modules)
     modules = [value for value in machine.guarding.constants if isinstance(value, Module)]
     made.end_with([*machine.training.ends_with, *modules], machine.entry)
     made.values = machine.given if machine.entry.owner.exporting else None
+    if not machine.guarding.is_tied and not machine.training.ends_with:
+        settings = [owner for owner, _ in machine.recorder.settings_read]
+        code.offer(machine.entry, names, machine.outside.modules, settings)
     return made

@@ -18,6 +18,7 @@ from .errors import Again, CaptureError, RecompileLimitError
 from .guards import Unowned
 from .machine import Machine
 from .constraints import named, constraints_of, still
+from .sharing import find_shared, offered
 from .stance import Stance, counters
 
 guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("graph_breaks"), logger(
@@ -71,6 +72,7 @@ class Entry:
     def capture(self, values):
         """A segment for these values; remembered."""
         rules: dict = {}
+        breaks = len(self.owner.stats.breaks)
         while True:
             machine = Machine(self, values, rules)
             try:
@@ -83,14 +85,39 @@ class Entry:
                 rules[again.rule] = again.value
             finally:
                 machine.release()
-        self.owner.stats.segments += 1
+        segment.code.breaks = self.owner.stats.breaks[breaks:]
         counters["frames"]["total"] += 1
         counters["frames"]["ok"] += 1
-        segment.names = self.places[0].locals + self.places[0].cells
-        self.segments.insert(0, segment)
+        self.enter(segment)
         guards_log.debug("%s\n%s", self.name, "\n".join(map(str, segment.guards)))
         graph_log.debug("%s\n%s", self.name, segment.source)
         return segment
+
+    def enter(self, segment):
+        """Has a segment tried first from here on."""
+        self.owner.stats.segments += 1
+        segment.names = self.places[0].locals + self.places[0].cells
+        self.segments.insert(0, segment)
+
+    def share(self, values):
+        """A segment that was captured for other modules and serves these; None if there is none."""
+        segment = find_shared(self, values)
+        if segment is None or segment.code.breaks and Stance.break_is_error:
+            return None
+        if not self.segments:
+            self.learn(*segment.code.seen)
+        stats = self.owner.stats
+        stats.breaks += segment.code.breaks
+        if segment.graph is not None:
+            stats.graphs.append(segment.graph)
+        counters["stats"]["shared_segments"] += 1
+        self.enter(segment)
+        return segment
+
+    def learn(self, first, varying, shapes, moving):
+        """Takes over what another entry of the same program saw to change."""
+        self.first, self.varying, self.shapes = dict(first), set(varying), dict(shapes)
+        self.moving = {text: set(dimensions) for text, dimensions in moving.items()}
 
     @property
     def name(self):
@@ -107,7 +134,7 @@ class Entry:
             self.give_up(values)
             return None
         try:
-            segment = self.capture(values)
+            segment = self.share(values) or self.capture(values)
         except Exception as error:
             if not Stance.errors_are_suppressed:
                 raise
@@ -134,7 +161,7 @@ class Entry:
                 f"{failed(self.segments[0], values)}")
         first, self.met = not self.met, True
         return (None if Stance.now == "eager_on_recompile" or first and Stance.now != "fail_on_recompile"
-                else self.capture(values))
+                else self.share(values) or self.capture(values))
 
     def give_up(self, values):
         if Stance.limit_is_error:
@@ -190,6 +217,7 @@ def reset_all():
     from .backends import operators
     counters.clear()
     operators.clear()
+    offered.clear()
     for owner in owners:
         owner.forget()
 
@@ -221,6 +249,12 @@ class Owner:
         self.functions: dict = {}
         self.stats = Stats()
         owners.add(self)
+
+    @property
+    def configuration(self) -> tuple:
+        """What captured code depends on: segments serve owners that are configured alike."""
+        alone = self if self.exporting or self.spelled is not None or (self.options or {}).get("freezing") else None
+        return self.backend, self.fullgraph, self.dynamic, self.options, self.keep, alone
 
     def __reduce__(self):
         return Owner, (self.backend, self.fullgraph, self.dynamic, self.options, self.keep)

@@ -29,6 +29,7 @@ class Guarding(Part, part="guarding"):
         self.relied: dict = {}  # (user's class, name) -> what it was found to have
         self.codes: dict = {}  # user's function -> its code, which tools that reload source replace
         self.symbols: dict = {}  # symbol -> text that computes it
+        self.is_tied = False  # whether what was captured depends on which modules it was captured for
         self.constrained: dict = {}  # text of a size -> (the size, the constraint that users gave)
 
     def constant_name(self, value) -> str:

@@ -18,7 +18,7 @@ from .containers import DICTS, LISTS
 from .equality import is_immutable
 from .errors import Again, Break
 from .fake import Fake
-from .guards import TensorCheck
+from .guards import TensorCheck, root_of
 from .module_state import is_told
 from .parts import Part
 from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, PLAIN_VALUE, Cell, Constant, Lazy, Mapping, Number, Object,
@@ -35,7 +35,7 @@ class Outside(Part, part="outside"):
         self.wrapped: dict = {}  # id of an outside object -> its Value
         self.alive: list = []
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
-        self.roots: list = []  # (source, module) of modules that are values of the entry
+        self.modules: list = []  # (source, module) of modules that are values of the entry, or within these
         self.real: dict = {}  # graph input node -> the tensor it stands for now
         self.checks: dict = {}  # graph input node -> TensorCheck
 
@@ -83,8 +83,8 @@ class Outside(Part, part="outside"):
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value)}", source)
             place = self.guarding.constant_source(value)
             self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(kind)}", place)
-            if source.parent is None:
-                self.roots.append((source, value))
+            if root_of(source).suffix.startswith("V"):
+                self.modules.append((source, value))
             return Object(value, place)
         if kind is types.FunctionType and not source.covered and not value.__dict__ and not is_framework(
                 value.__module__) and marks.of(value) is None:

@@ -21,8 +21,7 @@ class Segment:
                                                                                    source)
         self.values = None  # what it was captured for, where a program is exported
         self.varying = varying  # text of a size that was said to vary -> whether it may
-        self.roots = [(int(str(place)[2:-1]), weakref.ref(module)) for place, module in roots
-                      if str(place).startswith("V")]
+        self.roots = [(int(str(place)[2:-1]), weakref.ref(module)) for place, module in roots if place.parent is None]
 
     def end_with(self, owners, entry):
         """Has the entry forget this as soon as one of these modules and optimizers is gone, whose state it holds."""

@@ -100,3 +100,5 @@ def install():
     real.__name__ = NAME  # some programs compare
     from ...torch_version import TorchVersion
     real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find
+    from ..extensions import load_postponed_extensions
+    load_postponed_extensions()
