@@ -44,6 +44,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
       (``module_call_graph``), so that ``unflatten`` gives modules that are called as these were.
     ``prefer_deferred_runtime_asserts_over_guards``: what the program assumes of sizes is checked when it is called,
       also where not all sizes that a ``Dim`` allows meet it, which is an error otherwise.
+    ``strict`` changes nothing: bytecode is captured, whatever it says.
     ValueError if ``mod`` is no module, UserError if ``args`` is no tuple; CaptureError, with line and remedy, for a
     module that does not fit one graph.
 

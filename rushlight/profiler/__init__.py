@@ -199,13 +199,17 @@ class record_function:
         return run
 
 
+def create_trace_id() -> str:
+    return uuid.uuid4().hex.upper()
+
+
 class profile:
     """Watches the operators of its ``with`` block: ``key_averages().table()``, ``events()``,
     ``export_chrome_trace(path)``.
 
     ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.
-    ``acc_events`` keeps the events of all cycles; otherwise they are those of the last one.  A cycle has a trace id, which
-    ``custom_trace_id_callback()`` gives.  ``record_shapes``, ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
+    ``acc_events`` keeps the events of all cycles; otherwise they are those of the last one.  A cycle has a trace id,
+    which ``custom_trace_id_callback()`` gives.  ``record_shapes``, ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
 
     >>> import rushlight as torch
     >>> x = torch.ones(8, 8)
@@ -265,7 +269,7 @@ class profile:
         if recording and self.recorder is None:
             self.recorder = Recorder(self.record_shapes or self.with_flops, self.profile_memory, self.with_stack,
                                      self.with_flops)
-            self.trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else uuid.uuid4().hex.upper()
+            self.trace_id = (self.custom_trace_id_callback or create_trace_id)()
             self.recorder.__enter__()
             _recorders.append(self.recorder)
         if not recording and self.recorder is not None:

@@ -148,5 +148,6 @@ def summary(found: dict, device: int, abbreviated=False) -> str:
         row = [found[f"{name}.all.{word}"] for word in ("current", "peak", "allocated", "freed")]
         lines.append(f"{name:<20}{row[0]:>16}{row[1]:>16}{row[2]:>20}{row[3]:>20}")
         if not abbreviated:
-            lines += [f"{'  ' + pool:<20}{found[f'{name}.{pool}.current']:>16}" for pool in ("large_pool", "small_pool")]
+            lines += [f"{'  ' + pool:<20}{found[f'{name}.{pool}.current']:>16}"
+                      for pool in ("large_pool", "small_pool")]
     return "\n".join(lines)
