@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
@@ -209,7 +210,8 @@ class profile:
 
     ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.
     ``acc_events`` keeps the events of all cycles; otherwise they are those of the last one.  A cycle has a trace id,
-    which ``custom_trace_id_callback()`` gives.  ``record_shapes``, ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
+    which ``custom_trace_id_callback()`` gives.  ``record_shapes``, ``profile_memory``, ``with_stack`` and
+    ``with_flops`` add columns.
 
     >>> import rushlight as torch
     >>> x = torch.ones(8, 8)
@@ -227,6 +229,10 @@ class profile:
                     execution_trace_observer=(execution_trace_observer, None))
         self.acc_events, self.custom_trace_id_callback, self.trace_id = acc_events, custom_trace_id_callback, None
         self.activities = set(activities) if activities else supported_activities()
+        if use_cuda is not None:
+            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            self.activities = (self.activities | {ProfilerActivity.CUDA} if use_cuda
+                               else self.activities - {ProfilerActivity.CUDA})
         self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
         self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = (record_shapes, profile_memory,
                                                                                      with_stack, with_flops)
@@ -288,7 +294,8 @@ class profile:
         _recorders.remove(self.recorder)
         self.recorder.__exit__(None, None, None)
         before = list(self.done or ()) if self.acc_events else []
-        self.done = EventList([*before, *self.recorder.events], self.record_shapes, self.profile_memory, self.with_flops)
+        self.done = EventList([*before, *self.recorder.events], self.record_shapes, self.profile_memory,
+                              self.with_flops)
         self.recorder = None
 
     def events(self) -> EventList:

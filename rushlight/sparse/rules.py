@@ -503,7 +503,8 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     """One value at the stored elements of a compressed tensor."""
     if layout not in (None, input.layout):
         return OPS["full"](tuple(input.shape), fill_value, dtype=dtype or input.dtype, layout=layout,
-                           device=input.device if device is None else device, pin_memory=pin_memory, requires_grad=requires_grad)
+                           device=input.device if device is None else device, pin_memory=pin_memory,
+                           requires_grad=requires_grad)
     need_compressed("full_like", input)
     refuse_format(None if memory_format is contiguous_format else memory_format)
     out = move(input.with_elements(OPS["full_like"](input.elements.detach(), fill_value, dtype=dtype)), device,

@@ -87,7 +87,8 @@ class Sparse(Composed):
         return convert_layout(self, convert.sparse_coo)
 
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None):
-        """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another ``sparse_dim``."""
+        """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another
+        ``sparse_dim``."""
         if sparse_dim not in (None, self.sparse_dim()):
             raise RuntimeError(f"to_sparse: conversion from {self.layout} to Sparse with sparse_dim argument "
                                f"!={self.sparse_dim()} is not supported, got {sparse_dim}")
@@ -127,6 +128,7 @@ class Sparse(Composed):
         return self.with_elements(self.elements.detach())
 
     def clone(self, *, memory_format=None):
+        refuse_format(memory_format)
         return self.with_elements(self.elements.clone())
 
     def to(self, *args, **kwargs):

@@ -19,6 +19,7 @@ from .stubs import DeQuantStub, QuantWrapper
 
 __getattr__ = later(__name__)
 OBSERVER = "activation_post_process"
+OBSERVED = "weights are observed when modules are converted"
 CUSTOM = "give the class to prepare(allow_list=...) and convert(mapping=...)"
 
 
@@ -107,6 +108,7 @@ def prepare_qat(model, mapping=None, inplace=False):
 def swap_module(mod, mapping, custom_module_class_mapping=None, use_precomputed_fake_quant=False):
     """What takes a module's place if it has a ``qconfig``; hooks other than observers move on."""
     accept_only("swap_module", CUSTOM, custom_module_class_mapping=(custom_module_class_mapping, None, {}))
+    accept_only("swap_module", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     if not wanted(mod) or type(mod) not in mapping:
         return mod
     made = mapping[type(mod)].from_float(mod)
@@ -128,6 +130,7 @@ def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_referen
     if is_reference or convert_custom_config_dict:
         raise NotImplementedError("convert makes modules with whole numbers, by a mapping of classes: is_reference and "
                                   "convert_custom_config_dict are not there")
+    accept_only("convert", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     module = module if inplace else copy.deepcopy(module)
     swap_below(module, get_default_static_quant_module_mappings() if mapping is None else mapping)
     if remove_qconfig:

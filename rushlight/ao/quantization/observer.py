@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 
 from ..._src.core import quantized as schemes
@@ -165,7 +166,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def reset_min_max_vals(self):
-        self.min_val, self.max_val = facade().tensor(float("inf"), **self.factory), facade().tensor(float("-inf"), **self.factory)
+        self.min_val, self.max_val = (facade().tensor(bound, **self.factory) for bound in (math.inf, -math.inf))
 
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
