@@ -101,7 +101,9 @@ class OpOverload(Callable):
     @functools.cached_property
     def tags(self) -> list:
         """What is said of it: members of ``torch.Tag``."""
-        known = room("library.tags")
+        known, custom = room("library.tags"), getattr(self.overloadpacket, "custom", None)
+        if custom is not None:
+            return list(custom.tags)
         return known.tags_of(self._opname, self._overloadname) if self.schema is not None else []
 
     redispatch = __call__

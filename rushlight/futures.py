@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import concurrent.futures
 
+from ._src.core.options import accept_only
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
@@ -17,6 +19,8 @@ class Future:
     """
 
     def __init__(self, *, devices=None):
+        accept_only("Future", "synchronize the streams of the devices before set_result()",
+                    devices=(devices, None, [], ()))
         self.inner: concurrent.futures.Future = concurrent.futures.Future()
 
     def done(self) -> bool:

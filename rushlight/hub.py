@@ -115,16 +115,21 @@ def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_relo
 
 
 def download_url_to_file(url, dst, hash_prefix=None, progress=True):
-    """Copies what a URL names into a file; RuntimeError where its SHA-256 does not begin with ``hash_prefix``."""
+    """Copies what a URL names into a file; RuntimeError where its SHA-256 does not begin with ``hash_prefix``.
+    ``progress`` shows a bar on stderr, where the package tqdm is installed."""
     import hashlib
     sha = hashlib.sha256()
     with urllib.request.urlopen(url) as source, tempfile.NamedTemporaryFile(delete=False,
                                                                             dir=os.path.dirname(
                                                                                 os.path.abspath(dst))) as target:
+        size = source.headers.get("Content-Length")
         try:
-            while block := source.read(READ_DATA_CHUNK):
-                target.write(block)
-                sha.update(block)
+            with tqdm(total=size and int(size), disable=not progress, unit="B", unit_scale=True,
+                      unit_divisor=1024) as bar:
+                while block := source.read(READ_DATA_CHUNK):
+                    target.write(block)
+                    sha.update(block)
+                    bar.update(len(block))
             target.close()
             if hash_prefix is not None and not sha.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{sha.hexdigest()}")')

@@ -55,9 +55,11 @@ class dual_level:
 def make_dual(tensor, tangent, *, level=None):
     """A tensor that carries a tangent of the same shape.  Floating or complex dtype; RuntimeError outside of a
     level."""
-    if not _levels:
+    if not _levels or level is not None and level < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+    if level not in (None, 0):
+        raise RuntimeError(f"Invalid level given to _make_dual: expected 0, got {level}")
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor) or not value.dtype.is_inexact:
             raise ValueError(
@@ -96,6 +98,10 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
     >>> unpack_dual(torch.ones(1))
     UnpackedDualTensor(primal=tensor([1.]), tangent=None)
     """
+    if level is not None and level < 0:
+        return UnpackedDualTensor(tensor, None)
+    if _levels and level not in (None, 0):
+        raise RuntimeError(f"Invalid level given to _fw_primal: expected 0, got {level}")
     if _levels and _levels[-1].owns(tensor):
         tensor.current()
         return UnpackedDualTensor(tensor.value, tensor.tangent)

@@ -5,6 +5,8 @@ import contextlib
 import functools
 import weakref
 
+from .._src.core.convert import strided
+from .._src.core.devices import Registry
 from .._src.core.interpret import recording
 from .._src.core.native import Tensor, history, sharing
 from .._src.core.op import bind
@@ -35,10 +37,23 @@ class saved_tensors_hooks(saved.hooked):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A block whose saved tensors are kept in the CPU's memory, as copies."""
+    """A block whose saved tensors are kept in the CPU's memory, as copies.
+
+    Args:
+        pin_memory: keep them where a device of ``device_type`` copies from without waiting, if there is one.
+    """
 
     def __init__(self, pin_memory=False, device_type="cuda"):
-        super().__init__(lambda tensor: tensor.detach().clone(), lambda kept: kept)
+        def pack(tensor):
+            kept = tensor.detach().to("cpu", copy=True)
+            is_pinnable = pin_memory and tensor.layout is strided and Registry.of(device_type) is not None
+            return tensor.device, kept.pin_memory(device_type) if is_pinnable else kept
+
+        def unpack(packed):
+            place, kept = packed
+            return kept.to(place, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
 
 
 class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):

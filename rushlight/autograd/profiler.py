@@ -1,5 +1,6 @@
 """The profiler under its older name, ``torch.autograd.profiler``."""
 from .._src.core.errors import NoDeviceError
+from .._src.core.options import accept_only
 from ..profiler import EventList, FunctionEvent, record_function  # noqa: F401
 from ..profiler import profile as _profile
 
@@ -32,6 +33,7 @@ class profile(_profile):
 
     def __init__(self, enabled=True, *, use_cpu=True, use_cuda=False, use_device=None, use_kineto=False, **options):
         from ..profiler import ProfilerAction
+        accept_only("torch.autograd.profiler.profile", "select events by their device", use_cpu=(use_cpu, True))
         super().__init__(schedule=None if enabled else lambda step: ProfilerAction.NONE, **options)
 
     def table(self, **options) -> str:

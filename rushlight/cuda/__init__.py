@@ -5,6 +5,7 @@ from .._src.compat.devices import device_module
 from .._src import streams as _streams
 from .._src.core.devices import device as _device, provided as _provided
 from .._src.core.errors import AcceleratorError, NoDeviceError, OutOfMemoryError  # noqa: F401 - one for all devices
+from .._src.core.options import accept_only as _accept_only
 from .places import WHY, index_of as _index, provider_of as _provider
 from .._src.legacy import BY_TYPE, type_of_tensors as _type_of_tensors
 
@@ -150,6 +151,7 @@ class Event(_streams.Event):
     """A place in the work of a stream."""
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+        _accept_only("torch.cuda.Event", "record it outside of the graph", external=(external, False))
         super().__init__(_device("cuda", _index()), enable_timing=enable_timing, blocking=blocking,
                          interprocess=interprocess)
 

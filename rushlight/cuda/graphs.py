@@ -9,6 +9,7 @@ from .._src.autograd.function import Function as _Function, once_differentiable 
 from .._src.core.devices import provided as _provided
 from .._src.core.native import Tensor as _Tensor
 from .._src.core import pytree as _pytree
+from .._src.core.options import accept_only as _accept_only
 from .places import index_of, provider_of
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
@@ -39,6 +40,7 @@ class CUDAGraph:
     """
 
     def __init__(self, keep_graph=False):
+        _accept_only("CUDAGraph", "capture_end() makes the graph ready to replay", keep_graph=(keep_graph, False))
         provider = provider_of()
         self._board, self._recording, self._pool = provider.board(provider.current()), None, None
 

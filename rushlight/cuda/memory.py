@@ -308,9 +308,10 @@ def _attach_out_of_memory_observer(observer):
 
 
 def memory_summary(device=None, abbreviated=False) -> str:
-    """``memory_stats`` as a table; empty where there is no GPU."""
+    """``memory_stats`` as a table, unless ``abbreviated`` with the parts of both pools; empty where there is no
+    GPU."""
     found = _provided("cuda")
-    return "" if found is None else found.summary(index_of(device))
+    return "" if found is None else found.summary(index_of(device), abbreviated)
 
 
 def set_per_process_memory_fraction(fraction: float, device=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 
 from .._src.core.devices import provided
+from .._src.core.options import accept_only
 from .arena import ArenaEngine
 from .engine import Engine
 from .memory import arena_for
@@ -74,6 +75,8 @@ class Backend(str):
     def register_backend(cls, name: str, func, extended_api: bool = False, devices=None):
         """Has ``func(store, rank, size, timeout)`` make engines (``engine.Engine``) for groups of a new backend.
         AssertionError where there is one already."""
+        accept_only("Backend.register_backend", "func(store, rank, size, timeout) is called",
+                    extended_api=(extended_api, False))
         assert name.lower() not in MAKERS, f"{name.upper()} c10d backend already exist"
         assert name.lower() not in KNOWN or name.lower() in ("mpi", "nccl", "ucc",
                                                              "xccl"), f"{name.upper()} c10d backend already exist"

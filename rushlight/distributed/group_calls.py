@@ -1,8 +1,11 @@
 """The methods that PyTorch's process groups have: lists of tensors and an options object in, a Work out."""
 from __future__ import annotations
 
+import functools
+
+from .._src.core.options import accept_only
 from .reduction import RedOpType
-from .works import Together
+from .works import Together, limits
 from .worlds import here
 
 
@@ -69,45 +72,69 @@ def root_of(options, root) -> int:
     return getattr(options, "rootRank", options if isinstance(options, int) else 0) if root is None else root
 
 
+def take_timeout(call):
+    """Add ``timeout`` to a collective, a timedelta after which its Work fails; default: that of its options."""
+    @functools.wraps(call)
+    def limited(self, *args, timeout=None, **kwargs):
+        given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Options)), None)
+        before = getattr(limits, "timeout", None)
+        chosen = getattr(given, "timeout", None) if timeout is None else timeout
+        limits.timeout = before if chosen is None else chosen
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            limits.timeout = before
+    return limited
+
+
 class GroupCalls:
     """Mixed into ``ProcessGroup``."""
 
-    def allreduce(self, tensors, opts=None, op=None, timeout=None):
+    @take_timeout
+    def allreduce(self, tensors, opts=None, op=None):
         """Reduces tensors in place."""
         return self.all_reduce(listed(tensors), op or op_of(opts), True)
 
+    @take_timeout
     def allreduce_coalesced(self, tensors, opts=None):
         return self.allreduce(tensors, opts)
 
-    def broadcast(self, tensors, opts=None, root=None, timeout=None):
+    @take_timeout
+    def broadcast(self, tensors, opts=None, root=None):
         """Copies the tensors of the rank ``root`` (or that of the options) into those of the others."""
         return self.broadcast_from(listed(tensors), root_of(opts, root), True)
 
-    def reduce(self, tensors, opts=None, root=None, op=None, timeout=None):
+    @take_timeout
+    def reduce(self, tensors, opts=None, root=None, op=None):
         """Reduces tensors into those of the root."""
         return Together(self.reduce_to(t, root_of(opts, root), op or op_of(opts), True) for t in listed(tensors))
 
-    def allgather(self, output_tensors, input_tensors, opts=None, timeout=None):
+    @take_timeout
+    def allgather(self, output_tensors, input_tensors, opts=None):
         """Copies the tensors of all ranks into lists, one list for each input."""
         if not isinstance(input_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
         return Together(self.gather_to(outputs, tensor, None, True)
                         for outputs, tensor in zip(output_tensors, input_tensors, strict=True))
 
-    def _allgather_base(self, output, input, opts=None, timeout=None):
+    @take_timeout
+    def _allgather_base(self, output, input, opts=None):
         """Copies the tensors of all ranks into one."""
         return self.gather_whole(output, input, True)
 
     all_gather_single = _allgather_base
 
+    @take_timeout
     def allgather_coalesced(self, output_lists, input_list, opts=None):
         return Together(self.gather_to([outputs[k] for outputs in output_lists], tensor, None, True)
                         for k, tensor in enumerate(input_list))
 
+    @take_timeout
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         return Together(self.gather_whole(output, tensor, True) for output, tensor in zip(outputs, inputs, strict=True))
 
-    def gather(self, output_tensors, input_tensors, opts=None, root=None, timeout=None):
+    @take_timeout
+    def gather(self, output_tensors, input_tensors, opts=None, root=None):
         """Copies the tensors of all ranks into the lists of the root; elsewhere there are none."""
         root = root_of(opts, root)
         if not isinstance(input_tensors, (list, tuple)):
@@ -116,7 +143,8 @@ class GroupCalls:
         return Together(self.gather_to(outputs, tensor, root, True)
                         for outputs, tensor in zip(lists, input_tensors, strict=True))
 
-    def scatter(self, output_tensors, input_tensors, opts=None, root=None, timeout=None):
+    @take_timeout
+    def scatter(self, output_tensors, input_tensors, opts=None, root=None):
         """Copies the root's tensors into those of all ranks, one each."""
         root = root_of(opts, root)
         if not isinstance(output_tensors, (list, tuple)):
@@ -125,27 +153,32 @@ class GroupCalls:
         return Together(self.scatter_from(output, sources, root, True)
                         for output, sources in zip(output_tensors, lists, strict=True))
 
-    def reduce_scatter(self, output_tensors, input_tensors, opts=None, op=None, timeout=None):
+    @take_timeout
+    def reduce_scatter(self, output_tensors, input_tensors, opts=None, op=None):
         """The reduction of each rank's tensor for this one."""
         if not isinstance(output_tensors, (list, tuple)):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
         return Together(self.reduce_scattered(output, list(sources), op or op_of(opts), True)
                         for output, sources in zip(output_tensors, input_tensors, strict=True))
 
-    def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
+    @take_timeout
+    def _reduce_scatter_base(self, output, input, opts=None):
         """This rank's part of the reduction."""
         return self.reduce_scattered(output, input, op_of(opts), True)
 
     reduce_scatter_single = _reduce_scatter_base
 
+    @take_timeout
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
         return Together(self.reduce_scattered(output, tensor, op_of(opts), True)
                         for output, tensor in zip(outputs, inputs, strict=True))
 
-    def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
+    @take_timeout
+    def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None):
         """Exchanges rows."""
         return self.all_to_all_rows(output, input, output_split_sizes, input_split_sizes, True)
 
+    @take_timeout
     def alltoall(self, output_tensors, input_tensors, opts=None):
         """Exchanges tensors."""
         return self.all_to_all_of(list(output_tensors), list(input_tensors), True)
@@ -166,6 +199,8 @@ class GroupCalls:
                     device_types=None):
         """The group of these ranks of the group, which all of its ranks ask for; None for who is not among them."""
         from .membership import split_group
+        accept_only("ProcessGroup.split_group", "the group has the devices of this one",
+                    device_types=(device_types, None))
         found = split_group(self, [list(ranks)], timeout, opts, group_desc)
         if found is not None and group_name:
             here().rename(found, group_name)

@@ -250,9 +250,10 @@ def splitting(whole: ProcessGroup, backend=None):
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups) where each has ``group_size`` neighbouring ranks.  ValueError where that
-    does not divide the world's size."""
-    size = get_world_size()
+    """(the group of this process, all groups) where each has ``group_size`` consecutive ranks of ``group`` (default:
+    all).  ValueError if that does not divide its size."""
+    ranks = get_process_group_ranks(group)
+    size = len(ranks)
     group_size = size if group_size is None else group_size
     if group_size <= 0:
         raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
@@ -260,7 +261,7 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
         raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})")
     if size % group_size:
         raise ValueError(f"The world size ({size}) must be divisible by 'group_size={group_size}'")
-    lists = [list(range(first, first + group_size)) for first in range(0, size, group_size)]
+    lists = [ranks[first:first + group_size] for first in range(0, size, group_size)]
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 

@@ -10,6 +10,7 @@ import threading
 
 from .._src.core.native import Tensor, counter
 from .._src.core.devices import device
+from .._src.core.options import accept_only
 from .._src.core.settings import settings
 from .backends import HOST, by_device
 from .carriers import Carriers
@@ -22,7 +23,7 @@ from .recorder import NAMES, entered, watched
 from .reduction import Premultiplied, RedOpType, check_op
 from .regions import bring_back, dense, reducible, region, touched
 from .stores import DEFAULT_TIMEOUT, Store
-from .works import Line, Work
+from .works import Line, Work, limits
 
 MONITOR = -(1 << 40)  # tag of the messages of monitored_barrier
 
@@ -138,7 +139,9 @@ class ProcessGroup(GroupCalls, Carriers):
             count(sys._getframe(1).f_code.co_name)
         for tensor in result:
             touched(tensor)
+        limit = getattr(limits, "timeout", None)
         if engine is not None and engine.queued:
+            accept_only("collectives of devices", "set_timeout() of the group", timeout=(limit, None))
             frame = sys._getframe(1)
             entry = entered(self, result if alike is None else alike, line is not None, peer, frame,
                             str(self.devices[engine.where.type])) if self.recorded else None
@@ -146,6 +149,8 @@ class ProcessGroup(GroupCalls, Carriers):
             return self.given_to(engine, Job(run, back, result, entry, name), async_op)
         if back:
             run = brought(run, back)
+        if limit is not None:
+            run = self.limited(run, limit)
         if self.recorded:
             run = watched(self, run, result if alike is None else alike, line is not None, peer)
         line = line or self.line
@@ -181,6 +186,13 @@ class ProcessGroup(GroupCalls, Carriers):
             yield
         finally:
             self.engine.timeout = before
+
+    def limited(self, run, timeout):
+        """Return what runs a collective within a timeout."""
+        def run_limited():
+            with self.within(timeout):
+                return run()
+        return run_limited
 
     def reduction(self, engine, op, *tensors):
         """(kind, scale) of a reduction for an engine.  RuntimeError where it does not reduce such tensors."""

@@ -7,6 +7,8 @@ import threading
 from ..futures import Future
 from .stores import DistBackendError
 
+limits = threading.local()  # ``timeout`` of the collective that the thread begins
+
 
 class Work:
     """An exchange.  ``result``: the tensors it gives; without ``run`` it is done when it is handed out."""

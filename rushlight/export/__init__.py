@@ -44,6 +44,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
       (``module_call_graph``), so that ``unflatten`` gives modules that are called as these were.
     ``prefer_deferred_runtime_asserts_over_guards``: what the program assumes of sizes is checked when it is called,
       also where not all sizes that a ``Dim`` allows meet it, which is an error otherwise.
+    ``strict`` changes nothing: bytecode is captured, whatever it says.
     ValueError if ``mod`` is no module, UserError if ``args`` is no tuple; CaptureError, with line and remedy, for a
     module that does not fit one graph.
 
@@ -459,12 +460,13 @@ def save(ep: ExportedProgram, f, *, extra_files=None, opset_version=None, pickle
 
     ``extra_files``: {name: text} to keep in the archive.  TypeError for anything but an ExportedProgram and for an
     extra file that is no string, SerializeError for a program with what is no tensor, number, text or operator.
+    ``opset_version``: {namespace of operators: version} that the file names besides that of aten.
     """
     from .files.programs import save as write
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    write(ep, f, extra_files)
+    write(ep, f, extra_files, opset_version)
 
 
 def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> ExportedProgram:

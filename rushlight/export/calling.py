@@ -48,8 +48,9 @@ class Nested(CodeGen):
     def __init__(self, names, keywords, in_spec, out_spec):
         self.names, self.keywords, self.in_spec, self.out_spec = list(names), keywords, in_spec, out_spec
 
-    def _gen_python_code(self, graph, root_module, verbose=False) -> PythonCode:
-        made = Writer(graph, root_module, verbose).write()
+    def _gen_python_code(self, graph, root_module, verbose=False, **shown) -> PythonCode:
+        writer = Writer(graph, root_module, verbose, **shown)
+        made = writer.write()
         made.globals.update(fx_pytree=fx_pytree, pytree=pytree)
         _, _, body = made.src.partition(":\n")
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -65,7 +66,7 @@ class Nested(CodeGen):
         lines, result = ("\n" + body.rstrip()).rsplit("\n    return ", 1)  # the last line, whatever its text has in it
         lines = lines[1:] + "\n" if lines else ""
         parameters = [root_module, *self.names[:count], *(["*"] if self.keywords else []), *self.names[count:]]
-        made.src = (f"\n\n\ndef forward({', '.join(parameters)}):\n{unpack}{lines}    return "
+        made.src = (f"\n\n\ndef forward({writer.join_parameters(parameters)}):\n{unpack}{lines}    return "
                     f"pytree.tree_unflatten({result}, {root_module}._out_spec)\n    ")
         return made
 

@@ -11,6 +11,7 @@ from .._src.core.expr import size
 from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
+from .._src.core.options import accept_only
 from .._src.core.pytree import tree_flatten
 from .._src.transforms.trace import without_values
 from .._ops import ops
@@ -248,6 +249,8 @@ class ExportedProgram:
         written to is an output more (``OutputKind.BUFFER_MUTATION``, ``USER_INPUT_MUTATION``).
         """
         from .rewriting import rewritten
+        accept_only("run_decompositions", "an operator of triton_op() stays one call",
+                    decompose_custom_triton_ops=(decompose_custom_triton_ops, False))
         return rewritten(self, default_decompositions() if decomp_table is None else decomp_table)
 
     def _update(self, graph_module, graph_signature, *, state_dict=None, constants=None,

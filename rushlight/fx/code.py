@@ -8,6 +8,7 @@ import operator
 import re
 
 from .._src.autograd.mode import set_recording
+from .._src.core.convert import strided
 from .._src.core.later import facade
 from .._src.core.native import Op, Tensor
 from .._src.core.random import default_generator
@@ -24,6 +25,8 @@ INPLACE = {"iadd": "{} += {}", "isub": "{} -= {}", "imul": "{} *= {}", "itruediv
            "imod": "{} %= {}", "ipow": "{} **= {}",
            "iand": "{} &= {}", "ior": "{} |= {}", "ixor": "{} ^= {}", "ilshift": "{} <<= {}", "irshift": "{} >>= {}",
            "imatmul": "{} @= {}"}
+RED, GREEN, BLUE, DIM, RESET = "\x1b[31m", "\x1b[32m", "\x1b[34m", "\x1b[2m", "\x1b[0m"
+ABBREVIATIONS = {"bfloat": "bf", "float": "f", "complex": "c", "uint": "u", "int": "i", "bool": "b8"}
 RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "torch", "self", "device", "inf", "nan", "NoneType", "math",
                       "operator"))
 
@@ -113,8 +116,11 @@ class PythonCode:
 class Writer:
     """Writes one graph as a function."""
 
-    def __init__(self, graph, root: str, verbose=False, release=True):
+    def __init__(self, graph, root: str, verbose=False, release=True, include_stride=False, include_device=False,
+                 colored=False, expanded_def=False):
         self.graph, self.root, self.verbose, self.release = graph, root, verbose, release
+        self.include_stride, self.include_device, self.expanded_def = include_stride, include_device, expanded_def
+        self.colored = colored
         self.globals, self.names = {"torch": facade()}, {}
         self.taken = {node.name for node in graph.nodes}
 
@@ -235,32 +241,56 @@ class Writer:
         names = [used.name for used in last.get(node, ())]
         if not node.users:
             names.append(node.name)
-        return f";  {' = '.join(names)} = None" if names else ""
+        return ";  " + self.paint(f"{' = '.join(names)} = None", DIM) if names else ""
 
     def statement(self, node, last) -> list:
         if node.op == "output":
             return [f"return {self.value(node.args[0])}"]
-        comment = f"  # {noted(node)}" if self.verbose and noted(node) else ""
-        lines = [f"# {line}" for line in origin(node)] if self.verbose else []
+        lines = [self.paint(f"# {line}", DIM) for line in origin(node)] if self.verbose else []
+        annotation = self.annotation(node)
         name = getattr(node.target, "__name__", "")
         if node.op == "call_function" and getattr(operator, name,
                                                   None) is node.target and name in INPLACE and isinstance(node.args[0],
                                                                                                           Node):
             place = self.value(node.args[0])
-            return [*lines, f"{INPLACE[name].format(place, self.operand(node.args[1]))};  {node.name} = "
-                            f"{place}{self.releases(node, last)}{comment}"]
-        annotation = f" : {annotation_text(self, node.type)}" if node.type is not None else ""
-        return [*lines, f"{node.name}{annotation} = {self.expression(node)}{self.releases(node, last)}{comment}"]
+            return [*lines, f"{INPLACE[name].format(place, self.operand(node.args[1]))};  {node.name}{annotation} = "
+                            f"{place}{self.releases(node, last)}"]
+        return [*lines, f"{node.name}{annotation} = {self.expression(node)}{self.releases(node, last)}"]
+
+    def annotation(self, node) -> str:
+        """Return the annotation of a node's name: what is known of its value when ``verbose``, else its type."""
+        known = self.describe(node) if self.verbose else ""
+        if known:
+            return f': "{known}"'
+        return f" : {annotation_text(self, node.type)}" if node.type is not None else ""
+
+    def describe(self, node) -> str:
+        """Return the dtype and sizes of a node's tensor, such as ``f32[2, 3]``, or ""."""
+        value = node.meta.get("val", node.meta.get("tensor_meta", node.meta.get("example_value")))
+        if not isinstance(value, Tensor):
+            is_known = getattr(value, "dtype", None) is not None and hasattr(value, "shape")  # TensorMetadata
+            return abbreviate(value.dtype) + list_text(value.shape) if is_known else ""
+        strides = list_text(value.stride()) if self.include_stride and value.layout is strided else ""
+        device = str(value.device) if self.include_device else ""
+        core = "".join(map(self.paint, (abbreviate(value.dtype), list_text(value.shape), strides, device),
+                           (RED, BLUE, DIM + BLUE, DIM + GREEN)))
+        from .._subclasses import FakeTensor  # imports this package
+        cls = getattr(value, "like", type(value))
+        return core if cls in (Tensor, FakeTensor) else f"{cls.__name__}({core})"
+
+    def paint(self, text: str, codes: str) -> str:
+        return f"{codes}{text}{RESET}" if self.colored else text
 
     def parameter(self, node) -> str:
-        shown = node.target
-        if node.type is not None:
-            shown += f" : {annotation_text(self, node.type)}"
-        elif self.verbose and noted(node):
-            shown += f': "{noted(node)}"'
+        shown = node.target + self.annotation(node)
         if node.args:
             shown += f" = {self.value(node.args[0])}"
         return shown
+
+    def join_parameters(self, parameters) -> str:
+        if not self.expanded_def:
+            return ", ".join(parameters)
+        return "".join(f"\n    {one}," if one != "*" else "\n    *," for one in parameters) + "\n"
 
     def write(self) -> PythonCode:
         last, lines, parameters = self.last_uses(), [], []
@@ -273,7 +303,7 @@ class Writer:
             else:
                 lines += self.statement(node, last)
         body = "\n".join(f"    {line}" for line in lines or ["pass"])
-        header = f"def forward({', '.join([self.root, *parameters])}):"
+        header = f"def forward({self.join_parameters([self.root, *parameters])}):"
         return PythonCode(f"\n\n\n{header}\n{body}\n    ", self.globals)
 
 
@@ -285,11 +315,21 @@ def annotation_text(writer, annotation) -> str:
     return writer.constant(annotation, text)
 
 
-def noted(node) -> str:
-    """What is known of a node's value: ``f32[2, 3]`` style, or nothing."""
-    value = node.meta.get("val", node.meta.get("example_value"))
-    meta = getattr(value, "_meta", None)
-    return str(meta) if meta is not None else ""
+def abbreviate(dtype) -> str:
+    """Return ``f32`` for float32, ``b8`` for bool.
+
+    >>> import rushlight as torch
+    >>> [abbreviate(d) for d in (torch.float32, torch.bfloat16, torch.uint8, torch.bool, torch.float8_e4m3fn)]
+    ['f32', 'bf16', 'u8', 'b8', 'f8e4m3fn']
+    """
+    name = dtype.name.replace("_", "")
+    for long, short in ABBREVIATIONS.items():
+        name = name.replace(long, short)
+    return name
+
+
+def list_text(sizes) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
 
 
 def origin(node) -> list:

@@ -230,8 +230,15 @@ class Graph:
 
     def python_code(self, root_module: str = "self", *, verbose=False, include_stride=False, include_device=False,
                     colored=False, expanded_def=False) -> PythonCode:
-        """The program as a Python function named ``forward``, and the globals it needs."""
-        return self._codegen._gen_python_code(self, root_module, verbose)
+        """The program as a Python function named ``forward``, and the globals it needs.
+
+        ``verbose`` annotates names with the dtype and sizes of tensors, and with their strides and device if
+        ``include_stride`` and ``include_device`` say so; ``colored``: with codes for terminals; ``expanded_def``: one
+        parameter a line.
+        """
+        return self._codegen._gen_python_code(
+            self, root_module, verbose, include_stride=include_stride, include_device=include_device, colored=colored,
+            expanded_def=expanded_def)
 
     def set_codegen(self, codegen):
         """Replaces how this graph is written as Python."""
@@ -331,8 +338,8 @@ def rebuilt(rows, tracer_cls, codegen) -> Graph:
 class CodeGen:
     """How a graph is written as Python, and how arguments and results pass in and out."""
 
-    def _gen_python_code(self, graph, root_module, verbose=False) -> PythonCode:
-        made = Writer(graph, root_module, verbose).write()
+    def _gen_python_code(self, graph, root_module, verbose=False, **shown) -> PythonCode:
+        made = Writer(graph, root_module, verbose, **shown).write()
         if graph._hook is not None:
             made.src = "".join(graph._hook(made.src.splitlines(keepends=True)))
         return made

@@ -8,6 +8,7 @@ import os
 
 from ..nn import Module, Parameter
 from .._src.core.native import Tensor
+from .._src.core.options import accept_only
 from .graph import Graph, PythonCode
 
 _numbers = itertools.count()
@@ -119,12 +120,16 @@ class GraphModule(Module):
         """The text of ``forward``."""
         return self._code
 
-    def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, **_) -> str:
-        """Prints the program with what is known of its values, those of graph modules inside it too; the text."""
-        body = self._graph.python_code("self", verbose=True).src.strip("\n ")
+    def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, *,
+                       fast_sympy_print=False, expanded_def=False, additional_meta=None) -> str:
+        """Prints the program with what is known of its values, those of graph modules inside it too; the text.
+        Options are those of ``Graph.python_code``."""
+        accept_only("print_readable", "read node.meta", additional_meta=(additional_meta, None, []))
+        shown = {"include_stride": include_stride, "include_device": include_device, "colored": colored}
+        body = self._graph.python_code("self", verbose=True, expanded_def=expanded_def, **shown).src.strip("\n ")
         text = f"class {type(self).__name__}(torch.nn.Module):\n" + "\n".join("    " + line if line else ""
                                                                               for line in body.splitlines())
-        inner = [module.print_readable(False) for module in self.children() if isinstance(module, GraphModule)]
+        inner = [module.print_readable(False, **shown) for module in self.children() if isinstance(module, GraphModule)]
         text = "\n\n".join([text, *("\n".join("    " + line for line in t.splitlines()) for t in inner)]) + "\n"
         if print_output:
             print(text)

@@ -33,6 +33,7 @@ class SubgraphMatcher:
 
     def __init__(self, pattern: Graph, match_output=False, match_placeholder=False, remove_overlapping_matches=True,
                  ignore_literals=False):
+        self.node_name_match = ""
         self.pattern, self.match_output, self.match_placeholder = pattern, match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         if not len(pattern.nodes):
@@ -44,7 +45,9 @@ class SubgraphMatcher:
                                                               == 1]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list:
-        """The places where the pattern lies in ``graph``, in order, without those that overlap an earlier one."""
+        """The places where the pattern lies in ``graph``, in order, without those that overlap an earlier one.
+        Nodes with ``node_name_match`` in their names match any node of the pattern."""
+        self.node_name_match = node_name_match
         partial = [InternalMatch([])]
         for anchor in self.pattern_anchors:
             candidates = [node for node in graph.nodes if self.alike(anchor, node)]
@@ -67,6 +70,8 @@ class SubgraphMatcher:
     def alike(self, pattern: Node, node: Node) -> bool:
         """Whether two nodes do the same, arguments apart."""
         if not self.match_placeholder and pattern.op == "placeholder":
+            return True
+        if self.node_name_match and self.node_name_match in node.name:
             return True
         if pattern.op != node.op:
             return False

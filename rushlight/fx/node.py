@@ -179,7 +179,7 @@ class Node:
 
     def format_node(self, placeholder_names=None, maybe_return_typename=None) -> str | None:
         """This node as a line of the graph's listing; None for a placeholder when ``placeholder_names`` collects
-        them."""
+        them.  The annotation of an output replaces the item of the list ``maybe_return_typename``."""
         if self.op == "placeholder":
             shown = self.target + (f": {type_text(self.type)}" if self.type is not None else "")
             if placeholder_names is not None:
@@ -188,6 +188,8 @@ class Node:
             default = f"(default={self.args[0]})" if self.args else ""
             return f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]{default}"
         if self.op == "output":
+            if self.type and maybe_return_typename:
+                maybe_return_typename[0] = f" -> {type_text(self.type)}"
             return f"return {self.args[0]}"
         shown = f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target_text()}]"
         if self.op == "get_attr":

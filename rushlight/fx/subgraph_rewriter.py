@@ -62,7 +62,7 @@ def replace_pattern_with_filters(gm: GraphModule, pattern, replacement=None, mat
     """
     pattern_graph = graph_of(pattern)
     matcher = SubgraphMatcher(pattern_graph, ignore_literals=ignore_literals)
-    found = [m for m in matcher.match(gm.graph)
+    found = [m for m in matcher.match(gm.graph, node_name_match)
              if all(keep(m, gm.graph, pattern_graph) for keep in match_filters or ())]
     fixed = graph_of(replacement) if replacement is not None else None
     moved: dict = {}  # nodes that a replacement took the place of: what stands there now

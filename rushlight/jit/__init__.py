@@ -9,20 +9,12 @@ from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, Traced
                      script)  # noqa: F401
 from .frozen import freeze, optimize_for_inference  # noqa: F401
 from .storage import load, save  # noqa: F401
-from .tracing import trace, trace_module  # noqa: F401
+from .tracing import TracerWarning, trace, trace_module  # noqa: F401
 
 Final = typing.Final
 Error = RuntimeError
 globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs",
                         "export_opnames last_executed_optimized_graph _get_trace_graph"))
-
-
-class TracerWarning(Warning):
-    """What tracing would warn of; nothing is traced."""
-
-    @staticmethod
-    def ignore_lib_warnings():
-        """Nothing to ignore."""
 
 
 class Attribute(typing.NamedTuple):

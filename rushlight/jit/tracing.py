@@ -1,11 +1,25 @@
 """``trace`` and ``trace_module``: a program with the example that says what its files have."""
 from __future__ import annotations
 
-from .._src.core.advice import deprecated
+from .._src.core.advice import deprecated, warn
 from .._src.core.native import Tensor
 from ..nn.modules.module import Module
 from .programs import Example
 from .script import ScriptFunction, ScriptModule, TracedModule
+
+CONTAINER = (
+    "Encountering a {} at the output of the tracer might cause the trace to be incorrect, this is only valid if the "
+    "container structure does not change based on the module's inputs. Consider using a constant container instead "
+    "(e.g. for `list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and "
+    "know the side effects, pass strict=False to trace() to allow this behavior.")
+
+
+class TracerWarning(Warning):
+    """A warning of what may make a trace wrong."""
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Nothing to ignore."""
 
 
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
@@ -15,7 +29,8 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
 
     Unlike TorchScript's, a traced program still takes every branch its inputs ask for.  What is saved, or shown as its
     ``graph``, has the branches of the examples, for inputs of other sizes, too, as far as the program lets them vary;
-    it needs none of the program's classes where it is loaded.
+    it needs none of the program's classes where it is loaded.  ``strict``: RuntimeError for a dict among the results.
+    ``check_trace``, ``check_inputs`` and ``check_tolerance`` have nothing to find: what runs is the program.
     """
     deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
     if example_inputs is None and example_kwarg_inputs is None:
@@ -24,18 +39,36 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs,
                                                                               Tensor) else tuple(example_inputs)
     named = dict(example_kwarg_inputs or {})
-    func(*given, **named)
+    check_containers(func(*given, **named), strict)
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func
     example = Example(given, named)
     return TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
 
 
-def trace_module(mod, inputs, *args, **kwargs):
-    """``trace`` of several methods of a module: each runs once on its example inputs."""
+def check_containers(result, strict):
+    """Raise RuntimeError for a dict, and warn of a list, among the results, whose content a graph fixes."""
+    if not strict:
+        return
+    if isinstance(result, (dict, list)):
+        kind = "dict" if isinstance(result, dict) else "list"
+        text = CONTAINER.format(kind)
+        if kind == "dict":
+            raise RuntimeError(text)
+        warn(text, TracerWarning)
+    for part in result if isinstance(result, (list, tuple)) else ():
+        check_containers(part, strict)
+
+
+def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
+                 _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False,
+                 _store_inputs=True):
+    """``trace`` of several methods of a module: each runs once on its example inputs, which are dicts of arguments by
+    name with ``example_inputs_is_kwarg``."""
     example = None
     for name, given in inputs.items():
-        given = (given,) if isinstance(given, Tensor) else tuple(given)
-        getattr(mod, name)(*given)
-        example = Example(given, {}) if name == "forward" else example
+        given, named = ((), dict(given)) if example_inputs_is_kwarg else (
+            (given,) if isinstance(given, Tensor) else tuple(given), {})
+        check_containers(getattr(mod, name)(*given, **named), strict)
+        example = Example(given, named) if name == "forward" else example
     return TracedModule(mod, example)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from .._src.core.later import facade
+from .._src.core.options import accept_only
 from .._ops import Callable, OpOverload, OpOverloadPacket, ops
 from .check import opcheck  # noqa: F401
 from .operator import CustomOperator
@@ -112,7 +114,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
                                  tags=tags)
     namespace, short = names(name)
     found = parse(short + (schema if schema is not None else infer_schema(fn, mutates_args=mutates_args)))
-    made = CustomOperator(namespace, short, found)
+    made = CustomOperator(namespace, short, found, [facade().Tag.pt2_compliant_tag, *listed_tags(tags or ())])
     for kind in (device_types,) if isinstance(device_types, str) or device_types is None else device_types:
         made.rules.kernels[kind] = fn
     return CustomOpDef(made, fn)
@@ -220,9 +222,19 @@ def define(qualname, schema=None, *, lib=None, tags=()):
     """Defines an operator by its schema: ``define("mylib::sin", "(Tensor x) -> Tensor")``; ``impl`` gives it a
     function."""
     if isinstance(qualname, Library):
-        return qualname.define(schema)
+        return qualname.define(schema, tags=tags)
     namespace, name = names(qualname)
-    return CustomOperator(namespace, name, parse(name + schema)).op.name
+    return CustomOperator(namespace, name, parse(name + schema), listed_tags(tags)).op.name
+
+
+def listed_tags(tags) -> list:
+    """Return the ``torch.Tag`` members of one or several; TypeError for others."""
+    kind = facade().Tag
+    found = [tags] if isinstance(tags, kind) else list(tags)
+    wrong = next((tag for tag in found if not isinstance(tag, kind)), None)
+    if wrong is not None:
+        raise TypeError(f"tags: expected members of torch.Tag, got {wrong!r}")
+    return found
 
 
 KEYS = {"CPU": "cpu", "default": None, "types": None}
@@ -242,6 +254,10 @@ def impl(qualname, types, func=None, *, lib=None):
         else:
             custom.rules.kernels[KEYS.get(kind, kind)] = func
     return func
+
+
+def is_implemented(custom, kind) -> bool:
+    return (custom.rules.fake is not None if kind == "Meta" else KEYS.get(kind, kind) in custom.rules.kernels)
 
 
 def entered_into(library, name, key, function):
@@ -273,14 +289,18 @@ class Library:
         """Defines an operator; returns its name."""
         if self.kind == "IMPL":
             raise RuntimeError("define() needs a Library of kind DEF or FRAGMENT; this one is IMPL")
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}: choose FROM_SCHEMA or CONSERVATIVE")
         found = parse(schema)
         name = found.name.rpartition("::")[2]
-        CustomOperator(self.ns, name.partition(".")[0], found)
+        CustomOperator(self.ns, name.partition(".")[0], found, listed_tags(tags))
         self.defined.append(name)
         return name
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
-        """Gives an operator its function."""
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=True):
+        """Gives an operator its function.  RuntimeError for another one for the same key unless ``allow_override``."""
+        accept_only("Library.impl", "the function is called with the operator's arguments",
+                    with_keyset=(with_keyset, False))
         if isinstance(op_name, (OpOverload, OpOverloadPacket)):
             op_name = op_name._opname if isinstance(op_name, OpOverload) else op_name.opname
         name = op_name.rpartition("::")[2]
@@ -291,7 +311,11 @@ class Library:
                 "answer it differently in a block.")
         if fn is fallthrough_kernel:
             return
-        impl(f"{self.ns}::{name}", dispatch_key or self.dispatch_key or "CompositeImplicitAutograd", fn)
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if not allow_override and is_implemented(operator_of(f"{self.ns}::{name}"), key):
+            raise RuntimeError(f"This is not allowed since there's already a kernel registered from python overriding "
+                               f"{name}'s behavior for {key} dispatch key and {self.ns} namespace.")
+        impl(f"{self.ns}::{name}", key, fn)
 
     def _destroy(self):
         """Removes the operators that this library defined."""

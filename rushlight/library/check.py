@@ -19,7 +19,8 @@ def opcheck(op, args, kwargs=None, *, test_utils=TESTS, raise_exception=True, at
     ``test_schema``: it writes into what its schema says, and into nothing else; ``test_autograd_registration``: a
       gradient is
     registered where arguments want one; ``test_faketensor``: the fake rule gives the right shapes and dtypes;
-    ``test_aot_dispatch_dynamic``: compiled, it gives the same results and gradients.  OpCheckError where one fails (or,
+    ``test_aot_dispatch_dynamic``: compiled, it gives the same results and gradients, within ``rtol`` and ``atol``
+      (both or none).  OpCheckError where one fails (or,
       with
     ``raise_exception=False``, the error as the dict's value).
 
@@ -32,13 +33,15 @@ def opcheck(op, args, kwargs=None, *, test_utils=TESTS, raise_exception=True, at
     {'test_faketensor': 'SUCCESS'}
     """
     from . import operator_of
+    if (rtol is None) != (atol is None):
+        raise ValueError("opcheck(op, ...): if you specify one of rtol/atol, you must specify both")
     custom, kwargs = operator_of(op), kwargs or {}
     found = {}
     for name in (test_utils,) if isinstance(test_utils, str) else test_utils:
         if name not in CHECKS:
             raise ValueError(f"opcheck(): there is no test {name!r}; choose from {list(CHECKS)}")
         try:
-            CHECKS[name](custom, args, kwargs)
+            CHECKS[name](custom, args, kwargs, *((rtol, atol) if name in COMPARING else ()))
             found[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
@@ -67,8 +70,9 @@ def fresh(value):
     return {k: fresh(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def close(a, b) -> bool:
-    return a.shape == b.shape and a.dtype is b.dtype and bool(((a == b) | (a - b).abs().le(1e-5 + 1e-4 * b.abs())
+def close(a, b, rtol, atol) -> bool:
+    rtol, atol = (1e-4, 1e-5) if rtol is None else (rtol, atol)
+    return a.shape == b.shape and a.dtype is b.dtype and bool(((a == b) | (a - b).abs().le(atol + rtol * b.abs())
                                                                | ((a != a) & (b != b))).all())
 
 
@@ -112,7 +116,7 @@ def check_fake(custom, args, kwargs):
             f"{[(list(t.shape), t.dtype) for t in fake]}")
 
 
-def check_compiled(custom, args, kwargs):
+def check_compiled(custom, args, kwargs, rtol=None, atol=None):
     from .._src.compiling import compile
 
     def plain(args, kwargs):
@@ -128,10 +132,11 @@ def check_compiled(custom, args, kwargs):
             sum(loss[1:], loss[0]).backward()
         found.append([*(r.detach() for r in results), *(t.detach() for t in flat((a, k))),
                       *(t.grad for t in flat((a, k)) if t.grad is not None)])
-    if len(found[0]) != len(found[1]) or not all(map(close, *found)):
+    if len(found[0]) != len(found[1]) or not all(close(a, b, rtol, atol) for a, b in zip(*found)):
         raise AssertionError("compiled, the operator gives other results or gradients than uncompiled")
 
 
 CHECKS = {"test_schema": check_schema, "test_autograd_registration": check_registration, "test_faketensor": check_fake,
           "test_aot_dispatch_dynamic": check_compiled,
           "test_aot_dispatch_static": check_compiled}
+COMPARING = "test_aot_dispatch_dynamic", "test_aot_dispatch_static"

@@ -64,7 +64,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A number as a tensor of the default dtype, where none is given."""
-    return OPS["full"]((), s, dtype=dtype or get_default_dtype(), device=device)
+    return OPS["full"]((), s, dtype=dtype or get_default_dtype(), device=device, pin_memory=bool(pin_memory))
 
 
 def _assert_scalar(self, assert_msg):

@@ -48,7 +48,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
 
 
 def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
-    return OPS["randn_like"](self) * std + mean
+    return OPS["randn_like"](self, generator=generator) * std + mean
 
 
 def copy(self, src, non_blocking=False):

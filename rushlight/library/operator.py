@@ -129,7 +129,8 @@ def overlap(one, other) -> bool:
 class CustomOperator:
     """One user-defined operator: ``op`` is what runs, traces and differentiates it."""
 
-    def __init__(self, namespace, name, schema: Schema):
+    def __init__(self, namespace, name, schema: Schema, tags=()):
+        self.tags = list(tags)
         self.namespace, self.name, self.schema, self.rules = namespace, name, schema, Rules()
         self.primitives: dict = {}
         self.op = make(f"{namespace}::{name}", self.run, None, schema.signature, 0, composite=True)

@@ -7,7 +7,7 @@ from .._src.core.advice import warn
 from .._src.core.errors import UnsupportedLayoutError
 from .._src.core.exchange import as_tensor
 from .._src.core.native import Tensor
-from .._src.core.op import OPS
+from .._src.core.op import OPS, pinned
 from .ragged import Ragged
 from .rules import padded
 from .tensor import Nested, made
@@ -33,6 +33,7 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     parts = [as_tensor(x, dtype=dtype, device=device).detach() for x in tensor_list]
     out = joined(parts, layout or convert.strided)
     out = out.with_rows(out.rows.to(out.rows.dtype, copy=True)) if len(parts) == 1 else out
+    out = out.with_rows(pinned(out.rows)) if pin_memory else out
     return out.requires_grad_() if requires_grad else out
 
 

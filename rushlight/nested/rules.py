@@ -395,7 +395,7 @@ def unbind(input, dim=0):
 
 @rule("contiguous")
 def packed(input, memory_format=None):
-    return input.contiguous()
+    return input.contiguous(memory_format=memory_format)
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

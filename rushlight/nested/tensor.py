@@ -12,6 +12,8 @@ from .._src.core.op import OPS
 from .._src.core.tensor import blank, wrapped
 from .ragged import Ragged
 
+ROW_MAJOR = None, convert.contiguous_format, convert.preserve_format
+
 
 class Nested(Composed):
     """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number
@@ -71,10 +73,14 @@ class Nested(Composed):
         return not self.ragged.gaps and self.ragged.end == rows
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Whether examples lie end to end in row-major order."""
+        """Whether examples lie end to end in row-major order, or their rows in the order of ``memory_format``."""
+        if memory_format not in ROW_MAJOR:
+            return self.covers() and self.rows.is_contiguous(memory_format=memory_format)
         return self.at == 1 and self.covers() and self.rows.is_contiguous()
 
     def contiguous(self, memory_format=None):
+        if memory_format not in ROW_MAJOR:
+            return self.with_rows(self.rows.contiguous(memory_format=memory_format))
         return self if self.is_contiguous() else contiguous(self)
 
     # --- parts --------------------------------------------------------------------------------------------------------

@@ -59,14 +59,15 @@ def export(
     keep_initializers_as_inputs=False,
     dynamic_axes=None,
     **idle,
-) -> ONNXProgram:
+) -> ONNXProgram | None:
     """A module, or an exported program, as ONNX; written to the path or the binary file ``f`` if given.
 
     What is written into is an output more, ``<name>_next``; a buffer that is, is an input, too, whose default value is
     what the buffer holds now.
 
     ``args``, ``kwargs``: example arguments, as for ``torch.export.export``; ``dynamic_shapes`` as there, or
-    ``dynamic_axes``: ``{input name: {dimension: name of its size}}``.  ``verify`` runs the program in onnxruntime and
+    ``dynamic_axes``: ``{input name: {dimension: name of its size}}``, which is the only way with ``dynamo=False``;
+      None is returned then.  ``verify`` runs the program in onnxruntime and
       compares.
     OnnxExporterError for what ONNX has no operators for, and where the package ``onnx`` is missing (the extra
     ``rushlight[onnx]``).
@@ -85,6 +86,9 @@ def export(
         raise NotImplementedError(
             "custom_translation_table: operators are written as their primitives here, " "which no table replaces"
         )
+    is_legacy = not dynamo and not isinstance(model, ExportedProgram)
+    if is_legacy and dynamic_shapes:
+        raise ValueError("The exporter only supports dynamic shapes through parameter dynamic_axes when dynamo=False.")
     if opset_version is not None and opset_version < LEAST_OPSET:
         raise ValueError(f"opset_version is {opset_version}; {LEAST_OPSET} is the least that is written")
     args = args if isinstance(args, tuple) else (args,)
@@ -94,7 +98,7 @@ def export(
         check(made, program)
     if f is not None:
         made.save(f, include_initializers=export_params, keep_initializers_as_inputs=keep_initializers_as_inputs)
-    return made
+    return None if is_legacy else made
 
 
 def exported(model, args, kwargs, input_names, dynamic_shapes, dynamic_axes) -> ExportedProgram:

@@ -278,8 +278,11 @@ class PackageExporter:
         self.write(path, MOCKED.format(depth="." * (name.count(".") + 1 + package)).encode())
 
     # --- data ---------------------------------------------------------------------------------------------------------
-    def save_pickle(self, package: str, resource: str, obj, dependencies=True, pickle_protocol=3):
-        """Writes an object; the modules of its classes become what the patterns say."""
+    def save_pickle(self, package: str, resource: str, obj, dependencies=True, pickle_protocol: int = 3):
+        """Writes an object; the modules of its classes become what the patterns say.  Pickles are of protocol 3;
+        AssertionError for a ``pickle_protocol`` other than that and 4."""
+        if pickle_protocol not in (3, 4):
+            raise AssertionError(f"torch.package only supports pickle protocols 3 and 4, got {pickle_protocol}")
         text = io.BytesIO()
         pickler = CodePickler(text, self.importer, self.keys)
         pickler.dump(obj)

@@ -42,7 +42,7 @@ class Directory:
                 return False
         return True
 
-    def lines(self, indent=""):
+    def lines(self):
         yield self.name
         ordered = sorted(self.children.values(), key=lambda child: (not child.is_dir, child.name))
         for k, child in enumerate(ordered):

@@ -8,9 +8,12 @@ import socket
 import sys
 import threading
 import time
+import uuid
+import warnings
 
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
+from .._src.core.options import accept_only
 from .._src.core.watching import Watching
 from .events import EventList, FunctionEvent
 
@@ -197,12 +200,18 @@ class record_function:
         return run
 
 
+def create_trace_id() -> str:
+    return uuid.uuid4().hex.upper()
+
+
 class profile:
     """Watches the operators of its ``with`` block: ``key_averages().table()``, ``events()``,
     ``export_chrome_trace(path)``.
 
     ``schedule`` says what to do in each ``step()``; ``on_trace_ready(profile)`` is called when a round is recorded.
-    ``record_shapes``, ``profile_memory``, ``with_stack`` and ``with_flops`` add columns.
+    ``acc_events`` keeps the events of all cycles; otherwise they are those of the last one.  A cycle has a trace id,
+    which ``custom_trace_id_callback()`` gives.  ``record_shapes``, ``profile_memory``, ``with_stack`` and
+    ``with_flops`` add columns.
 
     >>> import rushlight as torch
     >>> x = torch.ones(8, 8)
@@ -216,7 +225,14 @@ class profile:
                  profile_memory=False, with_stack=False, with_flops=False,
                  with_modules=False, experimental_config=None, execution_trace_observer=None, acc_events=False,
                  use_cuda=None, custom_trace_id_callback=None):
+        accept_only("torch.profiler.profile", "leave it out", experimental_config=(experimental_config, None),
+                    execution_trace_observer=(execution_trace_observer, None))
+        self.acc_events, self.custom_trace_id_callback, self.trace_id = acc_events, custom_trace_id_callback, None
         self.activities = set(activities) if activities else supported_activities()
+        if use_cuda is not None:
+            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            self.activities = (self.activities | {ProfilerActivity.CUDA} if use_cuda
+                               else self.activities - {ProfilerActivity.CUDA})
         self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
         self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = (record_shapes, profile_memory,
                                                                                      with_stack, with_flops)
@@ -259,6 +275,7 @@ class profile:
         if recording and self.recorder is None:
             self.recorder = Recorder(self.record_shapes or self.with_flops, self.profile_memory, self.with_stack,
                                      self.with_flops)
+            self.trace_id = (self.custom_trace_id_callback or create_trace_id)()
             self.recorder.__enter__()
             _recorders.append(self.recorder)
         if not recording and self.recorder is not None:
@@ -276,7 +293,9 @@ class profile:
             self.step_event = None
         _recorders.remove(self.recorder)
         self.recorder.__exit__(None, None, None)
-        self.done = EventList(self.recorder.events, self.record_shapes, self.profile_memory, self.with_flops)
+        before = list(self.done or ()) if self.acc_events else []
+        self.done = EventList([*before, *self.recorder.events], self.record_shapes, self.profile_memory,
+                              self.with_flops)
         self.recorder = None
 
     def events(self) -> EventList:
@@ -293,11 +312,19 @@ class profile:
     def export_chrome_trace(self, path: str, use_python_export: bool = False):
         """Writes what was recorded for chrome://tracing; gzipped if the name ends in .gz.  ``use_python_export``
         changes nothing: Python writes it."""
-        self.events().export_chrome_trace(path)
+        self.events().export_chrome_trace(path, {"trace_id": self.trace_id})
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total"):
         """Writes stacks for flame graphs; needs ``with_stack``."""
         self.events().export_stacks(path, metric)
+
+    def set_custom_trace_id_callback(self, callback):
+        """Sets the function that gives later cycles their trace id."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """The trace id of the current cycle, or of the last one; None before the first."""
+        return self.trace_id
 
     def add_metadata(self, key: str, value: str):
         self.metadata[key] = value

@@ -8,7 +8,7 @@ from .._src.core.meta import product
 from .._src.core.op import OPS
 from .conversion import compress, compress_dense, sort_rows
 from .indices import match_keys, unravel
-from .tensor import Coo, Sparse, check_sizes, convert_layout, given_size, made
+from .tensor import Coo, Sparse, check_sizes, convert_layout, given_size, made, move
 from .validation import compressed, wanted
 
 
@@ -237,7 +237,7 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
                            f"of {list(block)}")
     if wanted(check_invariants):
         compressed(starts, across, elements, shape, layout)
-    out = made(kind, shape, elements, starts=starts, across=across)
+    out = move(made(kind, shape, elements, starts=starts, across=across), device, pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 

@@ -6,7 +6,7 @@ The others have a rule here; what has none raises, and says how to go on.
 from __future__ import annotations
 
 from .._src.core.composed import member, rulebook
-from .._src.core.convert import sparse_csr, strided
+from .._src.core.convert import contiguous_format, sparse_csr, strided
 from .._src.core.dtypes import int64
 from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
 from .._src.core.interpret import is_recording
@@ -20,7 +20,7 @@ from .._src.transforms.elementwise import is_elementwise
 from .compressed import Compressed
 from .conversion import compress, make_vacant, sort_rows
 from .indices import match_keys
-from .tensor import Coo, Sparse, look_up, made, to_sparse
+from .tensor import Coo, Sparse, look_up, made, move, refuse_format, to_sparse
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
@@ -445,6 +445,7 @@ def some(input):
 # --- copies -----------------------------------------------------------------------------------------------------------
 @rule("clone")
 def clone(input, *, memory_format=None):
+    refuse_format(memory_format)
     return input.clone()
 
 
@@ -502,9 +503,12 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     """One value at the stored elements of a compressed tensor."""
     if layout not in (None, input.layout):
         return OPS["full"](tuple(input.shape), fill_value, dtype=dtype or input.dtype, layout=layout,
+                           device=input.device if device is None else device, pin_memory=pin_memory,
                            requires_grad=requires_grad)
     need_compressed("full_like", input)
-    out = input.with_elements(OPS["full_like"](input.elements.detach(), fill_value, dtype=dtype))
+    refuse_format(None if memory_format is contiguous_format else memory_format)
+    out = move(input.with_elements(OPS["full_like"](input.elements.detach(), fill_value, dtype=dtype)), device,
+               pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -527,15 +531,18 @@ def check_leaf(target, name):
 def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
     """No element kept."""
-    out = emptied(input, tuple(input.shape), dtype or input.dtype, layout)
+    if isinstance(input, Coo):
+        refuse_format(memory_format)
+    out = move(emptied(input, tuple(input.shape), dtype or input.dtype, layout),
+               input.device if device is None else device, pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 
 @rule("new_zeros", "new_empty")
-def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-              memory_format=None):
+def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """No element kept, in the layout of this tensor."""
-    out = emptied(input, sizes_of(size), dtype or input.dtype, layout)
+    out = move(emptied(input, sizes_of(size), dtype or input.dtype, layout), input.device if device is None else device,
+               pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -552,6 +559,7 @@ def copy_(input, src, non_blocking=False):
 @rule("resize_as_")
 def resize_as_(input, the_template, memory_format=None):
     """Takes the sizes of another sparse tensor."""
+    refuse_format(memory_format)
     if not isinstance(input, Coo) or not isinstance(the_template, Coo):
         raise UnsupportedLayoutError("resize_as_: not implemented for these layouts", "sparse tensors by coordinates",
                                      "make a new tensor")

@@ -9,7 +9,7 @@ from .._src.core.exchange import as_tensor
 from .._src.core.later import entered
 from .._src.core.meta import Meta, product
 from .._src.core.native import Tensor, allocate
-from .._src.core.op import OPS
+from .._src.core.op import OPS, pinned
 from .._src.core.tensor import blank
 from .indices import ravel, unravel
 from .validation import coo, wanted
@@ -87,7 +87,11 @@ class Sparse(Composed):
         return convert_layout(self, convert.sparse_coo)
 
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None):
-        """This tensor in another layout, COO by default; stored zeros stay."""
+        """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another
+        ``sparse_dim``."""
+        if sparse_dim not in (None, self.sparse_dim()):
+            raise RuntimeError(f"to_sparse: conversion from {self.layout} to Sparse with sparse_dim argument "
+                               f"!={self.sparse_dim()} is not supported, got {sparse_dim}")
         return convert_layout(self, layout or convert.sparse_coo, blocksize)
 
     def _nnz(self) -> int:
@@ -124,6 +128,7 @@ class Sparse(Composed):
         return self.with_elements(self.elements.detach())
 
     def clone(self, *, memory_format=None):
+        refuse_format(memory_format)
         return self.with_elements(self.elements.clone())
 
     def to(self, *args, **kwargs):
@@ -290,9 +295,27 @@ class Coo(Sparse):
 
     def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
         """Changes the sizes in place; no element is kept."""
+        if len(size) != sparse_dim + dense_dim:
+            raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, "
+                               f"sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
         self.become(vacant(size, self.dtype, sparse_dim))
         return self
 
+
+
+def move(tensor, device, pin_memory=False):
+    """Return a new tensor on a device, if one is given, and in pinned memory."""
+    tensor = tensor if device is None else tensor.to(device)
+    if not pin_memory:
+        return tensor
+    return tensor.with_elements(pinned(tensor.elements)) if isinstance(tensor, Sparse) else pinned(tensor)
+
+
+def refuse_format(memory_format):
+    """Raise RuntimeError for a memory format, which sparse tensors do not have."""
+    if memory_format is not None:
+        raise RuntimeError("memory format option is only supported by strided tensors: expected None, got "
+                           f"{memory_format}")
 
 
 def vacant(size, dtype, sparse_dim=None):
@@ -347,8 +370,8 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     shape = given_size(size, (*needed, *elements.shape[1:]))
     if wanted(check_invariants):
         coo(at, elements, shape, is_coalesced)
-    out = made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at,
-               coalesced=bool(is_coalesced))
+    out = move(made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at,
+                    coalesced=bool(is_coalesced)), device, pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 

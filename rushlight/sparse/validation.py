@@ -31,8 +31,16 @@ def checked_indices(**indices):
             f"{[str(t.dtype) for t in indices.values()]}")
 
 
+def check_pins(check_pinning, **parts):
+    """Raise RuntimeError, if asked to check, for parts of which some are pinned and others are not."""
+    found = {name: part.is_pinned() for name, part in parts.items()} if check_pinning else {}
+    require(len(set(found.values())) <= 1,
+            f"memory pinning of {', '.join(parts)} must match, but got is_pinned {found}")
+
+
 def coo(indices, values, size, is_coalesced=None, check_pinning=None):
     """Checks what a COO tensor is made of: ``indices`` [sparse dimensions, n], ``values`` [n, *dense], ``size``."""
+    check_pins(check_pinning, indices=indices, values=values)
     checked_indices(indices=indices)
     require(indices.dim() == 2, f"indices must be sparse_dim x nnz, but got: {tuple(indices.shape)}")
     sparse, count = indices.shape
@@ -60,6 +68,7 @@ def coo(indices, values, size, is_coalesced=None, check_pinning=None):
 
 def compressed(compressed_indices, plain_indices, values, size, layout, check_pinning=None):
     """Checks what a tensor by rows, columns or blocks is made of; leading dimensions are a batch."""
+    check_pins(check_pinning, compressed_indices=compressed_indices, plain_indices=plain_indices, values=values)
     kind = layout.name.rpartition("_")[2]
     runs, places, what = ROWS if kind in ("csr", "bsr") else COLUMNS
     block = 2 if kind in ("bsr", "bsc") else 0

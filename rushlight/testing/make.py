@@ -13,6 +13,9 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
     >>> torch.testing.make_tensor(2, 3, dtype=torch.float32).shape
     torch.Size([2, 3])
     """
+    if noncontiguous and memory_format is not None:
+        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+                         f"noncontiguous={noncontiguous} and memory_format={memory_format}")
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     wide = (*shape[:-1], shape[-1] * 2) if noncontiguous and shape else shape
@@ -32,4 +35,5 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
         made = made[..., ::2]
     if exclude_zero:
         made = torch.where(made == 0, torch.ones((), dtype=dtype, device=made.device), made)
+    made = made if memory_format is None else made.clone(memory_format=memory_format)
     return made.requires_grad_(requires_grad)

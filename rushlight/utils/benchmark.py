@@ -196,6 +196,7 @@ class Compare:
 
     def __init__(self, results):
         self.results, self.trim, self.color, self.warn = list(results), False, False, False
+        self.rowwise = False
 
     def extend_results(self, results):
         self.results += results
@@ -205,8 +206,8 @@ class Compare:
         self.trim = True
 
     def colorize(self, rowwise=False):
-        """Shows the best of each row in green, what takes twice as long in red."""
-        self.color = True
+        """Shows the best of each column, or of each row, in green, what takes twice as long in red."""
+        self.color, self.rowwise = True, rowwise
 
     def highlight_warnings(self):
         """Marks measurements that spread far."""
@@ -227,11 +228,16 @@ class Compare:
         lines = []
         for threads in dict.fromkeys(m.num_threads for m in found):
             lines.append([f"{threads} thread{'s' if threads > 1 else ''}:"])
+            bests: dict = {}
+            for m in found:
+                if m.num_threads == threads:
+                    bests[m.description] = min(m.median, bests.get(m.description, m.median))
             for name in dict.fromkeys((m.env, m.as_row_name) for m in found if m.num_threads == threads):
                 row = {m.description: m for m in found if m.num_threads == threads and (m.env, m.as_row_name) == name}
-                best = min(m.median for m in row.values())
+                shortest = min(m.median for m in row.values())
                 lines.append([f"      {name[0] + ': ' if name[0] else ''}{name[1]}",
-                              *(self.cell(row.get(c), scale, best) for c in columns)])
+                              *(self.cell(row.get(c), scale, shortest if self.rowwise else bests.get(c))
+                                for c in columns)])
         head = ["", *(c or "" for c in columns)]
         width = [max(len(r[k]) if k < len(r) else 0 for r in [head, *lines]) for k in range(len(head))]
         rule = "-" * (sum(width) + 5 * len(columns))

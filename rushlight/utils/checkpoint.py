@@ -293,8 +293,8 @@ class Selective:
     """What the two contexts of a selective checkpoint share: for each operator, call by call, the results that were
     kept, or None.  The policy is asked once, in the forward pass."""
 
-    def __init__(self, policy):
-        self.policy, self.kept = policy, {}
+    def __init__(self, policy, may_be_mutated=False):
+        self.policy, self.kept, self.may_be_mutated = policy, {}, may_be_mutated
 
     def was_kept(self, func) -> bool:
         """Whether the results of the next call are kept; the place of one whose are not is passed.  CheckpointError
@@ -339,17 +339,20 @@ def kept_results(args, result, seen):
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     known = [t for t in tree_leaves((args, results)) if isinstance(t, Tensor)]
     places = [next(k for k, t in enumerate(known) if same_memory(t, s)) for s in seen]
-    return [(r.detach(), r.requires_grad) for r in results], places, type(result)
+    kept = [r.detach() for r in results]
+    return [(r, r._version, own.requires_grad) for r, own in zip(kept, results)], places, type(result)
 
 
 def given_back(shared, func, args):
     """The kept results of an operator; what its backward step had saved is saved again."""
     results, places, kind = shared.kept[func].pop(0)
-    known = [t for t in tree_leaves((args, [r for r, _ in results])) if isinstance(t, Tensor)]
+    if not shared.may_be_mutated and any(r._version != version for r, version, _ in results):
+        raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+    known = [t for t in tree_leaves((args, [r for r, *_ in results])) if isinstance(t, Tensor)]
     for place in places:
         with no_grad():
             mine.hooks[-1][0](known[place])
-    made = [r.detach().requires_grad_(wanted) for r, wanted in results]
+    made = [r.detach().requires_grad_(wanted) for r, _, wanted in results]
     return made[0] if not issubclass(kind, (tuple, list)) else kind(made)
 
 
@@ -362,7 +365,8 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     """The contexts of a checkpoint that keeps the results of some operators: those of a list, or those for which
     ``policy(ctx, op, *args)`` says so.
 
-    TypeError for anything else.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda:
+    TypeError for anything else.  A kept result that was written to since is RuntimeError when it is given back, unless
+    ``allow_cache_entry_mutation``.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda:
     create_selective_checkpoint_contexts(policy))``.
     """
     policy = policy_fn_or_list
@@ -373,7 +377,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
             return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
     elif not callable(policy):
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    shared = Selective(policy)
+    shared = Selective(policy, allow_cache_entry_mutation)
     return selective_mode(shared, False), selective_mode(shared, True)
 
 

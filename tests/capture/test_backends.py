@@ -100,7 +100,7 @@ def test_the_graph_that_backends_get():
     assert [n.op for n in graph.nodes] == ["placeholder"] * 2 + ["call_function"] * 3 + ["output"]
     relu = graph.find_nodes(op="call_function", target=torch.relu)[0]
     assert tuple(relu.meta["example_value"].shape) == (2, 2) and "test_backends.py" in relu.stack_trace
-    assert 'x0: "float32[2, 3]"' in kept.graphs[0].print_readable(print_output=False)
+    assert 'x0: "f32[2, 3]"' in kept.graphs[0].print_readable(print_output=False)
 
 
 def test_a_graph_with_varying_sizes():

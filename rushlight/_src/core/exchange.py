@@ -431,8 +431,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> T
 @observed
 @devices.placing
 def scalar_tensor(value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    """A 0-dim tensor of the default floating dtype."""
-    return tensor(value, dtype=dtype or dtypes.Defaults.floating, requires_grad=requires_grad)
+    """A 0-dim tensor of the default floating dtype; strided, whatever ``layout`` says."""
+    return tensor(value, dtype=dtype or dtypes.Defaults.floating, device=device, requires_grad=requires_grad,
+                  pin_memory=pin_memory)
 
 
 @observed

@@ -6,6 +6,7 @@ import copy
 import warnings
 
 from ..._src.core.later import later
+from ..._src.core.options import accept_only
 from ...nn import Dropout, Sequential
 from ..nn.intrinsic.modules.fused import _FusedModule
 from ..nn.qat.modules.rounded import Rounded
@@ -18,6 +19,8 @@ from .stubs import DeQuantStub, QuantWrapper
 
 __getattr__ = later(__name__)
 OBSERVER = "activation_post_process"
+OBSERVED = "weights are observed when modules are converted"
+CUSTOM = "give the class to prepare(allow_list=...) and convert(mapping=...)"
 
 
 def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=None):
@@ -25,6 +28,7 @@ def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=Non
 
     ``qconfig_dict``: {path or class: QConfig} that goes before that of the module around.
     """
+    accept_only("propagate_qconfig_", CUSTOM, prepare_custom_config_dict=(prepare_custom_config_dict, None, {}))
     inherit(module, qconfig_dict or {}, None, "")
 
 
@@ -78,6 +82,7 @@ def prepare(model, inplace=False, allow_list=None, observer_non_leaf_module_list
 
     ``allow_list``: classes that are observed; ``observer_non_leaf_module_list``: further ones, that have parts.
     """
+    accept_only("prepare", CUSTOM, prepare_custom_config_dict=(prepare_custom_config_dict, None, {}))
     model = model if inplace else copy.deepcopy(model)
     kinds = get_default_qconfig_propagation_list() if allow_list is None else set(allow_list)
     propagate_qconfig_(model)
@@ -102,6 +107,8 @@ def prepare_qat(model, mapping=None, inplace=False):
 
 def swap_module(mod, mapping, custom_module_class_mapping=None, use_precomputed_fake_quant=False):
     """What takes a module's place if it has a ``qconfig``; hooks other than observers move on."""
+    accept_only("swap_module", CUSTOM, custom_module_class_mapping=(custom_module_class_mapping, None, {}))
+    accept_only("swap_module", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     if not wanted(mod) or type(mod) not in mapping:
         return mod
     made = mapping[type(mod)].from_float(mod)
@@ -123,6 +130,7 @@ def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_referen
     if is_reference or convert_custom_config_dict:
         raise NotImplementedError("convert makes modules with whole numbers, by a mapping of classes: is_reference and "
                                   "convert_custom_config_dict are not there")
+    accept_only("convert", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     module = module if inplace else copy.deepcopy(module)
     swap_below(module, get_default_static_quant_module_mappings() if mapping is None else mapping)
     if remove_qconfig:

@@ -80,9 +80,9 @@ class HistogramObserver(UniformQuantizationObserverBase):
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         torch, (low, high) = facade(), BITS[dtype.name]
         self.bins, self.dst_nbins, self.upsample_rate = bins, high - low + 1, FINER
-        self.register_buffer("histogram", torch.zeros(bins))
-        self.register_buffer("min_val", torch.tensor(float("inf")))
-        self.register_buffer("max_val", torch.tensor(float("-inf")))
+        self.register_buffer("histogram", torch.zeros(bins, **self.factory))
+        self.register_buffer("min_val", torch.tensor(float("inf"), **self.factory))
+        self.register_buffer("max_val", torch.tensor(float("-inf"), **self.factory))
 
     def forward(self, x_orig):
         """Sees a tensor, which it returns; infinite values are left out."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 
 from ..._src.core import quantized as schemes
@@ -91,7 +92,7 @@ class UniformQuantizationObserverBase(ObserverBase):
     def __init__(self, dtype=quint8, qscheme=schemes.per_tensor_affine, reduce_range=False, quant_min=None,
                  quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False,
                  **kwargs):
-        super().__init__(dtype, is_dynamic)
+        super().__init__(dtype, is_dynamic, **kwargs)
         if qscheme not in schemes.QSCHEMES:
             raise AssertionError(f"an observer takes one of {schemes.QSCHEMES}, got {qscheme}")
         if dtype.name not in BITS:
@@ -101,7 +102,8 @@ class UniformQuantizationObserverBase(ObserverBase):
                 "Please use quant_min and quant_max to specify the range for observers. reduce_range will be "
                 "deprecated in a future release of PyTorch.", stacklevel=2)
         self.qscheme, self.reduce_range = qscheme, reduce_range
-        self.register_buffer("eps", facade().tensor([eps]))
+        self.factory = facade().nn.factory_kwargs(factory_kwargs)
+        self.register_buffer("eps", facade().tensor([eps], **self.factory))
         self.has_customized_qrange = quant_min is not None and quant_max is not None
         if self.has_customized_qrange and not quant_min < quant_max:
             raise AssertionError(f"quant_min {quant_min} must be less than quant_max {quant_max}")
@@ -142,8 +144,8 @@ class MinMaxObserver(UniformQuantizationObserverBase):
             raise NotImplementedError(
                 "MinMaxObserver's qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine.")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
-        self.register_buffer("min_val", facade().tensor(float("inf")))
-        self.register_buffer("max_val", facade().tensor(float("-inf")))
+        self.register_buffer("min_val", facade().tensor(float("inf"), **self.factory))
+        self.register_buffer("max_val", facade().tensor(float("-inf"), **self.factory))
 
     def forward(self, x_orig):
         """Sees a tensor, which it returns."""
@@ -164,7 +166,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def reset_min_max_vals(self):
-        self.min_val, self.max_val = facade().tensor(float("inf")), facade().tensor(float("-inf"))
+        self.min_val, self.max_val = (facade().tensor(bound, **self.factory) for bound in (math.inf, -math.inf))
 
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
@@ -213,8 +215,8 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     extra_repr = MinMaxObserver.extra_repr
 
     def reset_min_max_vals(self):
-        self.register_buffer("min_val", facade().tensor([]))
-        self.register_buffer("max_val", facade().tensor([]))
+        self.register_buffer("min_val", facade().tensor([], **self.factory))
+        self.register_buffer("max_val", facade().tensor([], **self.factory))
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
         for name in ("min_val", "max_val"):  # as long as there are channels, which the file knows
@@ -244,7 +246,7 @@ class FixedQParamsObserver(ObserverBase):
                  is_dynamic=False, **kwargs):
         if is_dynamic:
             raise NotImplementedError("FixedQParamsObserver doesn't support dynamic quantization")
-        super().__init__(dtype, is_dynamic)
+        super().__init__(dtype, is_dynamic, **kwargs)
         self.quant_min, self.quant_max, self.qscheme = quant_min, quant_max, qscheme
         self.register_buffer("scale", facade().tensor([scale]))
         self.register_buffer("zero_point", facade().tensor([zero_point]))

@@ -1,11 +1,14 @@
 """Copies of states, from which they are written while training goes on."""
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import rushlight as torch
+
+PLAIN = torch.Tensor, int, float, str, bytes, io.BytesIO, type(None)
 
 __all__ = ["AsyncStager", "BlockingAsyncStager", "DefaultStager", "StagingOptions"]
 
@@ -20,6 +23,15 @@ def copied(value, known: dict | None = None):
         return type(value)(map(copied, value))
     import copy
     return copy.deepcopy(value)
+
+
+def check_types(value):
+    """Raise ValueError for a value in a nested state that is neither a tensor nor a plain value."""
+    if isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            check_types(inner)
+    elif not isinstance(value, PLAIN):
+        raise ValueError(f"Unexpected value type {type(value)}: expected a tensor, number, string, bytes or None")
 
 
 class AsyncStager:
@@ -42,14 +54,18 @@ class AsyncStager:
 
 
 class BlockingAsyncStager(AsyncStager):
-    """Copies at once.  ``cache_staged_state_dict`` keeps the memory of the copy for the next one."""
+    """Copies at once.  ``cache_staged_state_dict`` keeps the memory of the copy for the next one; ``type_check``:
+    ValueError for a state of other values than tensors, numbers, strings, bytes and None."""
 
     _synchronize_after_execute = False
 
     def __init__(self, cache_staged_state_dict: bool = False, type_check: bool = False):
         self.cache_staged_state_dict, self.state_dict_cache = cache_staged_state_dict, None
+        self.type_check = type_check
 
     def stage(self, state_dict):
+        if self.type_check:
+            check_types(state_dict)
         if not self.cache_staged_state_dict:
             return copied(state_dict)
         self.state_dict_cache = refreshed(self.state_dict_cache, state_dict)
@@ -57,7 +73,8 @@ class BlockingAsyncStager(AsyncStager):
 
     def copies_alone(self) -> bool:
         """Whether ``stage`` makes a copy of its own and does nothing else."""
-        return type(self).stage is BlockingAsyncStager.stage and not self.cache_staged_state_dict
+        return type(self).stage is BlockingAsyncStager.stage and not (self.cache_staged_state_dict
+                                                                                 or self.type_check)
 
     def __getstate__(self):
         return {**vars(self), "state_dict_cache": None}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import rushlight as torch
 
+from ..._src.core.options import accept_only
 from .. import membership
 from ..worlds import here
 from .coordination import Together
@@ -135,6 +136,7 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     of these processes ends before a checkpoint is whole the result is RuntimeError in all, and the next call starts
     others.
     """
+    accept_only("async_save", "leave it out: the processes agree on one plan", use_collectives=(use_collectives, True))
     writer, no_dist = writer_of(storage_writer, checkpoint_id), alone(no_dist)
     stager = async_stager or (writer if isinstance(writer, AsyncStager) else BlockingAsyncStager())
     values = states_of(state_dict)

@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 import rushlight as torch
 
+from ..._src.core.options import accept_only
 from ...utils._pytree import tree_map
 from .. import collectives, membership
 from ..backends import HOST
@@ -260,6 +261,8 @@ class FullyShardedDataParallel(torch.nn.Module):
         if rank0_only and writeback:
             raise NotImplementedError("writeback=True and rank0_only=True is not supported: processes would end up "
                                       "with different parameters")
+        if offload_to_cpu and not all(p.device.provider.on_host for p in module.parameters()):
+            accept_only("FSDP.summon_full_params", "copy the parameters within the block", offload_to_cpu=(True, False))
         groups = states.groups_of(module, recurse)
         for group in groups:
             group.unshard()
@@ -314,13 +317,18 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def optim_state_dict(model, optim, optim_state_dict=None, group=None) -> dict:
-        """The state of an optimizer by names of parameters, of the type chosen for the model."""
+        """The state of an optimizer, or ``optim_state_dict`` of ``optim.state_dict()``, by names of parameters, of the
+        type chosen for the model."""
+        if optim_state_dict is not None:
+            optim = states.optimizer_with(optim, optim_state_dict)
         return states.optimizer_state(model, optim, FullyShardedDataParallel.get_state_dict_type(model))
 
     @staticmethod
     def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer: bool = False,
                                  load_directly: bool = False, group=None) -> dict:
         """Such a state as ``optim.load_state_dict`` takes it; ``load_directly`` has it loaded."""
+        accept_only("FSDP.optim_state_dict_to_load", "give an optimizer of torch.optim",
+                    is_named_optimizer=(is_named_optimizer, False))
         found = states.optimizer_loadable(model, optim, optim_state_dict)
         if load_directly:
             optim.load_state_dict(found)
@@ -354,5 +362,7 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None) -> dict:
-        """A state by names of parameters as one by their numbers, or the other way round."""
-        return states.rekeyed(optim_state_dict, optim_state_key_type is OptimStateKeyType.PARAM_NAME, model)
+        """A state by names of parameters as one by their numbers, or the other way round.  Numbers count the parameters
+        of ``optim``, or those of ``optim_input``, else those of the model."""
+        parameters = states.numbered_parameters(model, optim_input, optim)
+        return states.rekeyed(optim_state_dict, optim_state_key_type is OptimStateKeyType.PARAM_NAME, model, parameters)

@@ -1,6 +1,9 @@
 """Parameters of FullyShardedDataParallel as states of models and optimizers have them, whole or in parts."""
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
+
 import rushlight as torch
 
 from .. import collectives, membership
@@ -174,9 +177,28 @@ def optimizer_loadable(model, optimizer, state, from_first: bool = False) -> dic
     return helpers.loadable(model, [optimizer], state or {}, options)[0][1]
 
 
-def rekeyed(state, by_name: bool, model) -> dict:
-    """A state by numbers as one by names, or the other way round."""
-    names = [helpers.own_name(model, n) for n, _ in model.named_parameters()]
+def optimizer_with(optimizer, given):
+    """Return a copy of an optimizer over the same parameters whose state is ``given``, by numbers."""
+    made = copy.copy(optimizer)
+    parameters = numbered_parameters(None, None, optimizer)
+    made.state = defaultdict(dict, {parameters[number]: value for number, value in given["state"].items()})
+    made.param_groups = [{**group, "params": [parameters[number] for number in group["params"]]}
+                         for group in given["param_groups"]]
+    return made
+
+
+def numbered_parameters(model, optim_input, optimizer) -> list:
+    """Return parameters in the order in which a state by numbers counts them."""
+    if optimizer is None and optim_input is None:
+        return list(model.parameters())
+    groups = list(optimizer.param_groups if optim_input is None else optim_input)
+    return [p for group in groups for p in (group["params"] if isinstance(group, dict) else [group])]
+
+
+def rekeyed(state, by_name: bool, model, parameters) -> dict:
+    """A state by numbers of ``parameters`` as one by names, or the other way round."""
+    known = {id(p): helpers.own_name(model, n) for n, p in model.named_parameters()}
+    names = [known[id(p)] for p in parameters]
     change = dict(enumerate(names)) if by_name else {n: k for k, n in enumerate(names)}
     groups = [{**group, "params": [change[p] for p in group["params"]]} for group in state["param_groups"]]
     return {"state": {change[key]: value for key, value in state["state"].items()}, "param_groups": groups}

@@ -1,6 +1,8 @@
 """Schedules: small batches of a batch through the stages of a model, forward and backward."""
 from __future__ import annotations
 
+import logging
+
 import rushlight as torch
 
 from . import orders
@@ -17,6 +19,7 @@ class _PipelineSchedule:
     the mean of small batches' losses (else of the sum)."""
 
     place = staticmethod(orders.looped)
+    _backward_requires_autograd = True
 
     def __init__(self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, scale_grads: bool = True):
@@ -52,7 +55,7 @@ class _PipelineSchedule:
         """One batch forward and, with a loss, backward.  The process of the first stage gives ``args``, that of the
         last one ``target``, gets losses of small batches in the list ``losses``, and the batch's output (where
         ``return_outputs``); None is returned by others."""
-        if self._has_backward and not torch.is_grad_enabled():
+        if self._has_backward and self._backward_requires_autograd and not torch.is_grad_enabled():
             raise RuntimeError("step() requires gradients to be enabled for backward computation; use eval() for "
                                "forward alone")
         return self.run(self.order(), args, kwargs, target, losses, return_outputs, loss_kwargs or {})
@@ -143,13 +146,18 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_PipelineSchedule):
-    """A schedule with several stages a process."""
+    """A schedule with several stages a process.  ``backward_requires_autograd=False``: ``step()`` may be called where
+    gradients are off, for a backward of one's own."""
 
     def __init__(self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, use_full_backward=None, scale_grads: bool = True,
                  backward_requires_autograd: bool = True):
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                          scale_grads)
+        self._backward_requires_autograd = backward_requires_autograd
+        if use_full_backward is not None:
+            logging.getLogger(__name__).warning("Deprecation warning: 'use_full_backward' is no longer supported. "
+                                                "Simply stop passing it, and everything should still work fine.")
 
     def actions(self) -> list:
         raise NotImplementedError
@@ -167,7 +175,8 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
 
     def __init__(self, stages, n_microbatches: int, loss_fn=None, output_merge_spec=None, scale_grads: bool = True,
                  backward_requires_autograd: bool = True, defer_pp_recv: bool = False):
-        super().__init__(stages, n_microbatches, loss_fn, output_merge_spec=output_merge_spec, scale_grads=scale_grads)
+        super().__init__(stages, n_microbatches, loss_fn, output_merge_spec=output_merge_spec, scale_grads=scale_grads,
+                         backward_requires_autograd=backward_requires_autograd)
 
     def actions(self):
         return orders.all_forward_first(self.indices, self._n_microbatches)
@@ -180,7 +189,7 @@ class _Interleaved(PipelineScheduleMulti):
                  output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True,
                  defer_pp_recv: bool = False):
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
-                         scale_grads=scale_grads)
+                         scale_grads=scale_grads, backward_requires_autograd=backward_requires_autograd)
         self.check()
 
     def check(self):
@@ -228,7 +237,7 @@ class ScheduleDualPipeV(PipelineScheduleMulti):
                  output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True,
                  defer_pp_recv: bool = False):
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
-                         scale_grads=scale_grads)
+                         scale_grads=scale_grads, backward_requires_autograd=backward_requires_autograd)
         if len(self._stages) != 2:
             raise ValueError(f"DualPipeV requires exactly 2 stages per rank, but got {len(self._stages)}.")
         if n_microbatches < self._num_stages:

@@ -39,20 +39,21 @@ MOST = 2 ** 31  # elements of an example that a file says nothing of
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
-def save(program: ExportedProgram, f, extra_files=None):
+def save(program: ExportedProgram, f, extra_files=None, opset_version=None):
     """Writes a program to a path or file.  SerializeError for what is no tensor, number or operator, TypeError for an
     extra file that is no string."""
     for name, content in (extra_files or {}).items():
         if not isinstance(content, str):
             raise TypeError(f"extra_files: {name!r} has a {type(content).__name__}: give strings")
     if hasattr(f, "write"):
-        return write(program, f, "archive", extra_files or {})
+        return write(program, f, "archive", extra_files or {}, opset_version)
     with replaced(f) as file:
-        write(program, file, folder_of(os.fspath(f)), extra_files or {})
+        write(program, file, folder_of(os.fspath(f)), extra_files or {}, opset_version)
 
 
-def write(program, file, folder, extra_files):
+def write(program, file, folder, extra_files, opset_version=None):
     record = record_of(program)
+    record["opset_version"] = {**OPSET, **(opset_version or {})}
     with Archive(file, folder) as archive:
         archive.write("archive_format", "pt2")
         archive.write("archive_version", "0")

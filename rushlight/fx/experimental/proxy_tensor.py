@@ -8,6 +8,7 @@ import operator
 from ..._src.autograd.mode import set_recording
 from ..._src.core.interpret import is_recording
 from ..._src.core.native import Tensor
+from ..._src.core.options import accept_only
 from ..._src.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..._src.core.random import default_generator
 from ...utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -275,6 +276,7 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", _allow_non_
         mul = torch.ops.aten.mul.Tensor(sin, 2);  sin = None
         return mul
     """
+    accept_only("make_fx", "torch.export.export notes modules", record_module_stack=(record_module_stack, False))
     if tracing_mode not in MODES:
         raise AssertionError(f"tracing_mode should be one of {', '.join(MODES)}, not {tracing_mode!r}")
     table = decomposition_table or {}

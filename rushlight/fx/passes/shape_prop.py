@@ -48,6 +48,7 @@ class ShapeProp(Interpreter):
 
     def __init__(self, gm, fake_mode=None):
         super().__init__(gm)
+        self.fake_mode = fake_mode
 
     def run_node(self, n):
         result = super().run_node(n)
@@ -66,5 +67,9 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args):
-        """Runs the graph; its result."""
-        return super().run(*args)
+        """Runs the graph, with ``fake_mode`` on tensors without data; its result."""
+        if self.fake_mode is None:
+            return super().run(*args)
+        fakes = [self.fake_mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args]
+        with self.fake_mode:
+            return super().run(*fakes)

@@ -6,6 +6,7 @@ import operator
 from ...nn import Module
 from ..graph import Graph
 from ..graph_module import GraphModule
+from ..node import Node, map_arg
 
 
 class Partition:
@@ -21,7 +22,8 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                  tuple_return=False):
     """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)``
     gives the group's number.  ``partition_affix`` stands before the number; inputs of submodules are called as what
-    they take, unless ``keep_original_input_name`` is False; ``tuple_return``: submodules give tuples also of one value.
+    they take, unless ``keep_original_input_name`` is False; nodes in them are named as in ``m`` with
+    ``keep_original_node_name``, else after their targets; ``tuple_return``: submodules give tuples also of one value.
 
     ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError
     where groups need each other in a circle.
@@ -50,7 +52,8 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                                                        or any(user not in place for user in node.users)):
             env[node] = graph.node_copy(node)
     for partition in in_order(list(partitions.values())):
-        attributes[partition.name] = submodule(m, partition, qualname_map, keep_original_input_name, tuple_return)
+        attributes[partition.name] = submodule(m, partition, qualname_map, keep_original_input_name, tuple_return,
+                                               keep_original_node_name)
         called = graph.call_module(partition.name, tuple(env[n] for n in partition.inputs))
         outputs = list(partition.outputs)
         if len(outputs) == 1 and not tuple_return:
@@ -75,7 +78,7 @@ def in_order(partitions) -> list:
     return list(done)
 
 
-def submodule(m, partition: Partition, names, keep_names=True, tuples=False) -> GraphModule:
+def submodule(m, partition: Partition, names, keep_names=True, tuples=False, keeps_node_names=False) -> GraphModule:
     """The nodes of a partition as a module of their own."""
     graph = Graph()
     env = {node: graph.placeholder(node.name if keep_names else f"arg_{k}") for k, node in enumerate(partition.inputs)}
@@ -83,12 +86,20 @@ def submodule(m, partition: Partition, names, keep_names=True, tuples=False) -> 
         for used in node.all_input_nodes:
             if used not in env:
                 env[used] = graph.node_copy(used)  # attributes belong to those who read them
-        env[node] = graph.node_copy(node, env.__getitem__)
+        env[node] = graph.node_copy(node, env.__getitem__) if keeps_node_names else copy_unnamed(graph, node, env)
         if names is not None and node.op == "call_module":
             names[f"{partition.name}.{node.target}"] = node.target
     outputs = [env[n] for n in partition.outputs]
     graph.output(outputs[0] if len(outputs) == 1 and not tuples else tuple(outputs))
     return GraphModule(m, graph, partition.name)
+
+
+def copy_unnamed(graph: Graph, node, env) -> Node:
+    """Return a copy of a node that is named after its target."""
+    made = graph.create_node(node.op, node.target, map_arg(node.args, env.__getitem__),
+                             map_arg(node.kwargs, env.__getitem__), type_expr=node.type)
+    made.meta = dict(node.meta)
+    return made
 
 
 def whole(m, graph: Graph, submodules: dict) -> Module:

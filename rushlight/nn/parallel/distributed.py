@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import warnings
 import weakref
 
 from ..._src.autograd.mode import is_grad_enabled as grad_enabled, no_grad
@@ -23,6 +24,35 @@ from .reducer import MEGABYTE, GradBucket, Reducer  # noqa: F401
 log = logger("buckets")
 LOGGED = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 ENVIRONMENT = ("MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME")
+
+
+def group_of(process_group, device_mesh):
+    """Return the group of the processes that average gradients.
+
+    Raises:
+        RuntimeError: for both a group and a mesh, and for a mesh of more than one dimension.
+    """
+    from ...distributed.membership import chosen
+    if device_mesh is None:
+        return chosen(process_group)
+    if process_group is not None:
+        raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+    if device_mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
+    return device_mesh.get_group(mesh_dim=0)
+
+
+def select_buffer_sync(broadcast_buffers, forward_sync_buffers) -> tuple:
+    """Return whether calls, and whether the constructor, broadcast buffers."""
+    if broadcast_buffers is not None:
+        warnings.warn(
+            "Both `broadcast_buffers` and `forward_sync_buffers` were specified. `broadcast_buffers` is deprecated and "
+            "its value is ignored when `forward_sync_buffers` is provided." if forward_sync_buffers is not None else
+            "`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead, which syncs buffers at init also "
+            "if it is False.", FutureWarning, stacklevel=3)
+    if forward_sync_buffers is not None:
+        return forward_sync_buffers, True
+    return (broadcast_buffers is not False,) * 2
 
 
 class DistributedDataParallel(Module):
@@ -46,8 +76,10 @@ class DistributedDataParallel(Module):
                  delay_all_reduce_named_params=None, param_to_hook_all_reduce=None, mixed_precision=None,
                  device_mesh=None, skip_all_reduce_unused_params=False, bucket_cap_mb_list=None,
                  batched_grad_copy=False, forward_sync_buffers=None):
-        from ...distributed.membership import chosen
         super().__init__()
+        if (delay_all_reduce_named_params is None) != (param_to_hook_all_reduce is None):
+            raise ValueError(
+                "delay_all_reduce_named_params and param_to_hook_all_reduce need to be set at the same time.")
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
@@ -59,8 +91,10 @@ class DistributedDataParallel(Module):
             raise NotBuiltError("DistributedDataParallel(mixed_precision=...)", "None", "use torch.autocast")
         self.module, self.dim, self.device, self.output_device = module, dim, own, output_device
         self.device_ids = [own.index] if device_ids else None
-        self.process_group = chosen(process_group)
-        self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
+        if device_mesh is not None:
+            self.device_mesh = device_mesh
+        self.process_group = group_of(process_group, device_mesh)
+        self.forward_sync_buffers, syncs_at_init = select_buffer_sync(broadcast_buffers, forward_sync_buffers)
         self.find_unused_parameters, self.static_graph, self.gradient_as_bucket_view = (find_unused_parameters,
                                                                                         static_graph,
                                                                                         gradient_as_bucket_view)
@@ -73,7 +107,7 @@ class DistributedDataParallel(Module):
         if self.process_group.size() > 1 and init_sync:
             check_same_model(self.process_group, named)
             self.send_out([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
-                           *self.shared_buffers()])
+                           *(self.shared_buffers() if syncs_at_init else ())])
         self.reducer = Reducer(list(named.values()), self.process_group, self.bucket_bytes_cap, gradient_as_bucket_view,
                                find_unused_parameters, {id(p): name for name, p in named.items()})
         if static_graph:
@@ -173,7 +207,16 @@ class DistributedDataParallel(Module):
         self.reducer.prepare(_find_tensors(outputs))
 
     def will_sync_module_buffers(self) -> bool:
-        return self.broadcast_buffers and bool(self.shared_buffers())
+        return self.forward_sync_buffers and bool(self.shared_buffers())
+
+    @property
+    def broadcast_buffers(self) -> bool:
+        """``forward_sync_buffers`` under its deprecated name."""
+        return self.forward_sync_buffers
+
+    @broadcast_buffers.setter
+    def broadcast_buffers(self, value: bool):
+        self.forward_sync_buffers = value
 
     def _get_ddp_logging_data(self) -> dict:
         """What is known of the wrapper, by the names that PyTorch logs."""

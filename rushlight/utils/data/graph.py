@@ -1,7 +1,9 @@
 """Which pipes a pipe is made of."""
 from __future__ import annotations
 
+import types
 import warnings
+from collections.abc import Collection
 
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
 
@@ -16,25 +18,27 @@ def traverse_dps(datapipe) -> dict:
     >>> traverse_dps(source) == {id(source): (source, {})}
     True
     """
-    return _below(datapipe, set())
+    return _below(datapipe, set(), True)
 
 
 def traverse(datapipe, only_datapipe=None):
-    """``traverse_dps``, with the parameter that it had before."""
+    """``traverse_dps``; unless ``only_datapipe``, attributes that are other objects are searched, too."""
     warnings.warn("`traverse` function and will be removed after 1.13. Please use `traverse_dps` instead.",
                   FutureWarning, stacklevel=2)
-    return _below(datapipe, set())
+    return _below(datapipe, set(), bool(only_datapipe))
 
 
-def _below(pipe, seen):
+def _below(pipe, seen, only_datapipe):
     if not isinstance(pipe, (IterDataPipe, MapDataPipe)):
         raise RuntimeError(f"Expected `IterDataPipe` or `MapDataPipe`, but {type(pipe)} is found")
     if id(pipe) in seen:
         return {}
     seen = seen | {id(pipe)}
     found = {}
-    for source in _sources(vars(pipe), set()):
-        found.update(_below(source, seen))
+    attributes = [value for value in vars(pipe).values()
+                  if not only_datapipe or isinstance(value, (IterDataPipe, MapDataPipe, Collection))]
+    for source in _sources(attributes, set()):
+        found.update(_below(source, seen, only_datapipe))
     return {id(pipe): (pipe, found)}
 
 
@@ -51,7 +55,7 @@ def _sources(value, seen):
         parts = value.values()
     elif isinstance(value, (list, tuple, set)):
         parts = value
-    elif type(value).__module__.startswith(__package__):
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType, types.ModuleType)):
         parts = vars(value).values()
     for part in parts:
         yield from _sources(part, seen)

@@ -180,9 +180,9 @@ class GPUs(BoardProvider):
         with board.memory.changes():
             return report.snapshot(board.memory, index, board.pool_names())
 
-    def summary(self, index) -> str:
+    def summary(self, index, abbreviated=False) -> str:
         """``torch.cuda.memory_summary``."""
-        return report.summary(self.figures(index), index)
+        return report.summary(self.figures(index), index, abbreviated)
 
     def memory(self, index):
         with self.driver.at(index):

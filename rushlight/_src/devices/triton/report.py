@@ -140,11 +140,14 @@ def statistics(memory) -> dict:
                                           "num_device_free": count(native.SEGMENTS_MADE) - count(native.SEGMENTS)}
 
 
-def summary(found: dict, device: int) -> str:
-    """The figures as a table."""
+def summary(found: dict, device: int, abbreviated=False) -> str:
+    """The figures as a table, unless ``abbreviated`` with what of them is in either pool."""
     lines = [f"memory of GPU {device}: {found['num_ooms']} errors, {found['num_alloc_retries']} retries", "",
              f"{'':<20}{'current':>16}{'peak':>16}{'allocated':>20}{'freed':>20}"]
     for name in ("allocated_bytes", "reserved_bytes", "allocation", "segment"):
         row = [found[f"{name}.all.{word}"] for word in ("current", "peak", "allocated", "freed")]
         lines.append(f"{name:<20}{row[0]:>16}{row[1]:>16}{row[2]:>20}{row[3]:>20}")
+        if not abbreviated:
+            lines += [f"{'  ' + pool:<20}{found[f'{name}.{pool}.current']:>16}"
+                      for pool in ("large_pool", "small_pool")]
     return "\n".join(lines)

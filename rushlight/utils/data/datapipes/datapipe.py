@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 
+from ...._src.core.options import accept_only
 from ..dataset import Dataset, IterableDataset
 
 __all__ = ["DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe"]
@@ -29,6 +30,8 @@ class Chained:
     @classmethod
     def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
         """Makes a class of pipes a method of all of them.  Exception where the name is taken."""
+        accept_only("register_datapipe_as_function", "convert the pipe's result",
+                    enable_df_api_tracing=(enable_df_api_tracing, False))
         if function_name in cls.functions:
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
 

@@ -27,7 +27,7 @@ class Hardswish(Scaled, nn.Hardswish):
 
     def __init__(self, scale, zero_point, device=None, dtype=None):
         super().__init__()
-        self.set_output(scale, zero_point)
+        self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
         return LIBRARY["hardswish"](input, *self.known)
@@ -59,7 +59,7 @@ class LeakyReLU(Scaled, nn.LeakyReLU):
 
     def __init__(self, scale, zero_point, negative_slope=0.01, inplace=False, device=None, dtype=None):
         super().__init__(negative_slope, inplace)
-        self.set_output(scale, zero_point)
+        self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
         return LIBRARY["leaky_relu"](input, self.negative_slope, self.inplace, *self.known)

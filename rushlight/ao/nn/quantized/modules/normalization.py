@@ -18,7 +18,7 @@ class LayerNorm(Scaled, nn.Module):
         super().__init__()
         self.normalized_shape, self.eps, self.elementwise_affine, self.weight, self.bias = tuple(
             normalized_shape), eps, elementwise_affine, weight, bias
-        self.set_output(scale, zero_point)
+        self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
         return LIBRARY["layer_norm"](input, list(self.normalized_shape), self.weight, self.bias, self.eps, *self.known)
@@ -42,7 +42,7 @@ class GroupNorm(Scaled, nn.GroupNorm):
                  dtype=None):
         super().__init__(num_groups, num_channels, eps, affine)
         self.weight, self.bias = weight, bias
-        self.set_output(scale, zero_point)
+        self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
         return LIBRARY["group_norm"](input, self.num_groups, self.weight, self.bias, self.eps, *self.known)
@@ -61,7 +61,7 @@ class _InstanceNorm(Scaled):
                  track_running_stats=False, device=None, dtype=None):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.weight, self.bias = weight, bias
-        self.set_output(scale, zero_point)
+        self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
         return LIBRARY["instance_norm"](input, self.weight, self.bias, self.eps, *self.known)

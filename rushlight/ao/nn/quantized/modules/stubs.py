@@ -13,8 +13,10 @@ class Quantize(Module):
     def __init__(self, scale, zero_point, dtype, factory_kwargs=None):
         super().__init__()
         torch = facade()
-        self.register_buffer("scale", torch.tensor([float(scale)]))
-        self.register_buffer("zero_point", torch.tensor([int(zero_point)]))
+        factory = torch.nn.factory_kwargs(factory_kwargs)
+        self.register_buffer("scale", torch.tensor([float(scale)], **factory))
+        self.register_buffer("zero_point", torch.tensor(
+            [int(zero_point)], **{name: value for name, value in factory.items() if name != "dtype"}))
         self.dtype, self.known = dtype, (float(self.scale), int(zero_point))
 
     def forward(self, X):

@@ -53,10 +53,10 @@ class Scaled:
 
     _get_name = quantized_name
 
-    def set_output(self, scale, zero_point):
+    def set_output(self, scale, zero_point, device=None, dtype=None):
         torch = facade()
-        self.register_buffer("scale", torch.tensor(float(scale)))
-        self.register_buffer("zero_point", torch.tensor(int(zero_point)))
+        self.register_buffer("scale", torch.tensor(float(scale), device=device, dtype=dtype))
+        self.register_buffer("zero_point", torch.tensor(int(zero_point), device=device, dtype=dtype))
         self.known = float(self.scale), int(zero_point)
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
