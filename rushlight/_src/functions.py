@@ -5,6 +5,7 @@ from __future__ import annotations
 from .api import set_default_dtype
 from .core import devices, dtypes
 from .core.advice import deprecated
+from .core.convert import contiguous_format
 from .core.later import entered
 from .core.legacy_types import legacy_type
 from .core.native import Tensor
@@ -312,4 +313,5 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
 @overridable
 def slice_copy(input, dim=0, start=None, end=None, step=1):
     """A slice of one dimension, copied."""
-    return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)].clone()
+    return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)].clone(
+        memory_format=contiguous_format)

@@ -5,6 +5,7 @@ import functools
 
 from .._src.api import get_default_dtype
 from .._src.checks import _assert_async
+from .._src.core.convert import contiguous_format
 from .._src.core.devices import device as Device
 from .._src.core.dtypes import bool_, uint8
 from .._src.core.native import Tensor
@@ -22,7 +23,7 @@ def slice(self, dim=0, start=None, end=None, step=1):
 
 
 def slice_copy(self, dim=0, start=None, end=None, step=1):
-    return slice(self, dim, start, end, step).clone()
+    return slice(self, dim, start, end, step).clone(memory_format=contiguous_format)
 
 
 def upsampled(mode):

@@ -281,12 +281,11 @@ class CustomOperator:
                 "use register_autograd to add one.")
         found = self.rules.backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
-        count = len(self.schema.signature.parameters)
+        count = sum(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in self.schema.signature.parameters.values())
         if len(found) != count:
             raise RuntimeError(
-                f"{self.op.name}: the registered backward returned {len(found)} gradients for {count} arguments: "
-                "return one for each, None for those "
-                "without")
+                f"{self.op.name}: the registered backward returned {len(found)} gradients for {count} positional "
+                "arguments: return one for each, None for those without")
         return found
 
     # --- in a program -------------------------------------------------------------------------------------------------

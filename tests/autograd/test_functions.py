@@ -99,3 +99,28 @@ def test_hook_that_changes_the_shape(of_leaf):
     y.register_hook(lambda g: rl.ones(9))
     with pytest.raises(RuntimeError, match="has changed the size of value"):
         (y * 3).sum().backward()
+
+
+@pytest.mark.parametrize("given", ["leaf", "result", "view"])
+def test_results_marked_dirty_and_constant_carry_no_gradient(given):
+    def run(t):
+        class Constant(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, a, b):
+                a.add_(1)
+                ctx.mark_dirty(a)
+                ctx.mark_non_differentiable(a)
+                return a, b.clone()
+
+            @staticmethod
+            def backward(ctx, of_a, of_b):
+                return t.full_like(of_b, 7.0), of_b
+
+        leaf, b = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
+        a = {"leaf": lambda: leaf, "result": leaf.clone, "view": lambda: leaf.clone()[:]}[given]()
+        first, second = Constant.apply(a, b)
+        second.sum().backward()
+        return (first is a, first.requires_grad, first.tolist(), a.requires_grad, second.requires_grad, a.tolist(),
+                leaf.grad.tolist(), b.grad.tolist())
+
+    assert run(rl) == run(pytest.importorskip("torch"))

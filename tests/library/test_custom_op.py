@@ -209,3 +209,19 @@ def test_modes_see_it():
 def test_schemas_are_inferred_by_pytorchs_own_path():
     from rushlight._library.infer_schema import infer_schema
     assert infer_schema is torch.library.infer_schema
+
+
+def test_gradients_are_for_positional_arguments_alone():
+    def run(t):
+        @t.library.custom_op(f"{t.__name__}_tests::scaled_sum", mutates_args=())
+        def scaled_sum(x: t.Tensor, y: t.Tensor, *, scale: float) -> t.Tensor:
+            return x * scale + y
+
+        def keep(ctx, inputs, keyword_only_inputs, output):
+            ctx.scale, ctx.count = keyword_only_inputs["scale"], len(inputs)
+
+        scaled_sum.register_autograd(lambda ctx, g: (g * ctx.scale, g), setup_context=keep)
+        x, y = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
+        return [g.tolist() for g in t.autograd.grad(scaled_sum(x, y, scale=3.0).sum(), (x, y))]
+
+    assert run(torch) == run(pytest.importorskip("torch")) == [[3.0, 3.0], [1.0, 1.0]]

@@ -240,7 +240,9 @@ def inmost_gradient(output, gradient):
     """A gradient of an output as one of the tensor through which gradients flow."""
     if isinstance(output, Composed) and isinstance(gradient, Tensor):
         return inmost_gradient(output.inner, output.inner_gradient(gradient))
-    return gradient.as_gradient() if isinstance(gradient, Composed) else gradient
+    if isinstance(gradient, Composed) and not (gradient.is_sparse and isinstance(output, Tensor) and output.is_leaf):
+        return gradient.as_gradient()
+    return gradient  # a leaf keeps a gradient of COO layout as it is given
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,

@@ -227,6 +227,8 @@ class Function:
         several = isinstance(results, (tuple, list))
         outputs = list(results) if several else [results]
         for written in ctx._dirty:
+            if any(written is c for c in ctx._constant):
+                continue
             refuse_leaves(written)
             if written._base is not None and sum(isinstance(o, Tensor) for o in outputs) > 1:
                 raise RuntimeError(
@@ -242,7 +244,11 @@ class Function:
         if state.anomaly:
             state.watch(node, None)
         for k, out in enumerate(outputs):
-            if not isinstance(out, Tensor) or any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
+            if not isinstance(out, Tensor):
+                continue
+            if any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
+                if out._needs_grad and any(out is d for d in ctx._dirty):
+                    outputs[k] = out.detach()  # the argument keeps its history
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)

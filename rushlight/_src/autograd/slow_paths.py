@@ -86,7 +86,7 @@ def add_to(leaf: Tensor, gradient: Tensor, create: int):
         known = leaf._gradient
         if known is None:
             leaf._gradient = laid_as(leaf, gradient) if create else keep(gradient, leaf)
-        elif create or known._needs_grad or gradient.is_sparse or known.is_sparse:
+        elif create or known._needs_grad or known.is_sparse and not gradient.is_sparse:
             leaf._gradient = state.add(known, gradient)
         else:
             OPS["add_"](known, gradient)

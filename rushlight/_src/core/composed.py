@@ -1,6 +1,8 @@
 """Tensors that wrap another one, through which their gradients flow: what sparse and nested tensors have in common."""
 from __future__ import annotations
 
+import weakref
+
 from .native import Tensor
 from .op import OPS
 
@@ -25,6 +27,10 @@ class Composed(Tensor):
         """Sets ``requires_grad`` in place."""
         self.inner.requires_grad_(requires_grad)
         return self
+
+    @property
+    def retains_grad(self):
+        return self.inner.retains_grad
 
     @property
     def grad(self):
@@ -52,6 +58,36 @@ class Composed(Tensor):
         """Backward from the inner tensor; ``gradient`` is one as ``gradient()`` makes them."""
         self.inner.backward(None if gradient is None else self.inner_gradient(gradient), retain_graph, create_graph,
                             inputs)
+
+    def register_hook(self, hook):
+        """Calls ``hook`` with the gradient, a tensor of the same kind, when it is computed; a tensor that it returns
+        replaces the gradient."""
+        shown = self.around(self.inner.detach())  # the hook must not keep the tensor that keeps the hook
+
+        def call(inner):
+            found = hook(shown.gradient(inner))
+            return None if found is None else shown.inner_gradient(found)
+
+        return self.inner.register_hook(call)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Calls ``hook`` with this leaf after a gradient was accumulated into it."""
+        shown, own = self.around(self.inner.detach()), weakref.ref(self)
+
+        def call(inner):
+            known = own()
+            return hook(shown.around(inner) if known is None else known)
+
+        return self.inner.register_post_accumulate_grad_hook(call)
+
+    def retain_grad(self):
+        """Keeps this non-leaf tensor's gradient in ``grad``."""
+        self.inner.retain_grad()
+
+    def detach_(self):
+        """Removes the history in place."""
+        self.inner.detach_()
+        return self
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:

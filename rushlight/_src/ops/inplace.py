@@ -1,12 +1,12 @@
 """Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
 from __future__ import annotations
 
-from ..core.convert import UntypedStorage
+from ..core.convert import UntypedStorage, channels_last, channels_last_3d, contiguous_format
 from ..core.devices import on
 from ..core.dtypes import FLOATING, bool_, complex128, float64, int64
 from ..core.errors import LeafWrittenError, NegativeSizeError
 from ..core.kinds import P
-from ..core.meta import broadcast, row_major
+from ..core.meta import broadcast, channels_last_strides, row_major, suggests_channels_last
 from ..core.interpret import is_recording
 from ..core.native import Tensor, sharing, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
@@ -14,6 +14,7 @@ from ..core.tensor import check_size, empty_of, take_memory
 from ..core.undefined import settled
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
+from .rearrange import check_rank
 
 
 def derive():
@@ -130,11 +131,28 @@ def masked_fill(input, mask, value: Scalar):
     return P.where(mask, held(value, input.dtype), input)
 
 
+def strides_in(memory_format, shape) -> tuple:
+    """The strides of a tensor of this shape in a memory format; row-major ones for None.
+
+    RuntimeError for preserve_format, and for a format that is for another number of dimensions.
+    """
+    name = "contiguous_format" if memory_format is None else memory_format.name
+    if name == "preserve_format":
+        raise RuntimeError("Unsupported memory format Preserve: a new shape needs contiguous_format, channels_last or "
+                           "channels_last_3d")
+    if name == "contiguous_format":
+        return row_major(shape)
+    check_rank(memory_format, shape)
+    return channels_last_strides(shape)
+
+
 @op(composite=True, inplace=True)
 def resize_(input, *sizes, memory_format=None):
-    """Another shape for the same storage, which grows where it must (new elements undefined)."""
+    """Another shape for the same storage, which grows where it must (new elements undefined), row-major or in
+    ``memory_format``."""
     from .shape import sizes_of
-    meta = input._meta.like(tuple(sizes_of(sizes)))
+    shape = tuple(sizes_of(sizes))
+    meta = input._meta.like(shape, strides_in(memory_format, shape))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
     if input._needs_grad:
@@ -167,8 +185,16 @@ def fill_diagonal_(input, fill_value, wrap=False):
 
 @op(composite=True, inplace=True)
 def resize_as_(input, the_template, memory_format=None):
-    """Resized to the shape of another tensor."""
-    return resize_(input, tuple(the_template.shape))
+    """Resized to the shape of another tensor, and to its memory format if ``memory_format`` is preserve_format."""
+    shape = tuple(the_template.shape)
+    if memory_format is not None and memory_format.name == "preserve_format":
+        memory_format = channels_last_of(shape) if suggests_channels_last(the_template._meta) else contiguous_format
+    return resize_(input, shape, memory_format=memory_format)
+
+
+def channels_last_of(shape):
+    """The format with channels last for tensors of this shape."""
+    return channels_last if len(shape) == 4 else channels_last_3d
 
 
 @op(composite=True, inplace=True)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.advice import warn
+from ..core.convert import contiguous_format
 from ..core.dtypes import int64
 from ..core.errors import JoinError, OutOfMemoryError
 from ..core.expectations import at_most, equal, expect
@@ -140,7 +141,7 @@ def split_with_sizes(input, split_sizes, dim=0):
 
 def copies_of(name, function):
     def body(input, *args, **kwargs):
-        return tuple(part.clone() for part in function(input, *args, **kwargs))
+        return tuple(part.clone(memory_format=contiguous_format) for part in function(input, *args, **kwargs))
     body.__name__, body.__doc__ = f"{name}_copy", f"{name}, copied."
     return op(body, composite=True, method=False)
 

@@ -237,8 +237,9 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 @op(view=True)
 def ravel(input):
-    """All elements in one dimension."""
-    return P.reshape(input, shape=(input.numel(),))
+    """All elements in one dimension, next to each other in memory: a copy if they are not."""
+    ordered = input if input._meta.contiguous else P.copy(input)
+    return P.reshape(ordered, shape=(input.numel(),))
 
 
 @op(view=True)

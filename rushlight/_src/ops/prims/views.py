@@ -18,9 +18,11 @@ def view(name, kind, parameters):
 
 def expand_alias(meta, shape):
     lead = len(shape) - len(meta.shape)
-    strides = tuple(0 if k < lead or (is_one(meta.shape[k - lead]) and not is_one(size)) else meta.strides[k - lead]
-                    for k, size in enumerate(shape))
-    return strides, 0
+    strides = [0 if is_one(own) and not is_one(size) else stride
+               for own, size, stride in zip(meta.shape, shape[lead:], meta.strides)]
+    for k in reversed(range(lead)):  # a new dimension of size 1 has the stride that unsqueeze gives it
+        strides.insert(0, shape[k + 1] * strides[0] if is_one(shape[k]) and meta.shape else 0)
+    return tuple(strides), 0
 
 
 def expand_source(index, source, shape):
