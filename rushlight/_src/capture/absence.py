@@ -54,14 +54,34 @@ class Absence(Part, part="absence"):
         """Guards that a base of a class does not have an attribute."""
         if is_guarded(base):
             self.lack(name, self.place(base))
-            if is_written_by_users(cls):  # whose bases can be replaced
-                self.guarding.guard(f"{{0}} is {self.guarding.constant_name(cls.__mro__)}", self.place(cls, "__mro__"))
+            self.keep_bases(cls)
+
+    def keep_bases(self, cls):
+        """Guards the bases of a user's class, which can be replaced."""
+        if is_written_by_users(cls):
+            self.guarding.guard(f"{{0}} is {self.guarding.constant_name(cls.__mro__)}", self.place(cls, "__mro__"))
 
     def lack_in_class(self, cls, name):
         """Guards that no class among the bases has an attribute, since its absence was the answer."""
         if static(cls, name) is ABSENT:
             for base in cls.__mro__:
                 self.pass_over(cls, base, name, takes_attributes)
+
+    def descriptor_method(self, raw, name):
+        """Return ``__get__`` or ``__set__`` of a class attribute's class, or ABSENT; guards that this stays."""
+        kind = type(raw)
+        if not is_written_by_users(kind):
+            return static(kind, name)
+        self.guarding.guard(f"type({self.guarding.constant_name(raw)}) is {self.guarding.constant_name(kind)}")
+        found = self.find(kind, name)
+        if found is ABSENT:
+            self.lack_in_class(kind, name)
+        self.guarding.rely(kind, name, found)
+        return found
+
+    def is_data_descriptor(self, raw) -> bool:
+        """True if a class attribute precedes what an instance has; guards that this stays."""
+        return raw is not ABSENT and self.descriptor_method(raw, "__set__") is not ABSENT
 
     def check_stores(self, cls, name):
         """Breaks where the program itself set a special method of a class, or of one of its bases."""
@@ -96,6 +116,8 @@ class Absence(Part, part="absence"):
         """Guards that a Python module does not have an attribute, and that its ``__getattr__`` stays."""
         place = self.place(module)
         self.lack(name, place)
+        kind = type(module)
+        self.guarding.guard(f"type({self.guarding.constant_name(module)}) is {self.guarding.constant_name(kind)}")
         if "__getattr__" in module.__dict__:
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(module.__dict__['__getattr__'])}",
                                 place.item("'__getattr__'"))

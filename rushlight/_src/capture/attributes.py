@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
+import weakref
 
 import numpy as np
 
@@ -238,7 +239,7 @@ class Attributes(Part, part="attributes"):
         mro = (owner.owner.value if of_class else self.classes.class_of(owner.owner)).__mro__
         base = self.absence.find_after(mro, owner.cls, name)
         if base is None:
-            raise self.classes.missing(owner.owner, name)
+            raise Raised(ExceptionValue(AttributeError, [Constant(f"'super' object has no attribute {name!r}")]))
         return self.bound(base.__dict__[name], owner.owner, name, base)
 
     @ATTRIBUTES.by(Instance)
@@ -309,9 +310,13 @@ class Attributes(Part, part="attributes"):
         if name == "__dict__" and takes_attributes(cls):
             return self.dict_of_class(owner)
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__dict__"):
+            if name == "__mro__":
+                self.absence.keep_bases(cls)
+            elif is_written_by_users(cls):
+                return self.outside.wrap(getattr(cls, name), self.absence.place(cls, name))
             return self.values.from_python(getattr(cls, name))
         above = self.absence.find(type(cls), name)
-        if is_data_descriptor(above) and is_written_by_users(type(cls)):
+        if is_written_by_users(type(cls)) and self.absence.is_data_descriptor(above):
             return self.bound(above, owner, name, type(cls))
         raw = self.absence.find(cls, name)
         if raw is ABSENT:
@@ -321,9 +326,11 @@ class Attributes(Part, part="attributes"):
         if isinstance(raw, types.FunctionType):
             self.guarding.rely(cls, name, raw)
             return Object(raw, self.guarding.constant_source(raw))
-        if isinstance(cls, enum.EnumMeta) or is_framework(cls.__module__) or cls.__flags__ & IMMUTABLE:
-            return self.values.from_python(getattr(cls, name))
-        return self.outside.wrap(getattr(cls, name), owner.source.attribute(name))
+        found = getattr(cls, name)
+        is_member = isinstance(cls, enum.EnumMeta) and isinstance(found, cls)  # these cannot be replaced
+        if is_member or is_framework(cls.__module__) or cls.__flags__ & IMMUTABLE:
+            return self.values.from_python(found)
+        return self.outside.wrap(found, owner.source.attribute(name))
 
     def of_metaclass(self, owner, raw, name):
         """An attribute that a class itself does not have: what its metaclass (``raw``) or ``__getattr__`` says."""
@@ -355,7 +362,7 @@ class Attributes(Part, part="attributes"):
             return self.values.from_python(cls)
         if name == "__dict__":
             return self.dict_of(owner)
-        if is_data_descriptor(raw):
+        if self.absence.is_data_descriptor(raw):
             return self.bound(raw, owner, name, cls)
         place = module.__dict__
         if name == "_compiled_call_impl":
@@ -368,27 +375,31 @@ class Attributes(Part, part="attributes"):
         self.absence.lack_in_object(owner, name)
         if raw is not ABSENT:
             return self.bound(raw, owner, name, cls)
-        if cls.__getattr__ is not Module.__getattr__:
+        if self.absence.find(cls, "__getattr__") is not Module.__getattr__:
             return self.fallback(owner, cls, name)
         return self.framework.part_of_network(owner, name)
 
     def of_instance(self, owner, name):
         value, cls = owner.value, type(owner.value)
+        if cls in weakref.ProxyTypes:
+            raise Break("RB004", f"reading {name!r} of a proxy")
         if self.training.later and not isinstance(static(cls, name), types.FunctionType):
             self.training.check_later(value)
         if name == "__class__":
             return self.values.from_python(cls)
-        if isinstance(value, enum.Enum) or is_framework(cls.__module__) and not cls.__flags__ & HEAP:
+        if is_framework(cls.__module__) and not cls.__flags__ & HEAP:
             return self.values.from_python(getattr(value, name))
         if name == "__dict__" and isinstance(getattr(value, "__dict__", None), dict):
             return self.dict_of(owner)
-        if owner.payload is not None and not isinstance(static(cls, name),
-                                                        types.FunctionType) and hasattr(owner.payload.kind, name):
-            return ContainerMethod(owner.payload, name)
         raw = self.absence.find(cls, name)
+        if owner.payload is not None and raw is not ABSENT and raw is static(owner.payload.kind, name):
+            return ContainerMethod(owner.payload, name)
+        if isinstance(raw, types.DynamicClassAttribute):  # of an Enum
+            return self.calls.call(self.values.from_python(raw.fget), [owner], {}) if raw.fget else \
+                self.values.from_python(getattr(value, name))
         if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self.read_native(owner, raw, name)
-        if is_data_descriptor(raw):
+        if self.absence.is_data_descriptor(raw):
             return self.bound(raw, owner, name, cls)
         place = getattr(value, "__dict__", None)
         if isinstance(place, dict) and name in place:
@@ -400,14 +411,15 @@ class Attributes(Part, part="attributes"):
         self.absence.lack_in_object(owner, name)
         return self.bound(raw, owner, name, cls)
 
-    def read_native(self, owner, raw, name):
+    def read_native(self, owner, raw, name, falls_back=True):
         """A slot, or another attribute that a class written in C computes."""
+        self.guarding.rely(type(owner.value), name, raw)
         try:
-            found = getattr(owner.value, name)
+            found = raw.__get__(owner.value, type(owner.value))
         except AttributeError:
             self.absence.lack_in_slot(owner, raw)
             fallback = self.classes.class_attribute(type(owner.value), "__getattr__")
-            if fallback is None:
+            if fallback is None or not falls_back:
                 raise self.classes.missing(owner, name) from None
             return self.calls.call(fallback, [owner, Constant(name)], {})
         return self.outside.wrap(found, owner.source.attribute(name))
@@ -441,7 +453,7 @@ class Attributes(Part, part="attributes"):
             return Method(Object(raw, self.guarding.constant_source(raw)), owner)
         if isinstance(raw, types.ClassMethodDescriptorType):
             return Method(Object(raw, self.guarding.constant_source(raw)), owner)
-        get = static(type(raw), "__get__")
+        get = self.absence.descriptor_method(raw, "__get__")
         if isinstance(get, types.FunctionType):
             return self.calls.call(self.values.from_python(get),
                              [self.values.from_python(raw), owner,
@@ -463,6 +475,8 @@ class Attributes(Part, part="attributes"):
             return self.shape_of(owner)
         if name == "__class__":
             return self.values.from_python(self.classes.class_of(owner))
+        if name == "_base" and owner.source is not None:
+            return self.outside.wrap(owner.real._base, self.place_of(owner).attribute("_base"))
         if name == "grad" and owner.source is not None:
             return self.outside.wrap(owner.real.grad, self.place_of(owner).attribute("grad"))
         if name == "retains_grad" and owner.source is None:

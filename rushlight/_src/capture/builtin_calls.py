@@ -13,7 +13,7 @@ import types
 from ...nn.modules.module import Module
 from ..legacy import TypeOfTensors
 from . import polyfills
-from .classes import ABSENT, static
+from .classes import ABSENT, is_framework, is_written_by_users, static
 from .errors import Break, Raised
 from .parts import CALLED, Part
 from .protocols import stand_in
@@ -38,14 +38,33 @@ class Builtins(Part, part="builtins"):
     def builtin_isinstance(self, value, classes):
         value, wanted = self.values.force(value), self.values.known(classes)
         if isinstance(value, Object):
-            return Constant(isinstance(value.value, wanted))
+            return self.answer_kind(isinstance, value.value, wanted, value.source)
         if isinstance(value, TensorValue):
             kind = kind_of(value.fake)
             if value.source is not None:
                 return Constant(isinstance(value.real, wanted))
             by_dtype = [one for one in flat(wanted) if isinstance(one, TypeOfTensors)]
             return Constant(issubclass(kind, wanted) or isinstance(value.fake, tuple(by_dtype)))
-        return Constant(issubclass(self.classes.class_of(value), wanted))
+        if isinstance(value, Constant):
+            return self.answer_kind(isinstance, value.value, wanted, None)
+        if any(isinstance(static(type(one), "__instancecheck__"), types.FunctionType) and is_written_by_users(type(one))
+               for one in flat(wanted)):
+            raise Break("RB004", "isinstance() by a class that answers itself")
+        return self.answer_kind(issubclass, self.classes.class_of(value), wanted, None)
+
+    def answer_kind(self, ask, one, wanted, source):
+        """The answer of ``isinstance`` or ``issubclass``, with guards: bases can be replaced, abstract classes and
+        protocols ask anew."""
+        found, cls = ask(one, wanted), one if ask is issubclass else type(one)
+        self.absence.keep_bases(cls)
+        hook = "__subclasscheck__" if ask is issubclass else "__instancecheck__"
+        asked = [kind for kind in flat(wanted) if isinstance(kind, type) and not is_framework(kind.__module__)
+                 and self.absence.find(type(kind), hook) is not static(type, hook)]
+        if asked and any(map(is_written_by_users, (cls, *asked))):
+            place = self.guarding.constant_source(one) if source is None else source
+            check = f"{self.guarding.constant_name(ask)}({{0}}, {self.guarding.constant_name(wanted)}) is {found}"
+            self.guarding.guard(check, place.each_call())
+        return Constant(found)
 
     @CALLED.by(getattr)
     def builtin_getattr(self, owner, name, default=None):
@@ -262,7 +281,7 @@ class Builtins(Part, part="builtins"):
 
     @CALLED.by(issubclass)
     def builtin_issubclass(self, cls, classes):
-        return Constant(issubclass(self.values.known(cls), self.values.known(classes)))
+        return self.answer_kind(issubclass, self.values.known(cls), self.values.known(classes), None)
 
     @CALLED.by(slice)
     def builtin_slice(self, *bounds):
@@ -321,4 +340,5 @@ class Builtins(Part, part="builtins"):
 
 def flat(classes) -> list:
     """The classes in what ``isinstance`` takes: one, or tuples of tuples of them."""
-    return [one for inner in classes for one in flat(inner)] if isinstance(classes, tuple) else [classes]
+    inner = classes.__args__ if isinstance(classes, types.UnionType) else classes
+    return [one for part in inner for one in flat(part)] if isinstance(inner, tuple) else [classes]

@@ -22,7 +22,7 @@ from ..core.native import Op
 from . import marks, polyfills
 from .arrays import DISPATCHED
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
-from .classes import FRAMEWORK, is_framework, plain_code
+from .classes import FRAMEWORK, is_framework, plain_code, static
 from .construction import CONTAINERS
 from .errors import Break, CaptureError
 from .parts import CALLED, OBJECTS_CALLED, VALUES_CALLED, OfClass, Part
@@ -328,6 +328,8 @@ class Calls(Part, part="calls"):
         framework = is_framework(target.__module__)
         if not framework:
             self.guarding.codes[target] = target.__code__
+            if not function.loose:
+                self.keep_defaults(target, source.each_call())
         if target.__closure__:
             made.closure = [self.outside.wrap(c, source.attribute("__closure__").item(str(k)))
                             for k, c in enumerate(target.__closure__)]
@@ -340,6 +342,14 @@ class Calls(Part, part="calls"):
                                      else Lazy(d, source.attribute("__kwdefaults__").item(repr(n)))
                                      for n, d in target.__kwdefaults__.items()}
         return made
+
+    def keep_defaults(self, target, source):
+        """Guards that a function keeps its tuple of defaults and the names of those by keyword."""
+        if target.__defaults__:
+            self.guarding.guard(f"{{0}}.__defaults__ is {self.guarding.constant_name(target.__defaults__)}", source)
+        if target.__kwdefaults__:
+            names = self.guarding.constant_name(list(target.__kwdefaults__))
+            self.guarding.guard(f"list({{0}}.__kwdefaults__) == {names}", source)
 
     def bound_method(self, method, source):
         return Method(self.outside.wrap(method.__func__, source.attribute("__func__")),
@@ -407,7 +417,10 @@ class Calls(Part, part="calls"):
         if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value,
                                                                           (types.GetSetDescriptorType,
                                                                            types.MemberDescriptorType)):
-            return self.attributes.getattr(arguments[1], owner.value.__name__)
+            name, of = owner.value.__name__, self.values.force(arguments[1])
+            if type(of) is Object and static(type(of.value), name) is owner.value:
+                return self.attributes.read_native(of, owner.value, name, falls_back=False)
+            return self.attributes.getattr(of, name)
         inner = self.containers.as_container(owner)
         if isinstance(owner, ExceptionValue):
             if name == "__init__":

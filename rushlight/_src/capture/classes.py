@@ -114,8 +114,15 @@ class Classes(Part, part="classes"):
         return bool(cls.__flags__ & HEAP) and cls.__module__ != "builtins"
 
     def missing(self, owner, name):
-        return Raised(ExceptionValue(AttributeError,
-                                     [Constant(f"{self.class_of(owner).__name__!r} object has no attribute {name!r}")]))
+        """The error of an attribute that an object does not have, in the words of Python."""
+        text = f"{self.class_of(owner).__name__!r} object has no attribute {name!r}"
+        real = owner.real if isinstance(owner, TensorValue) else owner.value if isinstance(owner, Object) else None
+        if real is not None and not isinstance(real, (type, types.ModuleType)):
+            try:
+                object.__getattribute__(real, name)
+            except AttributeError as error:
+                text = str(error)  # which names some classes with their module
+        return Raised(ExceptionValue(AttributeError, [Constant(text)]))
 
     def is_class(self, value):
         return isinstance(value, Object) and isinstance(value.value, type)

@@ -104,6 +104,7 @@ class Construction(Part, part="construction"):
             raise Break("RB001", f"a new {cls.__name__}: make it outside, once")
         make = self.absence.find(type(cls), "__call__")
         if isinstance(make, types.FunctionType) and not plain:
+            self.guarding.rely(type(cls), "__call__", make)
             return self.calls.call(Object(make, self.guarding.constant_source(make)), [function, *arguments], keywords)
         new, init = self.constructor(cls, "__new__"), self.constructor(cls, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new

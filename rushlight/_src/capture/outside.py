@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import types
+import weakref
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Outside(Part, part="outside"):
         known = self.wrapped.get(id(value))
         if known is not None:
             return self.again(known, value, source)
-        made = self.wrap_new(value, kind, source)
+        made = self.wrap_new(value, kind, source) if kind not in weakref.ProxyTypes else self.wrap_proxy(value, source)
         self.wrapped[id(value)] = made
         self.alive.append(value)  # while its id is a key
         return made
@@ -60,6 +61,11 @@ class Outside(Part, part="outside"):
                                              -INFINITY)) if kind is int else Number(value, text=str(source))
         self.guarding.guard(self.guarding.equality("{0}", value), source)
         return Constant(value, source)
+
+    def wrap_proxy(self, value, source):
+        """A weak proxy, which is asked for nothing: its object may be gone."""
+        self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(type(value))}", source)
+        return Object(value, source)
 
     def again(self, known, value, source):
         """An object that was met before, elsewhere."""
@@ -201,7 +207,9 @@ class Outside(Part, part="outside"):
                                         else source.item(str(k), covered and is_told(v)))
                                    for k, v in enumerate(items)], source)
             made.outer = value if fields and hasattr(value, "__dict__") else None
-            made.limit = getattr(value, "maxlen", None)
+            if kind is collections.deque:
+                made.limit = value.maxlen
+                self.guarding.guard(f"{{0}}.maxlen == {value.maxlen}", source)
             return made
         if kind in DICTS or kind is types.MappingProxyType:
             if not all(isinstance(k, (str, bytes, int, float, bool, type(None), tuple, type, Tensor))

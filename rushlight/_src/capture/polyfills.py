@@ -148,7 +148,18 @@ def reduce_(function, iterable, *initial):
     return total
 
 
-def best(first, args, key, default, better):
+def words_of(function):
+    """The text of the error of a builtin that gets an empty iterable, which versions of Python word differently."""
+    try:
+        function(())
+    except ValueError as error:
+        return str(error)
+
+
+OF_NOTHING = words_of(max), words_of(min)
+
+
+def best(first, args, key, default, better, of_nothing):
     items = args[0] if len(args) == 1 else args
     found, found_key, empty = None, None, True
     for x in items:
@@ -157,17 +168,17 @@ def best(first, args, key, default, better):
             found, found_key, empty = x, k, False
     if empty:
         if default is first:
-            raise ValueError("iterable argument is empty")
+            raise ValueError(of_nothing)
         return default
     return found
 
 
 def max_(*args, key=None, default=MISSING):
-    return best(MISSING, args, key, default, operator.gt)
+    return best(MISSING, args, key, default, operator.gt, OF_NOTHING[0])
 
 
 def min_(*args, key=None, default=MISSING):
-    return best(MISSING, args, key, default, operator.lt)
+    return best(MISSING, args, key, default, operator.lt, OF_NOTHING[1])
 
 
 def sorted_(iterable, *, key=None, reverse=False):
