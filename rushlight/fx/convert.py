@@ -8,12 +8,16 @@ from .._src.capture.unbacked import PICK, SHIFT, Reading
 from .._src.capture.record import expressions_in
 from .._src.core.expr import Expr
 from .._src.core.nodes import ARITHMETIC, LEAVES
-from .._src.core.meta import Meta, Size
+from .._src.compiler.residuals import dense
+from .._src.core.kinds import P
+from .._src.core.meta import Meta, Size, dense_strides, is_one, same
+from .._src.core.native import Op
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_unflatten
 from .._src.core.random import default_generator
 from .._src.core.tensor import empty
 from .._src.graph import graph as house
+from .._src.graph.views import view_of_input
 from ..nn.modules.module import Module
 from .._ops import LIBRARIES, ops, overload_of
 from .code import base_name, public_path, snake_case
@@ -49,6 +53,7 @@ class View:
 
     def __init__(self, captured: house.Graph, targets):
         self.graph, self.targets, self.made, self.sizes, self.modules = Graph(), targets, {}, {}, {}
+        self.layouts = {}  # Metas of what primitives return
         found = (expressions_in((n.args, tuple(n.params.values()))) for n in captured.nodes)
         self.expressions = {symbol for each in found for e in each for symbol in e.free}
         self.symbols = {symbol.arg[0] for symbol in self.expressions}
@@ -75,10 +80,37 @@ class View:
         return node.weak or node.op is None and node.name in self.symbols
 
     def finish(self, outputs):
-        self.graph.output(tuple(map(self.value, outputs)))
+        self.graph.output(tuple(map(self.lay_out, outputs)))
+
+    def lay_out(self, node, noted=None):
+        """Return the fx node of a value, copied where its operators would give it other strides than ``noted``
+        (default: what the program notes): a program is compiled to those, but the primitives of the fx graph are called
+        one by one."""
+        noted = noted or dense(node.meta)
+        if node not in self.layouts or 0 in noted.shape or all(is_one(size) or same(*strides) for size, *strides in zip(
+                noted.shape, noted.strides, self.layouts[node].strides)):
+            return self.value(node)
+        order = dense_strides(noted.shape, noted.strides)
+        outer = [*(d for d in range(noted.ndim) if d not in order), *reversed(order)]
+        permute, copy = map(users_target, (P.permute, P.copy))
+        turned = self.graph.call_function(permute, (self.value(node),), {"dims": tuple(outer)})
+        copied = self.graph.call_function(copy, (turned,))
+        self.layouts[node] = noted
+        self.made[node] = self.graph.call_function(permute, (copied,),
+                                                   {"dims": tuple(map(outer.index, range(len(outer))))})
+        return self.made[node]
+
+    def note_layout(self, node):
+        """Note the Meta of what a primitive called by itself returns: new memory, with strides that follow from those
+        of its arguments."""
+        if isinstance(node.op, Op) and node.op.kind is not None and isinstance(node.meta, Meta):
+            metas = house.map_nodes(node.args, lambda n: self.layouts.get(n, n.meta))
+            self.layouts[node] = dense(node.op.kind.meta(node.op, *metas, **node.params))
 
     def node(self, node):
         """One captured node."""
+        if node.op is P.strided and view_of_input(node.args[0]) is None:  # elements are counted in row-major order
+            self.lay_out(node.args[0], node.args[0].meta.like(tuple(node.args[0].shape)))
         if node.op is PICK:
             made = self.graph.call_function(operator.getitem, self.value(node.args))
         elif node.op is SHIFT:
@@ -94,6 +126,7 @@ class View:
                                             name=snake_case(base_name(node.op)))
         self.made[node] = made
         self.note(made, node)
+        self.note_layout(node)
 
     def reading(self, node):
         """A number that data decide; symbols are named after it."""
