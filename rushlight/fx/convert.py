@@ -238,7 +238,8 @@ def draw(graph: Graph, blocks):
 
 def recorded_module(recorded, named, name="GraphModule") -> GraphModule:
     """A recorded function as a module."""
-    view = RecordedView(recorded, named)
+    with recorded.shape_env:
+        view = RecordedView(recorded, named)
     return GraphModule(view.attributes, view.graph, name)
 
 

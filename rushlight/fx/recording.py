@@ -56,12 +56,12 @@ def opened(recorder, op, args, kwargs):
 class Recorded:
     """What ``record`` found: ``graph``; ``arguments``, its inputs that stand for the function's tensors, in order;
     ``lifted``, inputs that stand for tensors from outside (node: tensor); ``stream`` and ``drawn``, the inputs that
-    place random numbers and how many blocks are drawn; ``sizes``, symbols as (argument's node, dimension); ``spec``,
-    how the results are nested; ``overloads`` of the nodes."""
+    place random numbers and how many blocks are drawn; ``sizes``, symbols as (argument's node, dimension);
+    ``shape_env``, their values in the recording; ``spec``, how the results are nested; ``overloads`` of the nodes."""
 
-    def __init__(self, graph, arguments, lifted, stream, drawn, sizes, spec, overloads):
+    def __init__(self, graph, arguments, lifted, stream, drawn, sizes, shape_env, spec, overloads):
         self.graph, self.arguments, self.lifted, self.stream, self.drawn = graph, arguments, lifted, stream, drawn
-        self.sizes, self.spec, self.overloads = sizes, spec, overloads
+        self.sizes, self.shape_env, self.spec, self.overloads = sizes, shape_env, spec, overloads
 
 
 def users_place():
@@ -118,7 +118,8 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
 
     arguments: list = []
     args, kwargs = tree_map(enter, (tuple(args), kwargs or {}))
-    with ShapeEnv({symbol: n for n, symbol in hints.items()}), recorder:
+    shape_env = ShapeEnv({symbol: n for n, symbol in hints.items()})
+    with shape_env, recorder:
         try:
             leaves, spec = tree_flatten(function(*args, **kwargs))
         except Break as found:
@@ -131,5 +132,5 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
     extra = [f.node for f in stream]
     inputs = [*arguments, *(n for n in lifted if n in kept), *extra]
     return Recorded(Graph(inputs, graph.nodes, results), arguments, {n: t for n, t in lifted.items() if n in kept},
-                    extra, drawn[0], sizes, spec, recorder.overloads)
+                    extra, drawn[0], sizes, shape_env, spec, recorder.overloads)
 
