@@ -8,6 +8,7 @@ from .._src.compat.absent import absent
 from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule,
                      script)  # noqa: F401
 from .frozen import freeze, optimize_for_inference  # noqa: F401
+from .kinds import TracerWarning  # noqa: F401
 from .storage import load, save  # noqa: F401
 from .tracing import trace, trace_module  # noqa: F401
 
@@ -15,14 +16,6 @@ Final = typing.Final
 Error = RuntimeError
 globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs",
                         "export_opnames last_executed_optimized_graph _get_trace_graph"))
-
-
-class TracerWarning(Warning):
-    """What tracing would warn of; nothing is traced."""
-
-    @staticmethod
-    def ignore_lib_warnings():
-        """Nothing to ignore."""
 
 
 class Attribute(typing.NamedTuple):

@@ -11,11 +11,13 @@ from .script import ScriptFunction, ScriptModule, TracedModule
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
           strict=True, _force_outplace=False, _module_class=None,
           _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
-    """The program itself, run once on its example inputs to see that it runs.  RuntimeError without inputs.
+    """Records the operators that a program calls on its example inputs; calls run these, not the program's Python.
+    RuntimeError without inputs.
 
-    Unlike TorchScript's, a traced program still takes every branch its inputs ask for.  What is saved, or shown as its
-    ``graph``, has the branches of the examples, for inputs of other sizes, too, as far as the program lets them vary;
-    it needs none of the program's classes where it is loaded.
+    What is recorded has the branches of the examples, for inputs of other sizes, too, as far as the program lets them
+    vary; its files need none of the program's classes.  Unlike TorchScript's, the Python runs for inputs of sizes or
+    dtypes that the record does not hold for, and at each call, with a TracerWarning, where the program fits no one
+    graph.
     """
     deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
     if example_inputs is None and example_kwarg_inputs is None:
@@ -28,7 +30,8 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func
     example = Example(given, named)
-    return TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
+    made = TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
+    return made if made.runner else made  # recorded now, not at the first call
 
 
 def trace_module(mod, inputs, *args, **kwargs):
