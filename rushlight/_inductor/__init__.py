@@ -98,5 +98,5 @@ def aoti_load_package(path, run_single_threaded=False, device_index=-1, *, level
       that is no package, is damaged, or is for another processor; ValueError for a level that it does not have.
     """
     from .._src.packages.archive import Package
-    from .package import open_model
+    from .opening import open_model
     return open_model(Package(path), "", run_single_threaded, device_index, level)

@@ -10,16 +10,16 @@ from .._src.core.advice import warn
 from .._src.core.settings import settings
 from .._src.devices.cpu.llvm.features import levels
 from .._src.packages import archive
-from .._src.packages.interface import PYTHON, gpus
+from .._src.packages.interface import gpus
 from .._src.packages.kept import model_of
-from .._src.packages.loaded import opened
 from .._src.packages.tracing import NotPackable
 from ..export import ExportedModule, export
 from ..export.files.fields import SerializeError
 from ..export.files.programs import identity
 from ..export.shape_entries import LeafEntries
 from . import config
-from .python_models import LoadedPythonModel, PythonModel
+from .opening import open_model
+from .python_models import PythonModel
 
 __all__ = ["load_package", "package_aoti"]
 
@@ -81,20 +81,6 @@ def native_or_python_model(program, name: str):
             raise reason from None
         warn(f"the model {name!r} is packaged as a program that runs in Python only, not in C: {reason}")
         return made
-
-
-def open_model(package, name="", run_single_threaded=False, device_index=-1, level=None):
-    """A model of an opened package: in machine code or, where it has none, one that Python runs."""
-    name = name or next(iter(package.manifests), "")
-    if name in package.manifests and package.manifests[name]["target"] == PYTHON:
-        if level is not None:
-            raise ValueError(f"the model {name!r} has no code for {level!r}: it runs in Python")
-        made = LoadedPythonModel(package, name)
-    else:
-        made = opened(package, name, level=level, index=device_index)
-    if run_single_threaded:
-        made.run_on_one_thread()
-    return made
 
 
 def compiled_files(gm, args, kwargs, options) -> list:
