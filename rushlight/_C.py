@@ -171,7 +171,7 @@ _fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), R
 class Executor:
     """Switches of TorchScript's executor: remembered and given back; there is no executor that they could change."""
 
-    optimize = profiling = mode = True
+    optimize = profiling = mode = autocast = True
 
 
 def _get_graph_executor_optimize() -> bool:
@@ -193,6 +193,13 @@ def _jit_set_profiling_executor(enabled: bool) -> bool:
 def _jit_set_profiling_mode(enabled: bool) -> bool:
     """Says whether TorchScript's profiles specialise; returns what was said before."""
     before, Executor.mode = Executor.mode, enabled
+    return before
+
+
+def _jit_set_autocast_mode(enabled: bool) -> bool:
+    """Sets whether TorchScript's passes insert casts into scripted programs; returns the value before.  A trace has the
+    casts of its example, whatever is set."""
+    before, Executor.autocast = Executor.autocast, enabled
     return before
 
 

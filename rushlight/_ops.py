@@ -17,6 +17,8 @@ OTHER_NAMES = {"_to_copy": "_to_dtype", "_unsafe_view": "reshape", "_local_scala
                "_log_softmax": "log_softmax",
                "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
                "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift",
+               "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
+               "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
                "embedding": "nn.functional.embedding", "lift_fresh": "alias", "convert": "_to_dtype",
                "_scaled_dot_product_flash_attention_for_cpu":
                "nn.functional.scaled_dot_product_attention", "slice": "narrow"}

@@ -35,3 +35,22 @@ def test_networks_of_bytes_find_the_classes_that_floats_find():
     lines = run("int8.py", "--epochs", "6").splitlines()
     agreement = {line.split()[0]: float(re.search(r"([\d.]+)% as float32", line)[1]) for line in lines[1:]}
     assert {"fx", "dynamic"} <= set(agreement) and min(agreement.values()) >= 99
+
+
+def test_aot_compiled_models_run_in_another_process(tmp_path):
+    path = tmp_path / "model.so"
+    assert run("announcements/aot_inductor.py", "compile", path).split() == [str(path)]
+    assert run("announcements/aot_inductor.py", "run", path).strip() == "torch.Size([8, 1])"
+
+
+def test_packages_of_data_dependent_and_random_programs_run_in_another_process(tmp_path):
+    run("announcements/packages.py", "compile", tmp_path)
+    wanted = [f"{name} examples" for name in ("Branches", "Selection", "Noise")]
+    assert run("announcements/packages.py", "run", tmp_path).splitlines() == wanted
+
+
+def test_frozen_traces_run_and_load_without_their_class(tmp_path):
+    assert run("announcements/onednn_graph.py", "save", tmp_path / "model.pt").split() == [
+        *["True"] * 3, "torch.bfloat16"]
+    assert run("announcements/onednn_graph.py", "load", tmp_path / "model.pt").splitlines() == [
+        "True", "torch.Size([2, 10])"]

@@ -32,7 +32,8 @@ def aot_load(so_path: str, device: str):
     from .._inductor import aoti_load_package
     package = os.fspath(so_path).removesuffix(".so") + ".pt2"
     if not os.path.exists(package):
-        raise RuntimeError(f"{so_path} is not beside its package {package}, which aot_compile wrote with it")
+        raise RuntimeError(f"{so_path} is not beside its package {package}, which aot_compile wrote with it; a shared "
+                           "object of PyTorch's AOTInductor needs PyTorch's C++ library, so only PyTorch runs it")
     model = aoti_load_package(package)
     own = model.get_metadata()["AOTI_DEVICE_KEY"]
     if str(device).partition(":")[0] != own:

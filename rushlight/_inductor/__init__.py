@@ -43,9 +43,10 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
           or ``hip-gfx942``, which need not be there: Triton compiles its kernels, and the package runs without Triton;
           for NVIDIA's in C, too, by ``include/rushlight_gpu.h``, for AMD's in Python only.
 
-    Returns the path.  RuntimeError for a program that cannot run without Python (random numbers, what only NumPy
-    computes); for a GPU, too, where sizes vary, where the host would have a part, or without Triton.  ValueError for
-    another target.  The package is a zip with a shared object in it, whose interface is the C header beside it
+    Returns the path.  A program that cannot run without Python (random numbers, branches and sizes by data, what only
+    NumPy computes) is packaged, with a warning, as a program that Python alone runs; RuntimeError for such a program
+    and a ``target``; for a GPU, too, where sizes vary, where the host would have a part, or without Triton.  ValueError
+    for another target.  The package is a zip with a shared object in it, whose interface is the C header beside it
     (docs/packages.md); for a GPU with a file for each kernel.
 
     >>> import rushlight as torch, tempfile, os
@@ -97,9 +98,5 @@ def aoti_load_package(path, run_single_threaded=False, device_index=-1, *, level
       that is no package, is damaged, or is for another processor; ValueError for a level that it does not have.
     """
     from .._src.packages.archive import Package
-    from .._src.packages.loaded import opened
-
-    made = opened(Package(path), level=level, index=device_index)
-    if run_single_threaded:
-        made.run_on_one_thread()
-    return made
+    from .opening import open_model
+    return open_model(Package(path), "", run_single_threaded, device_index, level)

@@ -6,15 +6,20 @@ import os
 import tempfile
 
 from .._src.capture.modes import OPTIONS, WITHOUT_MEANING, chosen
+from .._src.core.advice import warn
 from .._src.core.settings import settings
 from .._src.devices.cpu.llvm.features import levels
 from .._src.packages import archive
 from .._src.packages.interface import gpus
 from .._src.packages.kept import model_of
+from .._src.packages.tracing import NotPackable
 from ..export import ExportedModule, export
+from ..export.files.fields import SerializeError
 from ..export.files.programs import identity
 from ..export.shape_entries import LeafEntries
 from . import config
+from .opening import open_model
+from .python_models import PythonModel
 
 __all__ = ["load_package", "package_aoti"]
 
@@ -46,9 +51,10 @@ def is_theirs(name: str) -> bool:
     return True
 
 
-def packaged(programs: dict, target, configs=None, processors=None):
+def packaged(programs: dict, target, configs=None, processors=None, needs_library=False):
     """Writes exported programs, by name, as one package to a path or open file, and gives it.  ``processors``: what
-    they are for."""
+    they are for.  A program that has no shared object is packaged as one that Python runs, with a warning, unless the
+    caller names processors or ``needs_library``."""
     chosen_settings, metadata = options_of(configs)
     with settings.set(**chosen_settings):
         models = {}
@@ -56,9 +62,25 @@ def packaged(programs: dict, target, configs=None, processors=None):
             if gpus(processors):
                 from .._src.packages.boards import BoardModel, architecture_of
                 models[name] = BoardModel(program, name, architecture_of(processors))
-            else:
+            elif processors or needs_library:
                 models[name] = model_of(program, name, identity(program), levels(processors))
+            else:
+                models[name] = native_or_python_model(program, name)
         return archive.write(target, models, metadata)
+
+
+def native_or_python_model(program, name: str):
+    """A model with a shared object for this CPU, or the PythonModel of a program that cannot have one.  NotPackable
+    for a program that has neither: it calls operators that no file of a program has."""
+    try:
+        return model_of(program, name, identity(program), levels(None))
+    except NotPackable as reason:
+        try:
+            made = PythonModel(program, name, str(reason), settings.max_autotune)
+        except SerializeError:
+            raise reason from None
+        warn(f"the model {name!r} is packaged as a program that runs in Python only, not in C: {reason}")
+        return made
 
 
 def compiled_files(gm, args, kwargs, options) -> list:
@@ -67,7 +89,7 @@ def compiled_files(gm, args, kwargs, options) -> list:
     library = place if place.endswith(".so") else os.path.join(place, "model.so")
     os.makedirs(os.path.dirname(os.path.abspath(library)), exist_ok=True)
     package, program = library.removesuffix(".so") + ".pt2", exported(gm, args, kwargs)
-    packaged({"model": program}, package, options)
+    packaged({"model": program}, package, options, needs_library=True)
     with open(library, "wb") as file:
         file.write(archive.Package(package).image("model"))
     made[os.path.abspath(package)] = program, options
@@ -117,8 +139,4 @@ def package_aoti(archive_file, aoti_files):
 def load_package(path, model_name="model", run_single_threaded=False, num_runners=1, device_index=-1):
     """A model of a package, as a function of its inputs; its code is run: do so with packages that you trust.
     RuntimeError for a model that the package does not have, and for what ``aoti_load_package`` refuses."""
-    from .._src.packages.loaded import opened
-    found = opened(archive.Package(path), model_name, index=device_index)
-    if run_single_threaded:
-        found.run_on_one_thread()
-    return found
+    return open_model(archive.Package(path), model_name, run_single_threaded, device_index)

@@ -478,11 +478,17 @@ def load(f, *, extra_files=None, expected_opset_version=None, trusted=False) -> 
     too, which are pickles and may run any code.
     """
     from .._src.programs import load as read_pickle
+    from .._src.packages.archive import FOREIGN, is_foreign
+    from .files.fields import SerializeError
     from .files.programs import is_archive, load as read
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, extra_files=extra_files, trusted=trusted)
-    return read(f, extra_files) if is_archive(f) else read_pickle(f, "torch.export.load", trusted)
+    if is_archive(f):
+        return read(f, extra_files)
+    if is_foreign(f):
+        raise SerializeError(FOREIGN)
+    return read_pickle(f, "torch.export.load", trusted)
 
 
 __getattr__ = later(__name__, {"unflatten": ("unflatten", "UnflattenedModule", "InterpreterModule", "FlatArgsAdapter")})

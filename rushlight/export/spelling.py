@@ -12,6 +12,7 @@ from .._src.checks import NOT_TRUE
 from .._src.core.expr import Expr
 from .._src.core.interpret import active
 from .._src.core.devices import meta as meta_device
+from .._src.core.dtypes import int64
 from .._src.core.meta import Meta
 from .._src.core.op import OPS, body_of
 from .._src.core.tensor import empty_of
@@ -22,6 +23,8 @@ from ..fx import GraphModule
 from ..fx.convert import View, users_target
 from ..library import compositions
 from ..library.conventions import meaning
+from . import function_calls
+from .function_calls import CALLS, WHOLE
 
 CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 FAR = 2 ** 63 - 1  # where a slice without an end ends
@@ -56,6 +59,8 @@ def spelled(recorder, op, args, kwargs):
     NotImplemented where nothing is said."""
     if op.name in SPELLED:
         return SPELLED[op.name](*args, **kwargs)
+    if op.name in WHOLE and CALLS[op.name](*args, **kwargs) is not None:
+        return whole(recorder, op, args, kwargs)
     where, _, last = op.name.rpartition(".")
     if last.endswith("_") and op.name[:-1] in OPS and OPS[op.name[:-1]].traits.get("inplace_view"):
         return body_of(op, args)(*args, **kwargs)  # the view is written down, and the tensor is it from now on
@@ -164,24 +169,33 @@ class AtenView(View):
     def __init__(self, captured):
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.given: dict = {}  # input -> its placeholder
+        self.numbers: dict = {}  # node -> the numbers of its results among those of the overload that it became
         self.written: dict = {}  # node -> [(what wrote into it, its value from then on)], first None and what it was
         super().__init__(captured, {})
 
     def node(self, node):
         op = node.op
+        if op is PICK and node.args[0] in self.numbers:
+            source, k = node.args
+            made = self.made[node] = self.graph.call_function(operator.getitem, (self.made[source],
+                                                                                self.numbers[source][k]))
+            return self.note(made, node)
         if isinstance(op, Reading) or op.name in ("prims.item",):
             return super().node(node)
         if op.name == "index_basic":
             made = self.slice(node)
         elif op.name == "_bags_of_table":
             made = self.bags(node)
+        elif op.name == "unique":
+            made = self.unique(node)
         else:
             target, args, kwargs = self.call(op, node)
             made = self.graph.call_function(target, self.value(tuple(args)),
                                             {k: self.value(v) for k, v in kwargs.items()},
                                             name=getattr(target, "_opname", None))
         self.made[node] = made
-        self.note(made, node)
+        if node not in self.numbers:
+            self.note(made, node)
         schema = getattr(made.target, "schema", None)
         at = 0 if schema is not None and schema.is_mutable else op.traits.get("into")
         if at is not None and at < len(node.args) and isinstance(node.args[at], house.Node):
@@ -203,6 +217,9 @@ class AtenView(View):
         known = op
         if where == "prims" and op.kind.name == "elementwise":
             known = OPS.get(CLAMPS.get(last, last) if type(node.args[-1]) in (int, float) else last, op)
+        written = CALLS[op.name](*node.args, **node.params) if op.name in CALLS else None
+        if written is not None:
+            return written
         if op.name == "_repeated" and len(node.args[1]) <= 3:
             input, times = node.args
             return getattr(ops.aten, f"upsample_nearest{len(times)}d").vec, [input, None, list(map(float, times))], {}
@@ -229,6 +246,21 @@ class AtenView(View):
         self.note(made, node)
         made.meta["val"] = tuple(map(self.fake, (node.meta, input.meta, offsets.meta, offsets.meta)))
         return self.graph.call_function(operator.getitem, (made, 0))
+
+    def unique(self, node):
+        """Distinct elements by the overload that gives positions and counts, too; results that were not asked for are
+        empty."""
+        target, args, asked = function_calls.unique(*node.args, **node.params)
+        made = self.graph.call_function(target, self.value(tuple(args)), name=target._opname.strip("_"))
+        self.note(made, node)
+        metas = node.meta if isinstance(node.meta, tuple) else (node.meta,)
+        given = dict(zip(asked, metas, strict=True))
+        empty = Meta.of((0,), int64, metas[0].device)
+        made.meta["val"] = tuple(self.fake(given.get(k, empty)) for k in range(3))
+        if len(asked) == 1:
+            return self.graph.call_function(operator.getitem, (made, 0))
+        self.numbers[node] = asked
+        return made
 
     def flow(self, node):
         """Control flow as PyTorch writes it: programs are submodules, what they take is in groups."""

@@ -8,8 +8,9 @@ from .._src.compat.absent import absent
 from .script import (RecursiveScriptModule, ScriptFunction, ScriptModule, TracedModule, TopLevelTracedModule,
                      script)  # noqa: F401
 from .frozen import freeze, optimize_for_inference  # noqa: F401
+from .kinds import TracerWarning  # noqa: F401
 from .storage import load, save  # noqa: F401
-from .tracing import TracerWarning, trace, trace_module  # noqa: F401
+from .tracing import trace, trace_module  # noqa: F401
 
 Final = typing.Final
 Error = RuntimeError

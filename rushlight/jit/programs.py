@@ -9,9 +9,10 @@ import zipfile
 
 from .._src.archives import Archive, folder_of
 from .._src.compiling import compile as compiled
+from .._src.core.advice import warn
 from .._src.core.files import replaced
 from .._src.core.native import Tensor
-from .._src.core.pytree import tree_leaves, tree_map
+from .._src.core.pytree import tree_flatten, tree_leaves, tree_map
 from .._src.flat import cat
 from ..amp.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from ..export import Dim, Exporting
@@ -21,10 +22,12 @@ from ..export.files.programs import write as write_program
 from ..export.shape_entries import LeafEntries
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from .kinds import TracerWarning
 from .script import RecursiveScriptModule
 
 FORMAT, RECORD, EXTRA = "rushlight.jit", "jit.json", "extra/"
 DEVICES = ("cpu", "cuda")
+UNFIT = (RuntimeError, ValueError, TypeError, NotImplementedError)  # what exporting a program that fits no graph raises
 
 
 class Function(Module):
@@ -66,11 +69,57 @@ class Example:
         """``programs`` of a function."""
         return self.programs(Function(function))
 
+    def runner(self, module: Module) -> TraceRunner | None:
+        """What calls of a traced module run instead of its Python.  None, with a warning, for a module that fits no one
+        graph: it takes branches by its data, for one."""
+        try:
+            return TraceRunner(self.programs(module))
+        except UNFIT as reason:
+            warn(f"{type(module).__name__} is traced as Python that runs at each call, since it fits no one graph: "
+                 f"{str(reason).partition(chr(10))[0]}", TracerWarning)
+            return None
+
+    def runner_of_function(self, function):
+        """``runner`` of a function."""
+        return self.runner(Function(function))
+
     def exported(self, module, args, kwargs):
         """The program for these arguments."""
         shapes = LeafEntries(dict.fromkeys(range(leaf.dim()), Dim.AUTO) if isinstance(leaf, Tensor) else None
                              for leaf in tree_leaves((args, kwargs)))
         return self.run(lambda: Exporting(module, args, kwargs, shapes, (), True).program())
+
+
+class TraceRunner:
+    """Runs the programs of a trace: the first one that takes the inputs, with the state that the module has now."""
+
+    def __init__(self, programs: list):
+        self.programs = programs
+        self.runs = [(program.in_spec, guards_of(program), program.module(check_guards=False)) for program in programs]
+
+    def find(self, args, kwargs):
+        """The program for these inputs as a module; None where they are nested otherwise than the example, or have
+        sizes or dtypes that no program was made for."""
+        leaves, spec = tree_flatten((args, kwargs))
+        for wanted, guards, run in self.runs:
+            if spec == wanted:
+                try:
+                    guards(*leaves)
+                    return run
+                except GuardFailed:
+                    continue
+        return None
+
+    @staticmethod
+    def take_state(run, module):
+        """Has a program read the parameters and buffers of a module, which may be others than when it was traced."""
+        run._modules.update(module._modules)
+        run._parameters.update(module._parameters)
+        run._buffers.update(module._buffers)
+
+
+def guards_of(program) -> Guards:
+    return Guards(program.expected, program.graph_signature.user_inputs, program.conditions)
 
 
 def is_single(leaf) -> bool:
@@ -151,8 +200,7 @@ class LoadedProgram(RecursiveScriptModule):
     def __init__(self, programs: list, name: str, training: bool):
         super().__init__()
         self.__dict__.update(programs=programs, name=name)
-        self.__dict__["runs"] = [(Guards(program.expected, program.graph_signature.user_inputs, program.conditions),
-                                  program.module(check_guards=False)) for program in programs]
+        self.__dict__["runs"] = [(guards_of(program), program.module(check_guards=False)) for program in programs]
         first = programs[0]
         buffers, kept = set(first.graph_signature.buffers), set(first.state_dict)
         named = {key: value for program in programs[::-1] for key, value in program.constants.items()}

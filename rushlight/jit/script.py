@@ -28,7 +28,19 @@ class ScriptFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args, **kwargs):
+        run = self.runner and self.runner.find(args, kwargs)
+        if run is not None:
+            return run(*args, **kwargs)
         return self.example.run(self.function, *args, **kwargs) if self.example else self.function(*args, **kwargs)
+
+    @functools.cached_property
+    def runner(self):
+        """What runs the operators that it was traced to; None for one that was scripted, or that fits no graph."""
+        return self.example and self.example.runner_of_function(self.function)
+
+    def record(self):
+        """Records the operators now, not at the first call."""
+        return self.runner
 
     def save(self, f, **kwargs):
         """Writes the function to a file that ``jit.load`` reads."""
@@ -36,15 +48,21 @@ class ScriptFunction:
 
     @property
     def code(self) -> str:
-        """Its Python source."""
-        return inspect.getsource(self.function)
+        """The operators that it was traced to, as Python; the source of one that runs as Python."""
+        return self.runner.programs[0].graph_module.code if self.runner else inspect.getsource(self.function)
 
     @property
     def graph(self):
         """The operators that it was traced to.  NotImplementedError for one that was scripted."""
         if self.example is None:
             raise NotImplementedError(f"a scripted function has no graph: {WHY}")
-        return self.example.programs_of_function(self.function)[0].graph
+        return (self.runner.programs if self.runner else self.example.programs_of_function(self.function))[0].graph
+
+    inlined_graph = graph
+
+    def graph_for(self, *args, **kwargs):
+        """``graph``: it is the same for all inputs."""
+        return self.graph
 
     def __reduce__(self):
         return ScriptFunction, (self.function, self.example)
@@ -127,13 +145,41 @@ class TracedModule(ScriptModule):
         self.__dict__["example"] = example
 
     def __call__(self, *args, **kwargs):
-        original, example = self.__dict__["original"], self.__dict__["example"]
+        original, example, runner = self.__dict__["original"], self.__dict__["example"], self.runner
+        run = runner and runner.find(args, kwargs)
+        if run is not None:
+            runner.take_state(run, original)
+            return run(*args, **kwargs)
         return example.run(original, *args, **kwargs) if example else original(*args, **kwargs)
+
+    @property
+    def runner(self):
+        """What runs the operators that it was traced to; None without an example, and for a module that fits no
+        graph."""
+        made = self.__dict__
+        if "runner" not in made:
+            made["runner"] = made["example"] and made["example"].runner(made["original"])
+        return made["runner"]
+
+    def record(self):
+        """Records the operators now, not at the first call."""
+        return self.runner
 
     @property
     def graph(self):
         """The operators that it was traced to."""
-        return self.example.programs(self.original)[0].graph
+        return (self.runner.programs if self.runner else self.example.programs(self.original))[0].graph
+
+    inlined_graph = graph
+
+    def graph_for(self, *args, **kwargs):
+        """``graph``: it is the same for all inputs."""
+        return self.graph
+
+    @property
+    def code(self) -> str:
+        """The operators that it was traced to, as Python; the source of a module that runs as Python."""
+        return self.runner.programs[0].graph_module.code if self.runner else super().code
 
     def __reduce__(self):
         return rebuilt, (type(self), self.original, self.example)

@@ -10,7 +10,7 @@ from ..serialization import opened
 from . import foreign
 from .._src.programs import load as load_program
 from .._src.programs import save as save_program
-from .programs import LoadedProgram, folder_in, read, write
+from .programs import UNFIT, LoadedProgram, folder_in, read, write
 from .script import WHY, Above, ScriptFunction, ScriptModule
 
 log = logger("graph_breaks")
@@ -46,7 +46,7 @@ def programs_of(m):
         for one in found:
             record_of(one)
         return found
-    except (RuntimeError, ValueError, TypeError, NotImplementedError) as reason:
+    except UNFIT as reason:
         log.info("%s is saved by its class: %s", name_of(m), reason)
         return None
 

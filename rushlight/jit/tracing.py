@@ -3,7 +3,11 @@ from __future__ import annotations
 
 from .._src.core.advice import deprecated, warn
 from .._src.core.native import Tensor
+from .._src.core.pytree import tree_leaves
+from .._src.core.random import fork_rng
+from .._src.ops.closeness import allclose
 from ..nn.modules.module import Module
+from .kinds import TracerWarning
 from .programs import Example
 from .script import ScriptFunction, ScriptModule, TracedModule
 
@@ -14,23 +18,18 @@ CONTAINER = (
     "know the side effects, pass strict=False to trace() to allow this behavior.")
 
 
-class TracerWarning(Warning):
-    """A warning of what may make a trace wrong."""
-
-    @staticmethod
-    def ignore_lib_warnings():
-        """Nothing to ignore."""
-
-
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
           strict=True, _force_outplace=False, _module_class=None,
           _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
-    """The program itself, run once on its example inputs to see that it runs.  RuntimeError without inputs.
+    """Records the operators that a program calls on its example inputs; calls run these, not the program's Python.
+    RuntimeError without inputs.
 
-    Unlike TorchScript's, a traced program still takes every branch its inputs ask for.  What is saved, or shown as its
-    ``graph``, has the branches of the examples, for inputs of other sizes, too, as far as the program lets them vary;
-    it needs none of the program's classes where it is loaded.  ``strict``: RuntimeError for a dict among the results.
-    ``check_trace``, ``check_inputs`` and ``check_tolerance`` have nothing to find: what runs is the program.
+    What is recorded has the branches of the examples, for inputs of other sizes, too, as far as the program lets them
+    vary; its files need none of the program's classes.  Unlike TorchScript's, the Python runs for inputs of sizes or
+    dtypes that the record does not hold for, and at each call, with a TracerWarning, where the program fits no one
+    graph.  ``strict``: RuntimeError for a dict among the results.  ``check_inputs``: tuples of arguments for which the
+    results of the record and of the Python are compared, with a TracerWarning where they differ by more than
+    ``check_tolerance`` of their size; none with ``check_trace=False``.
     """
     deprecated("torch.jit.trace", "torch.export.export", DeprecationWarning)
     if example_inputs is None and example_kwarg_inputs is None:
@@ -43,7 +42,25 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func
     example = Example(given, named)
-    return TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
+    made = TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
+    made.record()
+    for inputs in check_inputs or () if check_trace else ():
+        check_record(made, func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs), check_tolerance)
+    return made
+
+
+def check_record(made, func, inputs, tolerance):
+    """Warn where a record and the program that it was made of give other results for these inputs."""
+    with fork_rng(devices=()):
+        found = tree_leaves(made(*inputs))
+    wanted = tree_leaves(func(*inputs))
+    if len(found) != len(wanted):
+        warn(f"the traced function gives {len(found)} results where the Python function gives {len(wanted)}",
+             TracerWarning)
+    for k, (one, other) in enumerate(zip(found, wanted), 1):
+        if isinstance(other, Tensor) and not allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
+            warn(f"Output nr {k}. of the traced function does not match the corresponding output of the Python "
+                 f"function, within {tolerance} of its size", TracerWarning)
 
 
 def check_containers(result, strict):

@@ -160,6 +160,7 @@ FUNCTIONS |= {"sym_size": lambda self, dim=None: self.size() if dim is None else
               if dim is None else self.stride(dim), "sym_storage_offset": lambda self: self.storage_offset(),
               "sym_is_contiguous": lambda self: self.is_contiguous(),
               "sym_constrain_range_for_size": sym_constrain_range, "lift_fresh_copy": lambda self: self.clone(),
+              "nonzero_numpy": lambda self: list(OPS["nonzero"](self if self.dim() else self.reshape(1)).unbind(1)),
               "numpy_T": lambda self: self.T, "mT": lambda self: self.mT,
               "mH": lambda self: self.mH, "matrix_H": lambda self: self.H}
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "bilinear", "trilinear": "trilinear",

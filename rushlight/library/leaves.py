@@ -79,7 +79,12 @@ def losses(input, target, weight, reduction, ignore_index):
 @leaf
 def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
     """The distinct elements, their places and counts; empty tensors for what is not asked for."""
-    found = OPS["unique"](input, sorted, return_inverse, return_counts)
+    return distinct(input, sorted, return_inverse, return_counts)
+
+
+def distinct(input, sorted, return_inverse, return_counts, dim=None):
+    """Distinct elements or slices, their places and counts; empty tensors for what is not asked for."""
+    found = OPS["unique"](input, sorted, return_inverse, return_counts, dim)
     found = list(found) if isinstance(found, tuple) else [found]
     return tuple([found.pop(0), *(found.pop(0) if asked else found_none(input)
                                   for asked in (return_inverse, return_counts))])
@@ -88,6 +93,17 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
 @rule(_unique2)
 def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=False):
     return OPS["unique"].rules["unmeasured"](some, input, sorted, True, True)
+
+
+@leaf
+def unique_dim(input, dim, sorted=True, return_inverse=False, return_counts=False):
+    """The distinct slices along a dimension, their places and counts; empty tensors for what is not asked for."""
+    return distinct(input, sorted, return_inverse, return_counts, dim)
+
+
+@rule(unique_dim)
+def unmeasured(some, input, dim, sorted=True, return_inverse=False, return_counts=False):  # noqa: F811
+    return OPS["unique"].rules["unmeasured"](some, input, sorted, True, True, dim)
 
 
 def found_none(input):

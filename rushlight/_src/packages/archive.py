@@ -17,17 +17,40 @@ ROOT, FORMAT, VERSION = "package", "pt2", "0"
 FOLDER = "data/aotinductor"
 FOLDER_OF_HEADERS = Path(__file__).parent
 HEADERS = {"wasm": ("rushlight.h", "rushlight.hpp", "rushlight.mjs"), "cubin": ("rushlight.h", "rushlight_gpu.h"),
-           "hsaco": ()}
+           "hsaco": (), "program": ()}
 """What a package has for programs of its users, by how names of its code end."""
 LIBRARIES = "rushlight.h", "rushlight.hpp"
 MOST = 1 << 40  # bytes of a package
 PAGE, PADDING = 4096, 0xD935  # where weights begin; the field that a zip's entry is filled up with
 CHECKED = 1 << 24  # bytes of weights that are compared with their hash whenever a model is loaded
+FOREIGN = ("the file is a package of PyTorch's AOTInductor: its shared object needs PyTorch's C++ library, so only PyTorch "
+           "runs it. Save the program with torch.export.save, which is read here, and package that")
 DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, OSError, OverflowError, struct.error)
 
 
 class BadPackage(RuntimeError):
     """A file that is no package, or a damaged one."""
+
+
+def is_of_pytorch(names) -> bool:
+    """True if an archive with entries of these names is a package that PyTorch's AOTInductor wrote: it has code of a
+    model, but no manifest of that model's name as our packages do."""
+    parts = [name.partition(f"{FOLDER}/")[2].split("/") for name in names if f"{FOLDER}/" in name]
+    files = {(model, file) for model, *rest in parts for file in rest[-1:]}
+    code = {model for model, file in files if file.endswith((".so", ".pyd", ".dylib", ".wrapper.cpp"))}
+    return any((model, f"{model}.json") not in files for model in code)
+
+
+def is_foreign(f) -> bool:
+    """True if an open file is a package of PyTorch's AOTInductor; its position stays."""
+    start = f.tell()
+    try:
+        with zipfile.ZipFile(f) as archive:
+            return is_of_pytorch(archive.namelist())
+    except DAMAGED:
+        return False  # the reader of the format says what is wrong
+    finally:
+        f.seek(start)
 
 
 def write(target, models: dict, metadata=None):
@@ -100,6 +123,8 @@ class Package:
         try:
             self.file = zipfile.ZipFile(source)
             names = self.file.namelist()
+            if is_of_pytorch(names):
+                raise BadPackage(FOREIGN)
             if self.text("archive_format") != FORMAT:
                 raise BadPackage(f"a file of the format {self.text('archive_format')!r} is no package")
             paths = [n for n in names if n.startswith(f"{ROOT}/{FOLDER}/") and n.endswith(".json")]

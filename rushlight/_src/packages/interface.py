@@ -33,7 +33,9 @@ GPU_ERRORS = {
 REFUSAL = "the driver refused a call: its status is -2097152 less the code"
 HOST_DEVICES = (1, 3, 11)
 """DLPack's types of devices whose memory the processor reaches: its own, and what is pinned for GPUs."""
-SUFFIXES = {"wasm32": "wasm", "x86_64-pc-windows-msvc": "dll", "arm64-apple-darwin": "dylib"}
+PYTHON = "python"
+"""The target of models that have no machine code: the package holds an exported program."""
+SUFFIXES = {"wasm32": "wasm", "x86_64-pc-windows-msvc": "dll", "arm64-apple-darwin": "dylib", PYTHON: "program"}
 """How names of libraries end, by kind of machine; "so" for others."""
 MACHINE_CODE = {"cuda": "cubin", "hip": "hsaco"}
 """How names of kernels for GPUs end, by what the name of a target begins with: "cuda-sm_90"."""

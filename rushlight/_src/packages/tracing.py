@@ -157,7 +157,7 @@ def traced(program, found, domain: Domain, fixed: dict, shape_env: Sizes, name: 
         nodes = [getattr(one, "node", None) for one in entries]  # before anything is written into them
         metas = [node and node.meta for node in nodes]
         with trace:
-            with without_values("cannot be packaged: leave out what asserts or reads them"):
+            with without_values("cannot be packaged: leave out what asserts or reads them", NotPackable):
                 module, errors = checks.apart(program.graph_module)
                 returned, held = module(*entries) if errors else (module(*entries), ())
                 results = list(zip(program.graph_signature.output_specs, returned))

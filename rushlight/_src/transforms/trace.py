@@ -28,13 +28,13 @@ class ValueNeeded(TypeError):
 
 
 @contextlib.contextmanager
-def without_values(refused: str):
-    """Within the block a program is traced that must not depend on numbers in tensors.  Where it asks for one,
-    RuntimeError says what it is ``refused``, such as "cannot be packaged"."""
+def without_values(refused: str, kind=RuntimeError):
+    """Within the block a program is traced that must not depend on numbers in tensors.  Where it asks for one, an
+    error of this ``kind`` says what it is ``refused``, such as "cannot be packaged"."""
     try:
         yield
     except ValueNeeded:
-        raise RuntimeError(f"a program that checks or reads elements {refused}") from None
+        raise kind(f"a program that checks or reads elements {refused}") from None
 
 
 class Traced(Tensor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 import operator
 
-from ..._ops import LIBRARIES, OpOverload, ops
+from ..._ops import LIBRARIES, OTHER_NAMES, OpOverload, ops
 from ..._src.core.native import Op
 from ..._src.core.op import OPS
 from ..._src.core.random import default_generator
@@ -65,7 +65,8 @@ def overload(name: str):
         found = HigherOrderOperator.made.get(parts[1])
         if found is not None:
             return found
-    if len(parts) == 3 and all(part.isidentifier() and not part.startswith("__") for part in parts):
+    if len(parts) == 3 and all(part.isidentifier() and (part in OTHER_NAMES or not part.startswith("__"))
+                               for part in parts):
         space, stem, label = parts
         if is_known(space, stem, label):
             try:

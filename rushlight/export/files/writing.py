@@ -81,7 +81,9 @@ class GraphWriter:
             return [] if gives_nothing(node.target) else [self.result(node)]
         schema = getattr(node.target, "schema", None)
         records = [self.part(node, k, one, picked.get(k)) for k, one in enumerate(value)]
-        if schema is not None and len(schema.returns) == 1:
+        # one record of a tensor is read as a result by itself, which a tuple of one is not
+        is_tuple_of_one = isinstance(node.target, Op) and len(records) == 1 and "as_tensor" in records[0]
+        if schema is not None and len(schema.returns) == 1 or is_tuple_of_one:
             return [{"as_tensors": [r["as_tensor"] for r in records]}]
         return records
 
