@@ -105,7 +105,7 @@ class OpOverload(Callable):
         """What is said of it: members of ``torch.Tag``."""
         known, custom = room("library.tags"), getattr(self.overloadpacket, "custom", None)
         if custom is not None:
-            return list(custom.tags)
+            return known.members_of(custom.tags)
         return known.tags_of(self._opname, self._overloadname) if self.schema is not None else []
 
     redispatch = __call__

@@ -114,7 +114,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
                                  tags=tags)
     namespace, short = names(name)
     found = parse(short + (schema if schema is not None else infer_schema(fn, mutates_args=mutates_args)))
-    made = CustomOperator(namespace, short, found, [facade().Tag.pt2_compliant_tag, *listed_tags(tags or ())])
+    made = CustomOperator(namespace, short, found, ["pt2_compliant_tag", *listed_tags(tags)])
     for kind in (device_types,) if isinstance(device_types, str) or device_types is None else device_types:
         made.rules.kernels[kind] = fn
     return CustomOpDef(made, fn)
@@ -229,6 +229,8 @@ def define(qualname, schema=None, *, lib=None, tags=()):
 
 def listed_tags(tags) -> list:
     """Return the ``torch.Tag`` members of one or several; TypeError for others."""
+    if not tags:
+        return []
     kind = facade().Tag
     found = [tags] if isinstance(tags, kind) else list(tags)
     wrong = next((tag for tag in found if not isinstance(tag, kind)), None)

@@ -130,7 +130,7 @@ class CustomOperator:
     """One user-defined operator: ``op`` is what runs, traces and differentiates it."""
 
     def __init__(self, namespace, name, schema: Schema, tags=()):
-        self.tags = list(tags)
+        self.tags = list(tags)  # members of ``torch.Tag``, or their names
         self.namespace, self.name, self.schema, self.rules = namespace, name, schema, Rules()
         self.primitives: dict = {}
         self.op = make(f"{namespace}::{name}", self.run, None, schema.signature, 0, composite=True)

@@ -22,9 +22,14 @@ def key(name: str, label: str) -> str:
 
 def tags_of(name: str, label: str) -> list:
     """The members of ``torch.Tag`` that an overload of ``aten`` has."""
+    found = [word for word in words().get(key(name, label), ()) if word not in OURS]
+    return members_of([*found, "pt2_compliant_tag"])
+
+
+def members_of(tags) -> list:
+    """The members of ``torch.Tag`` among which some are given by name."""
     kinds = facade().Tag
-    found = [kinds[word] for word in words().get(key(name, label), ()) if word not in OURS]
-    return [*found, kinds.pt2_compliant_tag]
+    return [kinds[tag] if isinstance(tag, str) else tag for tag in tags]
 
 
 def is_composite(name: str, label: str) -> bool:
