@@ -134,7 +134,8 @@ class CustomOperator:
         self.namespace, self.name, self.schema, self.rules = namespace, name, schema, Rules()
         self.primitives: dict = {}
         self.op = make(f"{namespace}::{name}", self.run, None, schema.signature, 0, composite=True)
-        self.functional = make(f"{namespace}::{name}", self.opaque, None, positional(schema.signature), 0)
+        self.functional = make(f"{namespace}::{name}", self.opaque, None, positional(schema.signature), 0,
+                               in_place=self.call_in_place)
         self.packet = self.op.traits["library"] = OpOverloadPacket(namespace, name, self.op)
         self.packet.custom = self
         getattr(ops, namespace).packets[name] = self.packet
@@ -322,6 +323,14 @@ class CustomOperator:
             return self.python(simpler, given)
         layout = ArgumentLayout(given)
         return self.primitive(layout)(*layout.tensors)
+
+    def call_in_place(self, *given):
+        """The same as ``opaque`` on tensors that share memory: the operator writes into them, and they are the values
+        that it writes."""
+        results = self.call(given)
+        results = () if results is None else tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        made = (*self.written(given), *results)
+        return made[0] if len(made) == 1 else made
 
     def written(self, given) -> list:
         """The tensors among arguments that the operator writes into."""

@@ -40,7 +40,7 @@ class GraphModule:
 
     def in_order(self, *inputs):
         """Runs the operators as they were recorded, for inputs that share memory."""
-        return tuple(run(self.graph, inputs, self.graph.recorded))
+        return tuple(run(self.graph, inputs, self.graph.recorded or self.graph.nodes))
 
     code = property(lambda self: str(self.graph))
 

@@ -47,6 +47,7 @@ TRAITS: dict[str, tuple] = {
     "alone": (tuple, "(k, primitive): result k is what this cheaper primitive computes, where no other is read"),
     "otherwise": (FUNCTION, "(arguments after the first) -> another operator that takes the call, or None"),
     "reads": (tuple, "(object, attribute): a setting that its body asks for"),
+    "in_place": (FUNCTION, "what runs in its place where arguments that it writes may share memory"),
     "each_time": (bool, "its body runs at each call of a captured graph"),
     "tangents": (str, "the parameter of a forward derivative that takes the tangents"),
     "leading": (bool, "it maps over leading dimensions, equal ones for all arguments, by itself"),
