@@ -288,7 +288,7 @@ def annotation_text(writer, annotation) -> str:
 def noted(node) -> str:
     """What is known of a node's value: ``f32[2, 3]`` style, or nothing."""
     value = node.meta.get("val", node.meta.get("example_value"))
-    meta = getattr(value, "_meta", None)
+    meta = getattr(value, "_rush_meta", None)
     return str(meta) if meta is not None else ""
 
 

@@ -47,11 +47,11 @@ def derive_composite(operator):
 def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
-        if input._needs_grad and input.is_leaf and is_recording():
+        if input._rush_needs_grad and input.is_leaf and is_recording():
             raise LeafWrittenError(
                 f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)",
                 "a result", "view a clone()")
-        input._become(operator(input, *args, **kwargs))
+        input._rush_become(operator(input, *args, **kwargs))
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
     op(body, composite=True, inplace=True)
@@ -134,19 +134,19 @@ def masked_fill(input, mask, value: Scalar):
 def resize_(input, *sizes, memory_format=None):
     """Another shape for the same storage, which grows where it must (new elements undefined)."""
     from .shape import sizes_of
-    meta = input._meta.like(tuple(sizes_of(sizes)))
+    meta = input._rush_meta.like(tuple(sizes_of(sizes)))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
-    if input._needs_grad:
+    if input._rush_needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
     check_size(meta)
-    if meta.shape == input._meta.shape and memory_format is None:
+    if meta.shape == input._rush_meta.shape and memory_format is None:
         return input
-    room = input._storage.nbytes // input.itemsize - input._offset
+    room = input._rush_storage.nbytes // input.itemsize - input._rush_offset
     if meta.numel > room:
-        UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
+        UntypedStorage(input).resize_(input._rush_offset * input.itemsize + meta.nbytes)
     sharing.count_write(input)
-    input._meta = meta
+    input._rush_meta = meta
     return settled(input, room) if meta.contiguous else input
 
 
@@ -175,7 +175,7 @@ def resize_as_(input, the_template, memory_format=None):
 def set_(input, source=None, storage_offset=0, size=None, stride=None):
     """The storage of another tensor taken over, with its shape and strides or those given."""
     if source is None:
-        source = empty_of(input._meta.like((0,)))
+        source = empty_of(input._rush_meta.like((0,)))
     if source.dtype is not input.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {input.dtype}")
     if source.device != input.device:
@@ -184,14 +184,14 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         size = (size,) if isinstance(size, int) else tuple(size)
         stride = row_major(size) if stride is None else tuple(stride)
-        meta, nbytes = input._meta.like(size, stride), source._storage.nbytes
+        meta, nbytes = input._rush_meta.like(size, stride), source._rush_storage.nbytes
         if storage_offset < 0 or meta.numel and storage_offset * input.itemsize + meta.nbytes > nbytes:
             raise RuntimeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and "
                 f"itemsize {input.itemsize} are out of bounds for "
                 f"storage of size {nbytes}")
-        source = wrap(source._storage, storage_offset, meta, input.itemsize)
-    meta = source._meta.plain.turning(input._meta.turned)
+        source = wrap(source._rush_storage, storage_offset, meta, input.itemsize)
+    meta = source._rush_meta.plain.turning(input._rush_meta.turned)
     take_memory(input, source, 1)
-    input._meta = meta
+    input._rush_meta = meta
     return input
