@@ -232,7 +232,7 @@ def compute_elementwise_output_strides(*tensors) -> tuple:
     """Strides of the result of an elementwise operator."""
     found = [t for t in tensors if isinstance(t, Tensor) and not is_cpu_scalar_tensor(t)] or [t for t in tensors
                                                                                               if isinstance(t, Tensor)]
-    return layout_like(layout.broadcast(*(t.shape for t in found)), [t._meta for t in found],
+    return layout_like(layout.broadcast(*(t.shape for t in found)), [t._rush_meta for t in found],
                        len(found) == 1) if found else ()
 
 

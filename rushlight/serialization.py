@@ -116,7 +116,7 @@ class Pickler(pickle._Pickler):
         if obj.is_nested:
             return GlobalName("rushlight.nested.tensor", "restored"), obj.__reduce_ex__(2)[1]
         if isinstance(obj, Parameter):
-            parts = Tensor.detach(obj), bool(obj._needs_grad), collections.OrderedDict()
+            parts = Tensor.detach(obj), bool(obj._rush_needs_grad), collections.OrderedDict()
             return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
                     (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
         users = not kind.__module__.startswith("rushlight")
@@ -144,12 +144,12 @@ class Pickler(pickle._Pickler):
         if not obj.device.provider.has_data:
             return GlobalName("torch._utils", "_rebuild_meta_tensor_no_storage"), (obj.dtype, tuple(obj.shape),
                                                                                    tuple(obj.stride()),
-                                                                                   bool(obj._needs_grad))
-        parts = self.reference(obj), obj._offset, tuple(obj.shape), tuple(obj.stride()), bool(
-            obj._needs_grad), collections.OrderedDict()
+                                                                                   bool(obj._rush_needs_grad))
+        parts = self.reference(obj), obj._rush_offset, tuple(obj.shape), tuple(obj.stride()), bool(
+            obj._rush_needs_grad), collections.OrderedDict()
         if obj.is_quantized:
             return GlobalName("torch._utils", "_rebuild_qtensor"), (*parts[:4], quantizer_parts(obj), *parts[4:])
-        turned = ({name: True for name, bit in TURNED.items() if obj._turned & bit},) if obj._turned else ()
+        turned = ({name: True for name, bit in TURNED.items() if obj._rush_turned & bit},) if obj._rush_turned else ()
         if obj.dtype in UNTYPED:
             return GlobalName("torch._utils", "_rebuild_tensor_v3"), (*parts, obj.dtype, *turned)
         return GlobalName("torch._utils", "_rebuild_tensor_v2"), (*parts, *turned)
@@ -157,10 +157,10 @@ class Pickler(pickle._Pickler):
     def reference(self, tensor, typed=True):
         """The reference to the storage under a tensor.  RuntimeError where another tensor sees it as another dtype: a
         file names one for each storage."""
-        storage, dtype = tensor._storage, tensor._meta.dtype if typed else UNSIGNED[0]
+        storage, dtype = tensor._rush_storage, tensor._rush_meta.dtype if typed else UNSIGNED[0]
         key = self.keys.setdefault(id(storage), str(len(self.keys)))
         self.storages[key] = storage if tensor.device.provider.on_host else UntypedStorage(
-            tensor).cpu().tensor()._storage
+            tensor).cpu().tensor()._rush_storage
         seen = uint8 if dtype in UNTYPED else dtype
         if storage.nbytes and self.dtypes.setdefault(key, seen) is not seen:
             raise RuntimeError(
@@ -515,7 +515,7 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
 def stored(memory, dtype):
     """The storage whose bytes a uint8 tensor is."""
     from .storage import typed
-    return typed(wrap(memory._storage, memory._offset // dtype.itemsize,
+    return typed(wrap(memory._rush_storage, memory._rush_offset // dtype.itemsize,
                       Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize))
 
 

@@ -128,7 +128,8 @@ def typed(elements: Tensor) -> TypedStorage:
 
 def elements_of(source: Tensor, dtype) -> Tensor:
     """All elements of a dtype in the memory under a tensor."""
-    return wrap(source._storage, 0, Meta.of((source._storage.nbytes // dtype.itemsize,), dtype, source.device),
+    return wrap(source._rush_storage, 0,
+                Meta.of((source._rush_storage.nbytes // dtype.itemsize,), dtype, source.device),
                 dtype.itemsize)
 
 

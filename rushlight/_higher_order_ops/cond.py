@@ -110,8 +110,9 @@ def selected(pred, yes, no):
 def unshared(results, given):
     """A tree with copies of those tensors that share memory with ``given``: what functions give is new, whichever of
     them ran."""
-    storages = {id(leaf._storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
-    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._storage) in storages else leaf,
+    storages = {id(leaf._rush_storage) for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) and id(leaf._rush_storage) in storages
+                    else leaf,
                     results)
 
 

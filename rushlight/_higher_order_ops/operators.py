@@ -94,7 +94,7 @@ class Scan(ProgramOperator):
         return [(*operands.init, *map(row, operands.xs), *operands.additional)]
 
     def metas(self, found, operands):
-        length, count = operands.xs[0]._meta.shape[0], len(operands.init)
+        length, count = operands.xs[0]._rush_meta.shape[0], len(operands.init)
         return [*found[:count], *(m.like((length, *m.shape)) for m in found[count:])]
 
 

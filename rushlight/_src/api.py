@@ -197,7 +197,7 @@ def _set(self, source=None, storage_offset=0, size=None, stride=None):
                 "'storage'")
         room = source.nbytes() // dtype.itemsize
         size = (room - storage_offset,) if size is None else size
-        source = wrap(source.tensor()._storage, 0, Meta.of((room,), dtype, source.device), dtype.itemsize)
+        source = wrap(source.tensor()._rush_storage, 0, Meta.of((room,), dtype, source.device), dtype.itemsize)
     return OPS["set_"](self, source, storage_offset, size, stride)
 
 

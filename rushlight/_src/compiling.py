@@ -92,7 +92,7 @@ class OptimizedModule(Module):
     def __call__(self, *args, **kwargs):
         own = self.__dict__
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
-            return self._call_with_hooks(args, kwargs)
+            return self._rush_call_with_hooks(args, kwargs)
         return self.run(*args, **kwargs)
 
     def __reduce_ex__(self, protocol):

@@ -19,7 +19,7 @@ class TypeOfTensors(type):
 
     def __instancecheck__(cls, instance):
         return (isinstance(instance, Tensor) and instance.dtype is cls.dtype and
-                instance._meta.device.type == cls.device_type)
+                instance._rush_meta.device.type == cls.device_type)
 
     def __new__(kind, name, bases, members):
         if bases:

@@ -126,7 +126,7 @@ class Named:
                        for n in (start, size)) or (start + size) * dtype.itemsize > memory.nbytes:
                 raise CorruptFileError(f"a view of {size} elements from {start} of a storage of {memory.nbytes} bytes",
                                        "one within the storage", REMEDY)
-            memory = wrap(memory._storage, memory._offset + start * dtype.itemsize,
+            memory = wrap(memory._rush_storage, memory._rush_offset + start * dtype.itemsize,
                           Meta.of((size * dtype.itemsize,), BY_NAME["uint8"], memory.device), 1)
         return stored(memory, dtype)
 

@@ -60,14 +60,15 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
             f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit "
             "into its storage "
             f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
-    tensor = wrap(memory._storage, offset + memory._offset * memory.itemsize // dtype.itemsize, meta, meta.itemsize)
+    tensor = wrap(memory._rush_storage, offset + memory._rush_offset * memory.itemsize // dtype.itemsize, meta,
+                  meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def quantizer_parts(tensor) -> tuple:
     """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension
     they belong to."""
-    found = tensor._meta.dtype.scheme
+    found = tensor._rush_meta.dtype.scheme
     if type(found) is PerTensor:
         return found.kind, found.scale, found.zero_point
     return found.kind, tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points(), found.axis

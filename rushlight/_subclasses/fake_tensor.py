@@ -132,7 +132,7 @@ class FakeTensor(Tensor):
         storage, offset, meta = copied_memory(alias(self), memo)
         made = memo[id(self)] = FakeTensor(self.fake_mode, wrap(storage, offset, meta, meta.itemsize), self.fake_device,
                                            self.constant)
-        made._needs_grad = self._needs_grad
+        made._rush_needs_grad = self._rush_needs_grad
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
         return made
 
@@ -206,29 +206,30 @@ class FakeTensorMode(TorchDispatchMode):
         if isinstance(tensor, FakeTensor):
             self.check_own(tensor)
             return tensor
-        if tensor.layout is not STRIDED or not isinstance(tensor._storage, Storage):
+        if tensor.layout is not STRIDED or not isinstance(tensor._rush_storage, Storage):
             raise UnsupportedFakeTensorException(f"{tensor.layout} in FakeTensorMode")
         return self.made_of(tensor)
 
     def storage_for(self, tensor):
         """The storage without data that stands for a tensor's."""
-        key = id(tensor._storage)
+        key = id(tensor._rush_storage)
         references, storage = self.storages.get(key, ([], None))
-        alive = [r for r in references if (held := r()) is not None and held._storage is tensor._storage]
+        alive = [r for r in references if (held := r()) is not None and held._rush_storage is tensor._rush_storage]
         if not alive:
-            storage = OPS["empty"].body(0, device="meta")._storage
-            storage.nbytes = tensor._storage.nbytes
+            storage = OPS["empty"].body(0, device="meta")._rush_storage
+            storage.nbytes = tensor._rush_storage.nbytes
         self.storages[key] = [*alive, weakref.ref(tensor)], storage
         return storage
 
     def made_of(self, tensor):
-        key, looks, meta = id(tensor), (tensor._meta, tensor._offset, bool(tensor.requires_grad)), tensor._meta
+        key, looks, meta = id(tensor), (tensor._rush_meta, tensor._rush_offset,
+                                        bool(tensor.requires_grad)), tensor._rush_meta
         reference, seen, made = self.standing.get(key, (None, None, None))
         if reference is not None and reference() is tensor and seen == looks:
             return made
         meta = type(meta)(tuple(meta.shape), tuple(meta.strides), meta.dtype, devices.meta)
-        made = FakeTensor(self, wrap(self.storage_for(tensor), tensor._offset, meta, meta.itemsize), tensor.device)
-        made._needs_grad = int(looks[2])
+        made = FakeTensor(self, wrap(self.storage_for(tensor), tensor._rush_offset, meta, meta.itemsize), tensor.device)
+        made._rush_needs_grad = int(looks[2])
         if isinstance(tensor, Parameter):
             made._is_param = True
         self.standing[key] = weakref.ref(tensor, lambda _: self.standing.pop(key, None)), looks, made
@@ -284,8 +285,9 @@ class FakeTensorMode(TorchDispatchMode):
                                                       for v in inner], spec))
         back = {id(one): leaf for one, leaf in zip(inner, leaves) if isinstance(leaf, FakeTensor)}
         for one, leaf in zip(inner, leaves):
-            if isinstance(leaf, FakeTensor) and (leaf._meta is not one._meta or leaf._offset != one._offset):
-                leaf._meta, leaf._offset = one._meta, one._offset
+            if isinstance(leaf, FakeTensor) and (leaf._rush_meta is not one._rush_meta
+                                                 or leaf._rush_offset != one._rush_offset):
+                leaf._rush_meta, leaf._rush_offset = one._rush_meta, one._rush_offset
         if op.traits.get("into") is not None and isinstance(args[0], FakeTensor):
             args[0].constant = None
         return self.wrapped(result, where, back, known)
@@ -320,7 +322,7 @@ class FakeTensorMode(TorchDispatchMode):
             made = self.from_tensor(result)
         else:
             made = FakeTensor(self, result, where)
-            made._needs_grad = result._needs_grad
+            made._rush_needs_grad = result._rush_needs_grad
         made.constant = known
         if result._base is not None and back and id(result._base) in back:
             base = back[id(result._base)]
@@ -360,7 +362,7 @@ class Functions(TorchFunctionMode):
         with MetaDefault(self.mode, devices.cpu), Suspended(self.layer()):
             value = func(*args, **{k: v for k, v in kwargs.items() if k not in ("device", "requires_grad")})
         made = self.mode.from_tensor(value)
-        made.fake_device, made._needs_grad = where, int(wanted)
+        made.fake_device, made._rush_needs_grad = where, int(wanted)
         made.constant = value if value.numel() <= CONSTANT_NUMEL_LIMIT else None
         return made
 

@@ -81,15 +81,16 @@ def make_dual(tensor, tangent, *, level=None):
                            "supported.")
     primal, tangent = (v.current().value if current.owns(v) else v for v in (tensor, tangent))
     # what is written later goes into both, element by element; a tensor of a transform has memory only below it
-    if tangent._storage is not None and layout_of(tangent) != layout_of(primal):
-        tangent = OPS["empty_strided"](tuple(primal.shape), primal._meta.strides, dtype=tangent.dtype).copy_(tangent)
+    if tangent._rush_storage is not None and layout_of(tangent) != layout_of(primal):
+        tangent = OPS["empty_strided"](tuple(primal.shape), primal._rush_meta.strides,
+                                       dtype=tangent.dtype).copy_(tangent)
     return Dual(current, primal, tangent)
 
 
 def layout_of(tensor) -> tuple:
     """How elements lie in memory, and in how much of it: the same for tensors of which views are the same."""
-    room = None if tensor._storage is None else tensor._storage.nbytes // tensor.itemsize
-    return tensor._meta.strides, tensor._meta.turned, tensor._offset, room
+    room = None if tensor._rush_storage is None else tensor._rush_storage.nbytes // tensor.itemsize
+    return tensor._rush_meta.strides, tensor._rush_meta.turned, tensor._rush_offset, room
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:

@@ -104,7 +104,7 @@ def written_by(func, args, kwargs) -> list:
 
 def memory_of(tensor) -> int:
     """What stands for the memory of a tensor, as long as the tensor lives; for the tensor where it has none."""
-    return id(tensor if tensor._storage is None else tensor._storage)
+    return id(tensor if tensor._rush_storage is None else tensor._rush_storage)
 
 
 class allow_mutation_on_saved_tensors(saved.hooked):
@@ -124,7 +124,7 @@ class allow_mutation_on_saved_tensors(saved.hooked):
 
     def kept(self, tensor):
         """What stands for a tensor that is saved, the same one as long as it is not written."""
-        found = memory_of(tensor), tensor._offset, tensor._meta, tensor._version
+        found = memory_of(tensor), tensor._rush_offset, tensor._rush_meta, tensor._version
         handle = self.tid_to_weakhandle.get(found)
         if handle is None:
             handle = self.tid_to_weakhandle[found] = Handle()
@@ -173,7 +173,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """The edge of the graph that a tensor's gradient flows to.  RuntimeError for a tensor that wants none."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(node_of(history.edge(tensor)), tensor._output)
+    return GradientEdge(node_of(history.edge(tensor)), tensor._rush_output)
 
 
 def increment_version(tensor):

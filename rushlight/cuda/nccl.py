@@ -26,4 +26,4 @@ def is_available(tensors) -> bool:
     tensors = list(tensors)
     places = {t.device for t in tensors}
     return _library() is not None and len(places) == len(tensors) and all(
-        not t.is_sparse and t.is_contiguous() and not t._meta.device.provider.on_host for t in tensors)
+        not t.is_sparse and t.is_contiguous() and not t._rush_meta.device.provider.on_host for t in tensors)

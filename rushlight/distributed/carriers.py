@@ -22,11 +22,11 @@ class Carriers:
 
     def engine_of(self, tensor, *others) -> Engine:
         """What carries a tensor, and others on its device.  RuntimeError where the group has nothing for it."""
-        where = tensor._meta.device
+        where = tensor._rush_meta.device
         for other in others:
-            if other._meta.device is not where and other._meta.device != where:
+            if other._rush_meta.device is not where and other._rush_meta.device != where:
                 raise RuntimeError(f"tensors of one exchange lie on one device, but there are {where} and "
-                                   f"{other._meta.device}")
+                                   f"{other._rush_meta.device}")
         if where.provider.on_host:
             if self.on_host:
                 return self.engine

@@ -114,7 +114,7 @@ class ModelJoinHook(JoinHook):
         model = self.model
         if self.context.syncs:
             if model.will_sync_module_buffers():
-                model.send_out(model.shared_buffers())
+                model._rush_send_out(model._rush_shared_buffers())
             model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool):
@@ -123,5 +123,5 @@ class ModelJoinHook(JoinHook):
         group = self.context.group
         last = [rank for rank, flag in enumerate(group.gather_bytes(bytes([is_last_joiner]))) if flag[0]]
         model.buffer_root = last[0]
-        model.send_out([*model.module.parameters(), *model.shared_buffers()])
+        model._rush_send_out([*model.module.parameters(), *model._rush_shared_buffers()])
         model.buffer_root = 0

@@ -252,7 +252,7 @@ class ProcessGroup(GroupCalls, Carriers):
         engine = self.engine_of(tensor)
         kind, scale = self.reduction(engine, op, tensor)
         held = self.scaled(engine, tensor, op)
-        if self._rank != root and not engine.queued and held._storage is tensor._storage:
+        if self._rank != root and not engine.queued and held._rush_storage is tensor._rush_storage:
             held = held.detach().clone()  # others keep what they had
         back = copies([tensor], [held]) if self._rank == root else ()
         return self.exchange(lambda: engine.reduce(reducible(held), kind, scale, root), [tensor], async_op,
@@ -308,7 +308,7 @@ class ProcessGroup(GroupCalls, Carriers):
         given = None if whole is not None else [self.scaled(engine, s, op) for s in sources]
         held = dense(output, not engine.queued)
         # the output may be a part of the input
-        alone = held if whole is None or held._storage is not whole._storage else held.detach().clone()
+        alone = held if whole is None or held._rush_storage is not whole._rush_storage else held.detach().clone()
         first = reducible(alone)
 
         def run():
@@ -533,7 +533,8 @@ def ended(*_):
 
 def copies(tensors, held) -> list:
     """(tensor, the dense copy that stands for it) where it has one."""
-    return [(tensor, memory) for tensor, memory in zip(tensors, held) if memory._storage is not tensor._storage]
+    return [(tensor, memory) for tensor, memory in zip(tensors, held)
+            if memory._rush_storage is not tensor._rush_storage]
 
 
 def brought(run, back):

@@ -14,7 +14,7 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 def dense(tensor, on_host: bool = True):
     """The tensor itself where its elements lie one after the other in order, else a copy that does; with ``on_host`` in
     memory that the host reads.  RuntimeError for a tensor without data."""
-    meta = tensor._meta
+    meta = tensor._rush_meta
     if not meta.device.provider.has_data:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
     if tensor.is_sparse or tensor.is_nested:
@@ -45,11 +45,11 @@ def touched(tensor):
     """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
     if counter(tensor).version >= 0:
         counter(tensor).version += 1
-    tensor._storage.writes += 1
+    tensor._rush_storage.writes += 1
 
 
 def bring_back(target, source):
     """Copies what an exchange has put into a dense copy into the tensor that it is a copy of."""
-    if source._storage is not target._storage:
+    if source._rush_storage is not target._rush_storage:
         with no_grad():
             OPS["copy_"](target, source)

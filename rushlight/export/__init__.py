@@ -261,7 +261,7 @@ class Exporting:
             kind, prefix = (InputKind.PARAMETER, "p") if isinstance(value, Parameter) else (InputKind.BUFFER, "b")
             node = made.placeholder(free_name(f"{prefix}_{name}", taken))
             nodes.setdefault(id(value), node)
-            node.meta.setdefault("val", faked(mode, value._meta))
+            node.meta.setdefault("val", faked(mode, value._rush_meta))
             specs.append(InputSpec(kind, TensorArgument(node.name), name,
                                    None if kind is InputKind.PARAMETER else name in persistent))
         inputs = {id(leaf) for leaf in self.leaves}
@@ -342,7 +342,7 @@ class Exporting:
         for tensor in (t for t in tensors if id(t) in nodes and isinstance(t, Tensor)):
             node = nodes[id(tensor)]
             if "val" not in node.meta:
-                meta, free = tensor._meta, varies.get(id(tensor), {})
+                meta, free = tensor._rush_meta, varies.get(id(tensor), {})
                 shape = tuple(known.get((id(tensor), k)) or size_named(f"s_{node.name}_{k}") if k in free else n
                               for k, n in enumerate(meta.shape))
                 node.meta["val"] = faked(mode, Meta.of(shape, meta.dtype, meta.device) if free else meta)
@@ -415,7 +415,7 @@ class Exporting:
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:
                 size = made.call_function(ops.aten.sym_size.int, (found, tree.slice.value), name="sym_size_int")
-                size.meta["val"] = found.meta["val"]._meta.shape[tree.slice.value]
+                size.meta["val"] = found.meta["val"]._rush_meta.shape[tree.slice.value]
                 return size
         raise RuntimeError(
             f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "

@@ -69,7 +69,7 @@ class Decomposer(Recorder):
     # --- values -------------------------------------------------------------------------------------------------------
     def fake(self, node, meta, needs_grad, inputs, like=Tensor):
         made = blank(Held)
-        made._meta, made.itemsize, made._needs_grad = meta, meta.itemsize, 0
+        made._rush_meta, made.itemsize, made._rush_needs_grad = meta, meta.itemsize, 0
         made.recorder, made.inputs, made.like, made.value = self, inputs, like, node
         return made
 
@@ -77,8 +77,8 @@ class Decomposer(Recorder):
         """A tensor that a function of the table brings along."""
         found = next((f for f, known in self.constants.items() if known is tensor), None)
         if found is None:
-            node = house.Node(f"_tensor_constant{len(self.constants)}", None, meta=tensor._meta)
-            found = self.fake(node, tensor._meta, False, frozenset())
+            node = house.Node(f"_tensor_constant{len(self.constants)}", None, meta=tensor._rush_meta)
+            found = self.fake(node, tensor._rush_meta, False, frozenset())
             self.constants[found] = tensor
         return found
 
@@ -194,7 +194,7 @@ class Decomposer(Recorder):
 
         def enter(value):
             if isinstance(value, Tensor):
-                return trace.input(value._meta, weak=getattr(value, "weak", False))
+                return trace.input(value._rush_meta, weak=getattr(value, "weak", False))
             return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
 
         given, named = tuple(map(enter, args)), {k: enter(v) for k, v in kwargs.items()}
@@ -207,8 +207,8 @@ class Decomposer(Recorder):
         if not isinstance(results, (tuple, list, Tensor)):
             return None, results  # a number, which is known
         if isinstance(results, Tensor):
-            return results._meta, None
-        return tuple(None if r is None else r._meta for r in results), None
+            return results._rush_meta, None
+        return tuple(None if r is None else r._rush_meta for r in results), None
 
     # --- views and writes ---------------------------------------------------------------------------------------------
     def relate(self, view, source, step):
@@ -226,7 +226,7 @@ class Decomposer(Recorder):
 
     def worth(self, held):
         """What a tensor is worth, as one that nothing is written to."""
-        return self.fake(held.node, held._meta, False, frozenset())
+        return self.fake(held.node, held._rush_meta, False, frozenset())
 
     def repeated(self, step, value):
         called, args, kwargs, part = step
@@ -247,8 +247,8 @@ class Decomposer(Recorder):
         """Gives a tensor, and what it is a view of, a new value."""
         if value.dtype is not target.dtype:
             value = self.overload(ops.aten._to_copy.default, (value,), {"dtype": target.dtype})
-        if tuple(value._meta.shape) != tuple(target._meta.shape):
-            value = self.overload(ops.aten.expand.default, (value, list(target._meta.shape)), {})
+        if tuple(value._rush_meta.shape) != tuple(target._rush_meta.shape):
+            value = self.overload(ops.aten.expand.default, (value, list(target._rush_meta.shape)), {})
         base = target if target.base is None else target.base
         befores = [self.worth(base)]
         for step in target.steps[:-1]:
@@ -339,12 +339,13 @@ class Program:
         metas = None
         made = []
         for part, given in zip(parts, target.given(len(parts), operands)):
-            inner = Program(part.module, self.recorder.table, [v._meta if isinstance(v, Tensor) else v for v in given],
+            inner = Program(part.module, self.recorder.table,
+                            [v._rush_meta if isinstance(v, Tensor) else v for v in given],
                             self.recorder.shape_env)
             module, found = inner.written()
             made.append(Part(part.name, module))
             self.parts[part.name] = module
-            before, metas = metas, [f._meta for f in found]
+            before, metas = metas, [f._rush_meta for f in found]
             if target._name == "cond" and before is not None:
                 check_alike(before, metas)
         metas = tuple(target.metas(metas, operands))
@@ -384,7 +385,7 @@ def shares_memory(op, bound) -> bool:
     if op.kind.name not in ("view", "recast", "bytes") or not isinstance(x, Held):
         return False
     rest = {name: value for name, value in bound.items() if value is not x}
-    return op.kind.strided(op, x._meta, **rest) is not None
+    return op.kind.strided(op, x._rush_meta, **rest) is not None
 
 
 # checks of what the program fixes, and of ranges that other nodes check, too

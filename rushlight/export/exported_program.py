@@ -55,7 +55,7 @@ def entered(value, varying, trace, symbols, sizes):
     for k, (factor, offset) in forms.items():
         symbol, _ = symbols.setdefault(names[k], (size(f"s{len(symbols)}", 2), (shape[k] - offset) // factor))
         shape[k] = factor * symbol + offset
-    made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value._meta)
+    made = trace.input(Meta.of(shape, value.dtype, value.device) if names else value._rush_meta)
     for k, form in forms.items():
         if form == (1, 0):
             sizes.setdefault(shape[k], (made.node, k))

@@ -10,7 +10,7 @@ MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "refle
 
 def shape_of(value) -> tuple:
     """The shape of a tensor, or of a node of a captured program."""
-    return (value._meta if isinstance(value, Tensor) else value.meta).shape
+    return (value._rush_meta if isinstance(value, Tensor) else value.meta).shape
 
 
 def spread(value, count: int) -> list:

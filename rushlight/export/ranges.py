@@ -40,7 +40,7 @@ def symbols_of(value) -> list:
     """The symbols of a node's value that data decide."""
     if isinstance(value, (tuple, list)):
         return [symbol for one in value for symbol in symbols_of(one)]
-    sizes = value._meta.shape if isinstance(value, Tensor) else (value,)
+    sizes = value._rush_meta.shape if isinstance(value, Tensor) else (value,)
     return sorted((symbol for e in sizes if isinstance(e, Expr) for symbol in e.free
                    if symbol.op == "size" and symbol.arg[0].startswith("u")), key=lambda symbol: symbol.arg[0])
 

@@ -84,12 +84,13 @@ def whole(recorder, op, args, kwargs):
     parts, several = recorder.nodes[before:], isinstance(result, (tuple, list))
     results = list(result) if several else [result]
     inside, read = set(parts), recorder.shape_env.unbacked
-    symbols = {symbol for r in results for e in (*r._meta.shape, *r._meta.strides) if isinstance(e, Expr)
+    symbols = {symbol for r in results for e in (*r._rush_meta.shape, *r._rush_meta.strides) if isinstance(e, Expr)
                for symbol in e.free}
     if any(read.get(symbol) in inside for symbol in symbols):
         return result  # data decide sizes: Python reads them between programs
     del recorder.nodes[before:]
-    node = recorder.node(op, recorder.lowered(args), tuple(r._meta for r in results) if several else results[0]._meta)
+    node = recorder.node(op, recorder.lowered(args), tuple(r._rush_meta for r in results) if several
+                         else results[0]._rush_meta)
     node.params.update((k, recorder.lowered(v)) for k, v in kwargs.items())
     written = [t for n in parts for t in recorder.targets.get(n, ()) if recorder.root(t) not in inside]
     recorder.writers.difference_update(inside)
@@ -107,11 +108,11 @@ def shown(recorder, node, k, result, inside):
     while base in inside and base in recorder.bases:
         base = recorder.bases[base]
     if k is not None:
-        node = house.Node(recorder.name("t"), PICK, (node, k), {}, result._meta, where=node.where)
+        node = house.Node(recorder.name("t"), PICK, (node, k), {}, result._rush_meta, where=node.where)
         recorder.nodes.append(node)
     if base not in inside:
         recorder.bases[node] = base
-    return recorder.fake(node, result._meta, result._needs_grad, result.inputs)
+    return recorder.fake(node, result._rush_meta, result._rush_needs_grad, result.inputs)
 
 
 def loop_groups(op, values):
@@ -143,7 +144,7 @@ def faked(mode, meta):
     bare = Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
     shown = Meta.of((0,), meta.dtype, meta_device) if varies else bare
     made = FakeTensor(mode, empty_of(shown), meta.device)
-    made._meta, made.itemsize = bare, bare.itemsize
+    made._rush_meta, made.itemsize = bare, bare.itemsize
     return made
 
 

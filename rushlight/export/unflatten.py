@@ -271,7 +271,7 @@ class KeptCalls:
                 return
         size = node.meta.get("val")
         for leaf in (n for n in given if isinstance(n, Node) and isinstance(size, Expr)):
-            shape = leaf.meta["val"]._meta.shape if isinstance(leaf.meta.get("val"), Tensor) else ()
+            shape = leaf.meta["val"]._rush_meta.shape if isinstance(leaf.meta.get("val"), Tensor) else ()
             dim = next((k for k, one in enumerate(shape) if one is size), None)
             if dim is not None:
                 own_values[node] = inside.call_function(ops.aten.sym_size.int, (own_values[leaf], dim))

@@ -44,7 +44,8 @@ class Derived:
 
     def __init__(self, body, inputs, wanted):
         trace = self.trace = Recording()
-        given = [trace.input(x._meta) if isinstance(x, Tensor) else trace.input(NUMBER_METAS[type(x)], "s", weak=True)
+        given = [trace.input(x._rush_meta) if isinstance(x, Tensor)
+                 else trace.input(NUMBER_METAS[type(x)], "s", weak=True)
                  for x in inputs]
         nodes = [g.node for g in given]
         with trace:
@@ -141,7 +142,8 @@ class Compiled:
 def kind_of(inputs) -> tuple:
     """What programs are made for: metadata of the inputs, and which want gradients."""
     recording = is_recording()
-    return tuple((x._meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x) for x in inputs)
+    return tuple((x._rush_meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x)
+                 for x in inputs)
 
 
 def nop(module, example_inputs):

@@ -25,7 +25,7 @@ def lowered(graph, inputs) -> house.Graph:
     given = []
     for node, value in zip(graph.find_nodes(op="placeholder"), inputs):
         tensor = isinstance(value, Tensor)
-        made[node] = house.Node(node.name, None, meta=value._meta if tensor else NUMBER_METAS[type(value)],
+        made[node] = house.Node(node.name, None, meta=value._rush_meta if tensor else NUMBER_METAS[type(value)],
                                 weak=not tensor)
         values[node] = value.detach().clone() if tensor else value
         given.append(made[node])
@@ -47,7 +47,7 @@ def one(node, made, value):
     def at(v):
         return plain(map_aggregate(v, lambda leaf: made.get(leaf, leaf) if leaf.__hash__ else leaf))
 
-    meta = tuple(v._meta for v in value) if isinstance(value, (tuple, list)) else value._meta if isinstance(
+    meta = tuple(v._rush_meta for v in value) if isinstance(value, (tuple, list)) else value._rush_meta if isinstance(
         value, Tensor) else NUMBER_METAS.get(type(value))
     if node.target is operator.getitem:
         return house.Node(node.name, PICK, at(node.args), {}, meta)

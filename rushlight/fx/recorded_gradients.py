@@ -33,7 +33,7 @@ def pulled(recorder, outputs, cotangents, inputs, create_graph: bool) -> list:
         weights = []
         for tensor, weight in zip(outputs, cotangents):
             given = (P.full(shape=tuple(tensor.shape), value=1, dtype=tensor.dtype) if weight is None
-                     else trace.input(weight._meta))
+                     else trace.input(weight._rush_meta))
             if weight is not None:
                 known[given.node] = weight
             weights.append(given)

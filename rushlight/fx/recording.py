@@ -35,7 +35,7 @@ class Overloads(Recorder):
         """``requires_grad`` is set: of what is made here and has no history, gradients may be asked for."""
         if not wanted or fake.node.op is None or not fake.dtype.is_inexact:
             return super().require_grad(fake, wanted)
-        fake._needs_grad = 1
+        fake._rush_needs_grad = 1
 
     def record(self, op, args, kwargs):
         before = len(self.nodes)
@@ -85,7 +85,7 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
 
     def lift(tensor):
         if id(tensor) not in known:
-            fake = recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
+            fake = recorder.input(tensor._rush_meta, tensor._rush_needs_grad, type(tensor))
             known[id(tensor)] = fake
             lifted[fake.node] = tensor
         return known[id(tensor)]
@@ -100,16 +100,16 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
         return seed, position
 
     def symbols(tensor):
-        if not symbolic or not tensor._meta.contiguous:
-            return tensor._meta
-        shape = [n if n < 2 else hints.setdefault(n, size(f"s{len(hints)}", 2)) for n in tensor._meta.shape]
-        return Meta.of(shape, tensor.dtype, tensor._meta.device)
+        if not symbolic or not tensor._rush_meta.contiguous:
+            return tensor._rush_meta
+        shape = [n if n < 2 else hints.setdefault(n, size(f"s{len(hints)}", 2)) for n in tensor._rush_meta.shape]
+        return Meta.of(shape, tensor.dtype, tensor._rush_meta.device)
 
     def enter(value):
         if not isinstance(value, Tensor):
             return value
         meta = symbols(value)
-        fake = recorder.input(meta, value._needs_grad, type(value))
+        fake = recorder.input(meta, value._rush_needs_grad, type(value))
         for k, n in enumerate(meta.shape):
             if not isinstance(n, int):
                 sizes.setdefault(n, (fake.node, k))

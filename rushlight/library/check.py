@@ -102,7 +102,7 @@ def check_registration(custom, args, kwargs):
 def check_fake(custom, args, kwargs):
     def faked(value):
         if isinstance(value, Tensor):
-            return empty_of(Meta(tuple(value.shape), value._meta.strides, value.dtype, devices.meta))
+            return empty_of(Meta(tuple(value.shape), value._rush_meta.strides, value.dtype, devices.meta))
         if isinstance(value, (list, tuple)):
             return type(value)(map(faked, value))
         return value

@@ -52,7 +52,7 @@ def narrowed(input, dim, start, end):
 def viewed(input, sizes):
     """The elements in other sizes: a view where strides allow, else of a copy."""
     sizes = inferred(tuple(sizes), input.numel())
-    if reshaped_strides(input._meta.shape, input._meta.strides, sizes) is not None:
+    if reshaped_strides(input._rush_meta.shape, input._rush_meta.strides, sizes) is not None:
         return OPS["view"](input, sizes)
     return OPS["_unsafe_view"](OPS["clone"](input, memory_format=contiguous_format), sizes)
 

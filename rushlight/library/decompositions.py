@@ -117,7 +117,7 @@ def sizes_of(x, shape) -> list:
 def shows(x, shape) -> bool:
     """Whether memory as it lies has a view of this shape."""
     view = OPS["prims.reshape"]
-    return bool(x._meta.contiguous) or view.kind.strided(view, x._meta, shape=tuple(shape)) is not None
+    return bool(x._rush_meta.contiguous) or view.kind.strided(view, x._rush_meta, shape=tuple(shape)) is not None
 
 
 @of("select_scatter")

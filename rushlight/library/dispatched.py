@@ -50,7 +50,7 @@ def rows(input, indices):
 
 def resized(input, shape):
     """A primitive that makes a view where it can."""
-    viewable = reshaped_strides(input._meta.shape, input._meta.strides, tuple(shape)) is not None
+    viewable = reshaped_strides(input._rush_meta.shape, input._rush_meta.strides, tuple(shape)) is not None
     return "view" if viewable else "_unsafe_view", "default", (input, list(shape)), {}
 
 

@@ -67,7 +67,7 @@ def put_back(writer, step, before, value):
         raise NotImplementedError(f"a write into a view that {called} makes cannot be written without writes")
     bound = called.schema.bind((before, *args), kwargs)
     bound = {a.name: bound.get(a.name, a.default_value) for a in called.schema.arguments}
-    name, shape = called._opname, list(before._meta.shape)
+    name, shape = called._opname, list(before._rush_meta.shape)
 
     def call(overload, *given):
         return writer.overload(overload, (before, value, *given), {})
@@ -102,7 +102,7 @@ def put_back(writer, step, before, value):
 def seen_back(writer, name, before, value):
     """What a tensor becomes whose memory was written to as numbers of another kind."""
     given = ()
-    if name in ("view", "view_as_real", "view_as_complex") and not value._meta.contiguous:
+    if name in ("view", "view_as_real", "view_as_complex") and not value._rush_meta.contiguous:
         value = writer.overload(aten.clone.default, (value,), {"memory_format": contiguous_format})
     if name == "view":
         given = (before.dtype,)
@@ -111,9 +111,9 @@ def seen_back(writer, name, before, value):
 
 def laid_as(writer, base, value):
     """A value as memory that lies as what it is written to, of which there may be views."""
-    if tuple(value._meta.strides) == tuple(base._meta.strides):
+    if tuple(value._rush_meta.strides) == tuple(base._rush_meta.strides):
         return value
-    if base._meta.contiguous:
+    if base._rush_meta.contiguous:
         return writer.overload(aten.clone.default, (value,), {"memory_format": contiguous_format})
     return writer.keep(aten.copy.default, (writer.worth(base), value), {})
 
@@ -124,7 +124,7 @@ def piece(bound, before, part) -> tuple:
     if isinstance(sizes, (list, tuple)):
         start = sum(sizes[:part])
         return start, start + sizes[part]
-    return part * sizes, min((part + 1) * sizes, before._meta.shape[bound["dim"]])
+    return part * sizes, min((part + 1) * sizes, before._rush_meta.shape[bound["dim"]])
 
 
 def batch_norm(writer, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
@@ -147,7 +147,7 @@ def instance_norm(writer, input, weight, bias, running_mean, running_var, use_in
     """An instance norm, as a batch norm of a batch of one."""
     if running_mean is not None and use_input_stats:
         raise NotImplementedError("an instance norm that moves running statistics cannot be decomposed")
-    n, c, *rest = input._meta.shape
+    n, c, *rest = input._rush_meta.shape
 
     def many(x):
         return None if x is None else writer.overload(aten.repeat.default, (x, [n]), {})
@@ -196,7 +196,7 @@ def described(writer, custom, given) -> tuple:
     """(the Metas of an operator's results and of what it writes, how many of them are results)."""
     from .operator import ArgumentLayout
     layout = ArgumentLayout(given.values())
-    found = custom.described(layout, [t._meta for t in layout.tensors])
+    found = custom.described(layout, [t._rush_meta for t in layout.tensors])
     count = len(custom.written(given.values()))
     results = [m for m in found[count:] if isinstance(m, Meta)]
     return (*(results or (None,)), *found[:count]), max(len(results), 1)

@@ -372,7 +372,7 @@ class CustomOperator:
             results = None if self.rules.fake is None else self.python(self.rules.fake, given)
         results = () if results is None else tuple(results) if isinstance(results, (tuple, list)) else (results,)
         written = self.written(given)
-        return [Meta(tuple(t.shape), t._meta.strides, t.dtype, metas[0].device) for t in (*written, *results)]
+        return [Meta(tuple(t.shape), t._rush_meta.strides, t.dtype, metas[0].device) for t in (*written, *results)]
 
 
 class Opaque(Foreign):

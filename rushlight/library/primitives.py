@@ -47,7 +47,7 @@ def as_given(x) -> dict:
 def reshape(x, shape):
     if tuple(shape) == tuple(x.shape):
         return x
-    one_after_another = reshaped_strides(x._meta.shape, x._meta.strides, tuple(shape)) is None
+    one_after_another = reshaped_strides(x._rush_meta.shape, x._rush_meta.strides, tuple(shape)) is None
     return aten.view(aten.clone(x, memory_format=contiguous_format) if one_after_another else x, list(shape))
 
 

@@ -12,7 +12,7 @@ class Network:
 
     def __init__(self, mode, params, has_biases, num_layers, dropout, train, bidirectional):
         from ..nn.modules.rnn import RNNBase
-        self.layers, self.direction = RNNBase._layers, RNNBase._direction
+        self.layers, self.direction = RNNBase._rush_layers, RNNBase._rush_direction
         self.mode, self.num_layers, self.dropout = mode, num_layers, dropout
         self.training, self.bidirectional = train, bidirectional
         cells, own = num_layers * (1 + bidirectional), 2 + 2 * has_biases
@@ -25,7 +25,7 @@ class Network:
         for k, group in enumerate(self._all_weights):
             vars(self).update(zip(group, params[k * count:]))
 
-    def _direction(self, *values):
+    def _rush_direction(self, *values):
         return self.direction(self, *values)
 
     def run(self, x, h, c, alive=None):

@@ -23,7 +23,7 @@ class StorageWeakRef:
     __slots__ = ("cdata", "known")
 
     def __init__(self, storage):
-        self.cdata, self.known = storage._cdata, weakref.ref(storage.tensor()._storage)
+        self.cdata, self.known = storage._cdata, weakref.ref(storage.tensor()._rush_storage)
 
     def expired(self) -> bool:
         """Whether the memory is gone."""

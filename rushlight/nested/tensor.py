@@ -183,8 +183,8 @@ def made(rows, ragged, at=1, layout=convert.jagged) -> Nested:
     """A nested tensor over these rows; its metadata show one place in memory for all of them."""
     out = blank(Nested)
     sizes = (ragged.count, *rows.shape)
-    out._meta = Meta(sizes, (0,) * len(sizes), rows.dtype, rows.device)
-    out._storage, out._offset, out.itemsize = allocate(rows.dtype.itemsize), 0, rows.dtype.itemsize
+    out._rush_meta = Meta(sizes, (0,) * len(sizes), rows.dtype, rows.device)
+    out._rush_storage, out._rush_offset, out.itemsize = allocate(rows.dtype.itemsize), 0, rows.dtype.itemsize
     out.rows, out.ragged, out.at, out.laid_out = rows, ragged, at, layout
     return out
 

@@ -67,7 +67,7 @@ class Parameter(Tensor, metaclass=ParameterMeta):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
     def __reduce_ex__(self, protocol):
-        return rebuild_parameter, (Tensor.detach(self), bool(self._needs_grad), dict(self.__dict__))
+        return rebuild_parameter, (Tensor.detach(self), bool(self._rush_needs_grad), dict(self.__dict__))
 
 
 def rebuild_parameter(data, requires_grad, attributes):
@@ -98,7 +98,7 @@ class Buffer(Tensor, metaclass=BufferMeta):
         if data is None:
             from .._src.ops.create import empty
             data = empty(0)
-        made = data.detach().requires_grad_(bool(data._needs_grad))
+        made = data.detach().requires_grad_(bool(data._rush_needs_grad))
         made.persistent, made._is_buffer = persistent, True
         return made
 

@@ -26,8 +26,8 @@ def function_of(name: str, optimizer: type, parameters: str, **states):
         lists = [(kept, given.arguments[listed]) for listed, kept in states.items() if given.arguments[listed]]
         held = [{kept: values[k] for kept, values in lists if values[k] is not None} for k in range(len(params))]
         driver = optimizer.__new__(optimizer)
-        driver.due = lambda: zip(params, map(driver.taken, grads), held, repeat(group))
-        driver.update_all()
+        driver._rush_due = lambda: zip(params, map(driver._rush_taken, grads), held, repeat(group))
+        driver._rush_update_all()
         for k, state in enumerate(held):
             for kept, values in lists:
                 if values[k] is None and kept in state:
@@ -130,6 +130,6 @@ def sparse_adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor
     """One step of ``SparseAdam``; ``state_steps`` count this step, too."""
     driver = algorithms.SparseAdam.__new__(algorithms.SparseAdam)
     group = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "maximize": maximize}
-    driver.due = lambda: ((p, g, {"step": n - 1, "exp_avg": average, "exp_avg_sq": square}, group)
+    driver._rush_due = lambda: ((p, g, {"step": n - 1, "exp_avg": average, "exp_avg_sq": square}, group)
                           for p, g, average, square, n in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps))
-    driver.update_all()
+    driver._rush_update_all()

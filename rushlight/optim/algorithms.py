@@ -26,7 +26,7 @@ def decoupled(group):
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum (Sutskever et al. 2013)."""
 
-    sparse = "as dense ones"
+    _rush_sparse = "as dense ones"
 
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
                  foreach=None, differentiable=False, fused=None):
@@ -37,38 +37,38 @@ class SGD(Optimizer):
                                       nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
-    counters = ()
+    _rush_counters = ()
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         if group["momentum"] == 0:
             return {"momentum_buffer": None}
         if group["dampening"] != 0:
-            self.untouched.add(p)
+            self._rush_untouched.add(p)
         return {"momentum_buffer": zeros_like(gradient)}
 
     @property
-    def untouched(self) -> set:
+    def _rush_untouched(self) -> set:
         """The parameters whose momentum has not begun: their first gradient enters whole, without dampening."""
-        return self.__dict__.setdefault("_untouched", set())
+        return self.__dict__.setdefault("_rush_untouched", set())
 
-    def standing_for(self, parameter, values):
-        if parameter in self.untouched:
-            self.untouched.discard(parameter)
-            self.untouched.add(values)
+    def _rush_standing_for(self, parameter, values):
+        if parameter in self._rush_untouched:
+            self._rush_untouched.discard(parameter)
+            self._rush_untouched.add(values)
 
-    def numbers(self, group):
+    def _rush_numbers(self, group):
         return (), (-number(group["lr"]), number(group["weight_decay"]), number(group["momentum"]),
                     1.0 - number(group["dampening"]))
 
-    def update(self, p, gradient, state, group, size, decay, momentum, weight):
+    def _rush_update(self, p, gradient, state, group, size, decay, momentum, weight):
         buffer = None
         if group["momentum"] != 0:
             if state.get("momentum_buffer") is None:
-                state.update(self.prepare(p, gradient, group))
+                state.update(self._rush_prepare(p, gradient, group))
             buffer = state["momentum_buffer"]
-            if self.untouched:
-                weight = 1.0 if p in self.untouched else weight
-                self.untouched.discard(p)
+            if self._rush_untouched:
+                weight = 1.0 if p in self._rush_untouched else weight
+                self._rush_untouched.discard(p)
         sgd_step(p, gradient, buffer, size, decay, momentum, weight, bool(group["weight_decay"] != 0),
                  bool(group["nesterov"]))
 
@@ -86,17 +86,17 @@ class Adam(Optimizer):
                                       differentiable=differentiable, fused=fused,
                                       decoupled_weight_decay=decoupled_weight_decay))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         state = {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
         return {**state, "max_exp_avg_sq": zeros_like(p)} if group["amsgrad"] else state
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         return (step,), (1.0 - lr * decay, decay, 1.0 - beta1, beta2, 1.0 - beta2, square_root(1 - beta2**step),
                          number(group["eps"]), -lr / (1 - beta1**step))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         adam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"]
                   else None, *numbers, decoupled(group))
 
@@ -121,16 +121,16 @@ class Adamax(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         beta1, beta2 = map(number, group["betas"])
         return (step,), (number(group["weight_decay"]), 1 - beta1, beta2, number(group["eps"]),
                          -number(group["lr"]) / (1 - beta1**step))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         adamax_step(p, gradient, state["exp_avg"], state["exp_inf"], *numbers, bool(group["weight_decay"] != 0))
 
 
@@ -148,12 +148,12 @@ class NAdam(Optimizer):
                                       maximize=maximize, foreach=foreach, capturable=capturable,
                                       differentiable=differentiable))
 
-    counters = ("step", "mu_product")
+    _rush_counters = ("step", "mu_product")
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"step": scalar(0), "mu_product": scalar(1), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def numbers(self, group, step, product):
+    def _rush_numbers(self, group, step, product):
         step, lr, decay, (beta1, beta2) = step + 1, number(group["lr"]), number(group["weight_decay"]), map(
             number, group["betas"])
         mu, following = (beta1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
@@ -162,7 +162,7 @@ class NAdam(Optimizer):
         return (step, product), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step,
                                  number(group["eps"]), *sizes)
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         nadam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
 
 
@@ -177,10 +177,10 @@ class RAdam(Optimizer):
                                       foreach=foreach, capturable=capturable,
                                       decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"step": scalar(0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         lr, decay, (beta1, beta2) = number(group["lr"]), number(group["weight_decay"]), map(number, group["betas"])
         rest, limit = 1 - beta2**step, 2 / (1 - beta2) - 1
@@ -191,14 +191,14 @@ class RAdam(Optimizer):
         return (step,), (1 - lr * decay, decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, square_root(rest),
                          number(group["eps"]), rectified, 0.0 if trusted else 1.0, -lr)
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         radam_step(p, gradient, state["exp_avg"], state["exp_avg_sq"], *numbers, decoupled(group))
 
 
 class Adagrad(Optimizer):
     """Adaptive subgradients (Duchi et al. 2011)."""
 
-    sparse = "as dense ones"
+    _rush_sparse = "as dense ones"
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
                  foreach=None, *, maximize=False, differentiable=False, fused=None):
@@ -211,12 +211,12 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self.state[p].update(step=scalar(0), sum=torch.full_like(p, initial_accumulator_value))
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         return (step,), (number(group["weight_decay"]), number(group["eps"]),
                          -number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         adagrad_step(p, gradient, state["sum"], *numbers, bool(group["weight_decay"] != 0))
 
 
@@ -231,15 +231,15 @@ class Adadelta(Optimizer):
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
                                       capturable=capturable, foreach=foreach, differentiable=differentiable))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"step": scalar(0), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         rho = number(group["rho"])
         return (step,), (number(group["weight_decay"]), rho, 1 - rho, number(group["eps"]), -number(group["lr"]))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         adadelta_step(p, gradient, state["square_avg"], state["acc_delta"], *numbers, bool(group["weight_decay"] != 0))
 
 
@@ -254,19 +254,19 @@ class RMSprop(Optimizer):
                                       weight_decay=weight_decay, capturable=capturable, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         state = {"step": scalar(0), "square_avg": zeros_like(p)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(p)
         return {**state, "grad_avg": zeros_like(p)} if group["centered"] else state
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         alpha = number(group["alpha"])
         return (step,), (number(group["weight_decay"]), alpha, 1 - alpha, number(group["momentum"]),
                          number(group["eps"]), -number(group["lr"]))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         average = state["grad_avg"] if group["centered"] else None
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
         rmsprop_step(p, gradient, state["square_avg"], average, buffer, *numbers, bool(group["weight_decay"] != 0))
@@ -283,16 +283,16 @@ class Rprop(Optimizer):
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
                                       differentiable=differentiable, capturable=capturable))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         start = number(group["lr"])
         return {"step": scalar(0), "prev": zeros_like(p),
                 "step_size": torch.full_like(gradient, complex(start, start) if p.is_complex() else start)}
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         return (step,), (*map(number, group["etas"]), *map(number, group["step_sizes"]))
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         rprop_step(p, gradient, state["prev"], state["step_size"], *numbers)
 
 
@@ -306,17 +306,17 @@ class ASGD(Optimizer):
                                       foreach=foreach, maximize=maximize, differentiable=differentiable,
                                       capturable=capturable))
 
-    counters = ("step", "eta", "mu")
+    _rush_counters = ("step", "eta", "mu")
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"step": scalar(0), "eta": scalar(number(group["lr"])), "mu": scalar(1), "ax": zeros_like(p)}
 
-    def numbers(self, group, step, eta, mu):
+    def _rush_numbers(self, group, step, eta, mu):
         step, lr, lambd = step + 1, number(group["lr"]), number(group["lambd"])
         after = step, lr / (1 + lambd * lr * step) ** group["alpha"], 1 / max(1, step - group["t0"])
         return after, (number(group["weight_decay"]), 1 - lambd * eta, -eta, 1 - mu, mu)
 
-    def update(self, p, gradient, state, group, *numbers):
+    def _rush_update(self, p, gradient, state, group, *numbers):
         asgd_step(p, gradient, state["ax"], *numbers, bool(group["weight_decay"] != 0))
 
 
@@ -333,18 +333,18 @@ class Adafactor(Optimizer):
         super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
                                       foreach=foreach, maximize=maximize))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         if gradient.dim() < 2:
             return {"step": scalar(0), "variance": zeros_like(gradient)}
         return {"step": scalar(0), "row_var": gradient.new_zeros((*gradient.shape[:-1], 1)),
                 "col_var": gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))}
 
-    def numbers(self, group, step):
+    def _rush_numbers(self, group, step):
         step += 1
         lr = number(group["lr"])
         return (step,), (step ** group["beta2_decay"], min(lr, 1 / math.sqrt(step)), 1 - lr * group["weight_decay"])
 
-    def update(self, p, gradient, state, group, fresh, rho, shrink):
+    def _rush_update(self, p, gradient, state, group, fresh, rho, shrink):
         from .._src.core.dtypes import finfo
         least, floor = group["eps"]
         least = finfo(p.dtype).eps if least is None else least
@@ -383,16 +383,16 @@ class Muon(Optimizer):
                     raise ValueError(
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
-    counters = ()
+    _rush_counters = ()
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         return {"momentum_buffer": zeros_like(gradient)}
 
-    def numbers(self, group):
+    def _rush_numbers(self, group):
         lr, momentum = number(group["lr"]), number(group["momentum"])
         return (), (1 - momentum, momentum, lr, 1 - lr * number(group["weight_decay"]))
 
-    def update(self, p, gradient, state, group, weight, momentum, lr, shrink):
+    def _rush_update(self, p, gradient, state, group, weight, momentum, lr, shrink):
         buffer = state["momentum_buffer"].lerp_(gradient, weight)
         change = gradient.lerp(buffer, momentum) if group["nesterov"] else buffer
         change = orthogonal(change, group["ns_coefficients"], group["ns_steps"], group["eps"])
@@ -419,22 +419,22 @@ def orthogonal(matrix, coefficients, steps, eps):
 class SparseAdam(Optimizer):
     """Adam for sparse gradients: averages and parameters change where the gradient has elements, and nowhere else."""
 
-    counters, sparse = (), "as it is"
+    _rush_counters, _rush_sparse = (), "as it is"
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
         at_least_zero(**{"learning rate": number(lr), "epsilon": eps})
         fraction(**{f"beta parameter at index {k}": beta for k, beta in enumerate(betas)})
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
 
-    def prepare(self, p, gradient, group):
+    def _rush_prepare(self, p, gradient, group):
         if not gradient.is_sparse:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
         return {"step": 0, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def numbers(self, group):
+    def _rush_numbers(self, group):
         return (), ()
 
-    def update(self, p, gradient, state, group):
+    def _rush_update(self, p, gradient, state, group):
         state["step"] += 1
         gradient, (first, second) = gradient.coalesce(), group["betas"]
         at, g = tuple(gradient.indices()), gradient.values()

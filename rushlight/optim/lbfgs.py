@@ -95,18 +95,18 @@ class LBFGS(Optimizer):
             raise RuntimeError("only 'strong_wolfe' is supported")
         self._params = self.param_groups[0]["params"]
 
-    def _gradient(self):
+    def _rush_gradient(self):
         return torch.cat([p.grad.reshape(-1) if p.grad is not None else p.new_zeros(p.numel()) for p in self._params])
 
-    def _move(self, t, direction):
+    def _rush_move(self, t, direction):
         start = 0
         for p in self._params:
             p.add_(direction[start:start + p.numel()].view(p.shape), alpha=t)
             start += p.numel()
 
-    def _evaluate(self, closure, x, t, direction):
-        self._move(t, direction)
-        loss, gradient = float(closure()), self._gradient()
+    def _rush_evaluate(self, closure, x, t, direction):
+        self._rush_move(t, direction)
+        loss, gradient = float(closure()), self._rush_gradient()
         for p, old in zip(self._params, x):
             p.copy_(old)
         return loss, gradient
@@ -115,19 +115,19 @@ class LBFGS(Optimizer):
         """Up to ``max_iter`` iterations; returns the first loss."""
         compute = enable_grad()(closure)
         with no_grad():
-            return self._iterate(compute)
+            return self._rush_iterate(compute)
 
-    def _iterate(self, closure):
+    def _rush_iterate(self, closure):
         group, state = self.param_groups[0], self.state[self._params[0]]
         first = closure()
-        loss, gradient = float(first), self._gradient()
+        loss, gradient = float(first), self._rush_gradient()
         state["func_evals"], state["n_iter"] = state.get("func_evals", 0) + 1, state.get("n_iter", 0)
         evaluations = 1
         if gradient.abs().max() <= group["tolerance_grad"]:
             return first
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            d = self._direction(gradient)
+            d = self._rush_direction(gradient)
             before = loss
             state["prev_flat_grad"], state["prev_loss"] = gradient.clone(), loss
             lr = number(group["lr"])
@@ -135,7 +135,7 @@ class LBFGS(Optimizer):
             slope = gradient.dot(d).item()
             if slope > -group["tolerance_change"]:
                 break
-            loss, gradient, t, used = self._advance(closure, loss, gradient, t, d, slope,
+            loss, gradient, t, used = self._rush_advance(closure, loss, gradient, t, d, slope,
                                                     iteration == group["max_iter"], group["max_eval"] - evaluations)
             state["t"] = t
             evaluations += used
@@ -146,7 +146,7 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _direction(self, gradient):
+    def _rush_direction(self, gradient):
         """The direction of the next step: the gradient times the inverse Hessian that past steps suggest (two loops
         over them)."""
         state = self.state[self._params[0]]
@@ -173,14 +173,14 @@ class LBFGS(Optimizer):
             d.add_(steps[k], alpha=weights[k] - changes[k].dot(d).item() * factors[k])
         return d
 
-    def _advance(self, closure, loss, gradient, t, d, slope, last, left):
+    def _rush_advance(self, closure, loss, gradient, t, d, slope, last, left):
         """Moves the parameters along d: (loss, gradient, step, evaluations, of which ``left`` are).  A last step
         without a search is not evaluated."""
         if self.param_groups[0]["line_search_fn"] is None:
-            self._move(t, d)
-            return (loss, gradient, t, 0) if last else (float(closure()), self._gradient(), t, 1)
+            self._rush_move(t, d)
+            return (loss, gradient, t, 0) if last else (float(closure()), self._rush_gradient(), t, 1)
         x = [p.clone() for p in self._params]
-        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._evaluate(closure, x, t, d), x, t, d, loss,
+        loss, gradient, t, used = strong_wolfe(lambda x, t, d: self._rush_evaluate(closure, x, t, d), x, t, d, loss,
                                                gradient, slope, max_ls=left)
-        self._move(t, d)
+        self._rush_move(t, d)
         return loss, gradient, t, used

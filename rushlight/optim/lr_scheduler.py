@@ -103,14 +103,14 @@ class LRScheduler:
         else:
             self.last_epoch = epoch
             values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
-        self._set(values)
+        self._rush_set(values)
 
-    def _set(self, values):
+    def _rush_set(self, values):
         for group, lr in zip(self.optimizer.param_groups, values):
             put(group, "lr", lr)
-        self._last_lr = self._lrs()
+        self._last_lr = self._rush_lrs()
 
-    def _lrs(self):
+    def _rush_lrs(self):
         return [kept(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self):
@@ -154,7 +154,7 @@ class MultiplicativeLR(LambdaLR):
     """The last rate times a function of the step."""
 
     def get_lr(self):
-        lrs = self._lrs()
+        lrs = self._rush_lrs()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, lrs)] if not self._is_initial else lrs
 
 
@@ -166,7 +166,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        lrs = self._lrs()
+        lrs = self._rush_lrs()
         return lrs if self.last_epoch == 0 or self.last_epoch % self.step_size else [lr * self.gamma for lr in lrs]
 
     def _get_closed_form_lr(self):
@@ -181,7 +181,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._lrs()]
+        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -200,7 +200,7 @@ class ConstantLR(LRScheduler):
     def get_lr(self):
         change = (self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters
                   else 1.0)
-        return [lr * change for lr in self._lrs()]
+        return [lr * change for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [base * (1.0 if self.last_epoch >= self.total_iters else self.factor) for base in self.base_lrs]
@@ -219,12 +219,12 @@ class LinearLR(LRScheduler):
 
     def get_lr(self):
         if self.last_epoch == 0:
-            return [lr * self.start_factor for lr in self._lrs()]
+            return [lr * self.start_factor for lr in self._rush_lrs()]
         if self._is_initial or self.last_epoch > self.total_iters:
-            return self._lrs()
+            return self._rush_lrs()
         change = self.end_factor - self.start_factor
         return [lr * (1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change))
-                for lr in self._lrs()]
+                for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [base * (self.start_factor + (self.end_factor - self.start_factor)
@@ -239,7 +239,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return self._lrs() if self._is_initial else [lr * self.gamma for lr in self._lrs()]
+        return self._rush_lrs() if self._is_initial else [lr * self.gamma for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -254,10 +254,10 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self):
         if self._is_initial or self.last_epoch > self.total_iters:
-            return self._lrs()
+            return self._rush_lrs()
         change = ((1.0 - self.last_epoch / self.total_iters)
                   / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
-        return [lr * change for lr in self._lrs()]
+        return [lr * change for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
@@ -274,14 +274,14 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self):
         t, end, low = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
-            return self._lrs()
+            return self._rush_lrs()
         if self._step_count == 1 and t > 0:
             return self._get_closed_form_lr()
         if (t - 1 - end) % (2 * end) == 0:
             return [lr + (base - low) * (1 - math.cos(math.pi / end)) / 2
-                    for base, lr in zip(self.base_lrs, self._lrs())]
+                    for base, lr in zip(self.base_lrs, self._rush_lrs())]
         change = (1 + math.cos(math.pi * t / end)) / (1 + math.cos(math.pi * (t - 1) / end))
-        return [change * (lr - low) + low for lr in self._lrs()]
+        return [change * (lr - low) + low for lr in self._rush_lrs()]
 
     def _get_closed_form_lr(self):
         return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
@@ -324,7 +324,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i = self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
         self._step_count += 1
-        self._set(self.get_lr())
+        self._rush_set(self.get_lr())
 
 
 class OneCycleLR(LRScheduler):
@@ -362,12 +362,12 @@ class OneCycleLR(LRScheduler):
                 group["initial_lr"] = high / div_factor
                 group["max_lr"], group["min_lr"] = high, group["initial_lr"] / final_div_factor
                 if cycle_momentum:
-                    self._put_momentum(group, brisk)
+                    self._rush_put_momentum(group, brisk)
                     group["max_momentum"], group["base_momentum"] = brisk, calm
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
-    def _put_momentum(group, value):
+    def _rush_put_momentum(group, value):
         if "betas" in group:
             group["betas"] = (kept(value), *group["betas"][1:])
         else:
@@ -402,7 +402,7 @@ class OneCycleLR(LRScheduler):
                     share = (step - start) / (end - start)
                     out.append(self._anneal_func(group[lr_from], group[lr_to], share))
                     if self.cycle_momentum:
-                        self._put_momentum(group, self._anneal_func(group[m_from], group[m_to], share))
+                        self._rush_put_momentum(group, self._anneal_func(group[m_from], group[m_to], share))
                     break
                 start = end
         return out
@@ -433,7 +433,7 @@ class CyclicLR(LRScheduler):
                                                            base_momentum), each(optimizer, "max_momentum", max_momentum)
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
-                    OneCycleLR._put_momentum(group, high)
+                    OneCycleLR._rush_put_momentum(group, high)
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs  # whatever another scheduler noted as the first rates
@@ -472,7 +472,7 @@ class CyclicLR(LRScheduler):
         height = share * self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
-                OneCycleLR._put_momentum(group, high - (high - low) * height)
+                OneCycleLR._rush_put_momentum(group, high - (high - low) * height)
         return [base + (high - base) * height for base, high in zip(self.base_lrs, self.max_lrs)]
 
 
@@ -530,12 +530,12 @@ class ChainedScheduler(SequentialLR):
         if len(schedulers) < 1:
             raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
         self._schedulers, self.optimizer = list(schedulers), optimizer or schedulers[0].optimizer
-        self._last_lr = self._lrs()
+        self._last_lr = self._rush_lrs()
 
     def step(self):
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = self._lrs()
+        self._last_lr = self._rush_lrs()
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -552,13 +552,13 @@ class ReduceLROnPlateau(LRScheduler):
         self.mode, self.threshold, self.threshold_mode, self.last_epoch = mode, threshold, threshold_mode, 0
         self.min_lrs, self.default_min_lr = each(optimizer, "min_lr",
                                                  min_lr), None if isinstance(min_lr, (list, tuple)) else min_lr
-        self._last_lr = self._lrs()
+        self._last_lr = self._rush_lrs()
         self._reset()
 
     def _reset(self):
         self.best, self.cooldown_counter, self.num_bad_epochs = math.inf if self.mode == "min" else -math.inf, 0, 0
 
-    def is_better(self, a, best):
+    def _rush_is_better(self, a, best):
         """Whether a metric is an improvement."""
         sign = -1 if self.mode == "min" else 1
         margin = self.threshold * (abs(best) if self.threshold_mode == "rel" and math.isfinite(best)
@@ -571,7 +571,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is not None:
             warn_of_epoch()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self.is_better(current, self.best):
+        if self._rush_is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
@@ -581,7 +581,7 @@ class ReduceLROnPlateau(LRScheduler):
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self._lrs()
+        self._last_lr = self._rush_lrs()
 
     def _reduce_lr(self):
         """Lowers the rates, also those of groups that were added since.  RuntimeError where their least rates are

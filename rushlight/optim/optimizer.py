@@ -85,7 +85,7 @@ class Optimizer:
     _opt_called = False  # whether there was a step yet
     _optimizer_step_pre_hooks = None  # of optimizers around others, which are not initialised as one
 
-    counters: tuple = ("step",)
+    _rush_counters: tuple = ("step",)
 
     def __init_subclass__(cls, **facts):
         super().__init_subclass__(**facts)
@@ -126,7 +126,7 @@ class Optimizer:
         if len(set(map(id, params))) < len(params):
             warn("optimizer contains a parameter group with duplicate parameters, each of which would be updated "
                  "several times: give it once.")
-        params = self.unnamed(params, param_group)
+        params = self._rush_unnamed(params, param_group)
         for p in params:
             if not isinstance(p, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
@@ -142,7 +142,7 @@ class Optimizer:
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
 
-    def unnamed(self, params, group) -> list:
+    def _rush_unnamed(self, params, group) -> list:
         """Parameters without the names that they may come with, which go into the group.  ValueError where some have
         names and others do not."""
         named = [isinstance(p, tuple) for p in params]
@@ -173,74 +173,74 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        self.update_all()
+        self._rush_update_all()
         return loss
 
-    def update_all(self):
+    def _rush_update_all(self):
         """Updates every parameter that has a gradient: what a step does between its hooks."""
         known: dict = {}
-        for p, gradient, state, group in self.due():
+        for p, gradient, state, group in self._rush_due():
             with recording(bool(group.get("differentiable"))):
-                numbers = self.advance(state, group, known)
+                numbers = self._rush_advance(state, group, known)
                 gradient = -gradient if group.get("maximize") else gradient
                 if p.is_complex():
                     update_pairs(self, p, gradient, state, group, numbers)
                 else:
-                    self.update(p, gradient, state, group, *numbers)
+                    self._rush_update(p, gradient, state, group, *numbers)
 
-    def due(self):
+    def _rush_due(self):
         """(parameter, gradient, state, group) for each parameter that has a gradient, its state prepared."""
         with no_grad():
             for group in self.param_groups:
                 for p in group["params"]:
                     gradient = p.grad
                     if gradient is not None:
-                        gradient = self.taken(gradient)
+                        gradient = self._rush_taken(gradient)
                         state = self.state[p]
                         if not state:
-                            state.update(self.prepare(p, gradient, group))
+                            state.update(self._rush_prepare(p, gradient, group))
                         yield p, gradient, state, group
 
-    sparse = "not at all"  # how sparse gradients are taken: or "as dense ones", or "as it is"
+    _rush_sparse = "not at all"  # how sparse gradients are taken: or "as dense ones", or "as it is"
 
-    def taken(self, gradient):
+    def _rush_taken(self, gradient):
         """The gradient as updates take it.  RuntimeError for a sparse one where they cannot."""
-        if not gradient.is_sparse or self.sparse == "as it is":
+        if not gradient.is_sparse or self._rush_sparse == "as it is":
             return gradient
-        if self.sparse == "not at all":
+        if self._rush_sparse == "not at all":
             raise RuntimeError(
                 f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead")
         return gradient.to_dense()
 
-    def advance(self, state, group, known):
+    def _rush_advance(self, state, group, known):
         """Moves the counters of a parameter on; the numbers of its update, computed once for those that agree
         (``known``)."""
-        key = self.agreement(state, group)
+        key = self._rush_agreement(state, group)
         found = known.get(key)
         if found is None:
-            found = known[key] = self.numbers(group, *key[1:])
-        for name, value in zip(self.counters, found[0]):
+            found = known[key] = self._rush_numbers(group, *key[1:])
+        for name, value in zip(self._rush_counters, found[0]):
             state[name].fill_(float(value))
         return found[1]
 
-    def agreement(self, state, group) -> tuple:
+    def _rush_agreement(self, state, group) -> tuple:
         """What decides the numbers of a parameter's update."""
-        return id(group), *(state[name].item() for name in self.counters)
+        return id(group), *(state[name].item() for name in self._rush_counters)
 
-    def prepare(self, parameter, gradient, group) -> dict:
+    def _rush_prepare(self, parameter, gradient, group) -> dict:
         """The state of a parameter before its first step."""
         return {}
 
-    def numbers(self, group, *counters) -> tuple:
+    def _rush_numbers(self, group, *counters) -> tuple:
         """(counters after this step, numbers that the update needs)."""
         raise NotImplementedError
 
-    def update(self, parameter, gradient, state, group, *numbers):
+    def _rush_update(self, parameter, gradient, state, group, *numbers):
         """Writes a parameter's new value, and its state's, in place, from its gradient (of its shape and dtype) and
         what ``numbers`` gave.  Subclasses define it."""
         raise NotImplementedError
 
-    def standing_for(self, parameter, values):
+    def _rush_standing_for(self, parameter, values):
         """Told that ``update`` gets ``values`` in place of a complex parameter."""
 
     def register_step_pre_hook(self, hook):
@@ -323,13 +323,13 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             state[params[key] if key in params else key] = placed(value, params[key]) if key in params else value
         self.state = state
-        self.param_groups = [self.completed({**new, "params": old["params"]})
+        self.param_groups = [self._rush_completed({**new, "params": old["params"]})
                              for new, old in zip(saved, self.param_groups)]
-        self.count_in_tensors()
+        self._rush_count_in_tensors()
         for hook in list(self._load_post_hooks.values()):
             hook(self)
 
-    def completed(self, group) -> dict:
+    def _rush_completed(self, group) -> dict:
         """A group with settings that it lacks, since an older version wrote it, as they are by default."""
         standard = inspect.signature(type(self).__init__).parameters
         for name in self.defaults:
@@ -337,11 +337,11 @@ class Optimizer:
                 group[name] = standard[name].default
         return group
 
-    def count_in_tensors(self):
+    def _rush_count_in_tensors(self):
         """Makes counters tensors that an older version wrote as numbers."""
         from .algorithms import scalar
         for state in self.state.values():
-            for name in self.counters:
+            for name in self._rush_counters:
                 if isinstance(state, dict) and isinstance(state.get(name), (int, float)):
                     state[name] = scalar(state[name])
 
@@ -354,8 +354,8 @@ class Optimizer:
                      "_state_dict_post_hooks", "_load_pre_hooks", "_load_post_hooks"):
             self.__dict__.setdefault(name, OrderedDict())
         if "param_groups" in state and "defaults" in state:
-            self.param_groups = [self.completed(group) for group in self.param_groups]
-            self.count_in_tensors()
+            self.param_groups = [self._rush_completed(group) for group in self.param_groups]
+            self._rush_count_in_tensors()
 
     def __repr__(self):
         text = type(self).__name__ + " ("
@@ -381,8 +381,8 @@ def update_pairs(optimizer, parameter, gradient, state, group, numbers):
     """The update of a complex parameter, carried out on pairs of real numbers."""
     pairs = {k: view_as_real(v.clone()) if isinstance(v, Tensor) and v.is_complex() else v for k, v in state.items()}
     values = view_as_real(parameter.clone())
-    optimizer.standing_for(parameter, values)
-    optimizer.update(values, view_as_real(gradient.resolve_conj()), pairs, group, *numbers)
+    optimizer._rush_standing_for(parameter, values)
+    optimizer._rush_update(values, view_as_real(gradient.resolve_conj()), pairs, group, *numbers)
     parameter.copy_(view_as_complex(values))
     for key, value in pairs.items():
         if isinstance(value, Tensor) and value.dim() and value.shape == values.shape:

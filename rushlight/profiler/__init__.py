@@ -152,10 +152,10 @@ def shape_of(value):
 
 def new_bytes(result, given) -> int:
     """Bytes of the results that lie in memory of their own."""
-    old = {id(t._storage) for t in given if isinstance(t, Tensor)}
+    old = {id(t._rush_storage) for t in given if isinstance(t, Tensor)}
     results = result if isinstance(result, (list, tuple)) else (result,)
-    return sum({id(t._storage): t._storage.nbytes for t in results if isinstance(t, Tensor)
-                and id(t._storage) not in old}.values())
+    return sum({id(t._rush_storage): t._rush_storage.nbytes for t in results if isinstance(t, Tensor)
+                and id(t._rush_storage) not in old}.values())
 
 
 def users_lines() -> list:

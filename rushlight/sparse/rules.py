@@ -67,7 +67,7 @@ def written(func, args, kwargs):
                                      "convert with to_dense() first")
     found = answer(plain, args, kwargs) if plain is not None else target.with_elements(func(target.elements.clone(),
                                                                                             *args[1:], **kwargs))
-    check_shape(found._meta, target._meta)
+    check_shape(found._rush_meta, target._rush_meta)
     return received(target, unmixed(func, target, found))
 
 
@@ -88,7 +88,7 @@ def given_out(func, args, kwargs):
     found = answer(func, args, kwargs) if given else func(*args, **{"dtype": out.dtype, **kwargs})
     if isinstance(out, Sparse):
         return received(out, found)
-    check_cast(found._meta, out._meta)
+    check_cast(found._rush_meta, out._rush_meta)
     if tuple(out.shape) != tuple(found.shape):
         OPS["resize_"](out, tuple(found.shape))
     return out.copy_(dense(found))
@@ -96,7 +96,7 @@ def given_out(func, args, kwargs):
 
 def received(target, found):
     """A sparse tensor with what another tensor holds, in its own layout and dtype."""
-    check_cast(found._meta, target._meta)
+    check_cast(found._rush_meta, target._rush_meta)
     if not isinstance(found, Sparse):
         found = to_sparse(found)
     if found.layout is not target.layout:
@@ -548,7 +548,7 @@ def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=Fal
 
 @rule("copy_")
 def copy_(input, src, non_blocking=False):
-    check_shape(src._meta, input._meta)
+    check_shape(src._rush_meta, input._rush_meta)
     if not (isinstance(input, Sparse) and isinstance(src, Sparse)):
         raise RuntimeError(
             f"copy_() between dense and sparse Tensors is not implemented! Found self in the layout {input.layout} "

@@ -60,8 +60,8 @@ class Sparse(Composed):
             self.elements.copy_(other.elements)
             return
         dtype = self.dtype
-        self._meta, self.elements = Meta(tuple(other.shape), (0,) * other.dim(), dtype,
-                                         other.device), other.elements.to(dtype)
+        self._rush_meta, self.elements = Meta(tuple(other.shape), (0,) * other.dim(), dtype,
+                                              other.device), other.elements.to(dtype)
         for name in self.places_of + self.noted:
             setattr(self, name, getattr(other, name))
 
@@ -158,8 +158,8 @@ def made(kind, shape, elements, **fields):
     """A sparse tensor; its metadata show one place in memory for all elements."""
     shape = tuple(shape)
     out = blank(kind)
-    out._meta = Meta(shape, (0,) * len(shape), elements.dtype, elements.device)
-    out._storage, out._offset, out.itemsize = allocate(elements.dtype.itemsize), 0, elements.dtype.itemsize
+    out._rush_meta = Meta(shape, (0,) * len(shape), elements.dtype, elements.device)
+    out._rush_storage, out._rush_offset, out.itemsize = allocate(elements.dtype.itemsize), 0, elements.dtype.itemsize
     out.elements = elements
     for name, value in fields.items():
         setattr(out, name, value)

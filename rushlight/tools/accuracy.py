@@ -162,7 +162,7 @@ def watched(module: GraphModule, compile, mode: str):
     made, seen = [], set()
 
     def run_watched(*inputs):
-        kind = tuple((x._meta, x.requires_grad) if isinstance(x, Tensor) else type(x) for x in inputs)
+        kind = tuple((x._rush_meta, x.requires_grad) if isinstance(x, Tensor) else type(x) for x in inputs)
         if kind not in seen:
             seen.add(kind)
             try:

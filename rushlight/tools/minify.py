@@ -182,7 +182,7 @@ def input_text(value) -> str:
     """An input as Python: random numbers of the same kind."""
     if not isinstance(value, Tensor):
         return repr(value)
-    meta: Meta = value._meta
+    meta: Meta = value._rush_meta
     if value.dtype.is_inexact:
         text = f"torch.randn({tuple(meta.shape)}, dtype={value.dtype})"
     elif value.dtype.name == "bool":

@@ -148,14 +148,14 @@ class Frame:
     def borrow_values(self, values):
         """Asks for copies of the tensors among values before these are written."""
         reference = weakref.ref(self)
-        for storage in {id(v._storage): v._storage for v in values
-                        if isinstance(v, Tensor) and v._storage is not None}.values():
+        for storage in {id(v._rush_storage): v._rush_storage for v in values
+                        if isinstance(v, Tensor) and v._rush_storage is not None}.values():
             history.lend_storage(storage, reference)
 
     def take_copies(self, storage, copy):
         """Replaces the arguments, and what was computed again, that have this memory, which is to be written."""
         self.args, self.kwargs, self.found = tree_map(
-            lambda v: copy(v) if isinstance(v, Tensor) and v._storage is storage else v,
+            lambda v: copy(v) if isinstance(v, Tensor) and v._rush_storage is storage else v,
             (self.args, self.kwargs, self.found))
         self.borrow()
 
@@ -358,7 +358,7 @@ def given_back(shared, func, args):
 
 def same_memory(a, b) -> bool:
     """Whether two tensors show the same elements."""
-    return a._storage is b._storage and a._offset == b._offset and a._meta is b._meta
+    return a._rush_storage is b._rush_storage and a._rush_offset == b._rush_offset and a._rush_meta is b._rush_meta
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):

@@ -31,7 +31,7 @@ def flops_of(op: Op, args, kwargs) -> int:
     """What one operator call takes; remembered for arguments of the same kind."""
     def key_of(value):
         if isinstance(value, Tensor):
-            return value._meta
+            return value._rush_meta
         if isinstance(value, (list, tuple)):
             return tuple(map(key_of, value))
         return value if value.__hash__ else repr(value)
@@ -49,7 +49,7 @@ def traced_flops(op, args, kwargs) -> int:
 
     def enter(value):
         if isinstance(value, Tensor):
-            return trace.input(value._meta)
+            return trace.input(value._rush_meta)
         return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
 
     try:

@@ -11,6 +11,6 @@ def unserializable_hook(f):
 def warn_if_has_hooks(tensor):
     """Warns of hooks that pickling leaves out."""
     import warnings
-    for hook in (tensor._hooks or {}).values() if hasattr(tensor._hooks, "values") else ():
+    for hook in (tensor._rush_hooks or {}).values() if hasattr(tensor._rush_hooks, "values") else ():
         if not getattr(hook, "__torch_unserializable__", False):
             warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)

@@ -114,7 +114,7 @@ def test_what_hooks_packed_is_freed_with_the_graph():
     x = rl.ones(1000, requires_grad=True)
     with rl.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
         y = x.exp().exp()
-    step = weakref.ref(y._grad_node)
+    step = weakref.ref(y._rush_grad_node)
     del y
     gc.collect()
     assert step() is None

@@ -148,12 +148,12 @@ def test_nothing_is_copied_for_nodes_that_are_gone():
     for _ in range(100):
         F.tanhshrink(x).sum()
     gc.collect()
-    assert len(x._storage.lent) < 32
+    assert len(x._rush_storage.lent) < 32
     kept = F.tanhshrink(x)
     saved = kept.grad_fn.grad_node.saved[0]
     assert saved is x  # no copy before a write
     x.zero_()
-    assert x._storage.lent is None and kept.grad_fn.grad_node.saved[0] is not x
+    assert x._rush_storage.lent is None and kept.grad_fn.grad_node.saved[0] is not x
 
 
 def test_a_leaf_gets_its_gradient_through_a_copy():

@@ -289,7 +289,7 @@ def test_dropout_keeps_its_mask():
     """The backward reads one byte an element instead of drawing again."""
     x = rl.ones(64, requires_grad=True)
     y = rl.nn.functional.dropout(x, 0.5)
-    graph = y._grad_node.plan.derived.traits["derived"]
+    graph = y._rush_grad_node.plan.derived.traits["derived"]
     graph = getattr(graph, "graph", graph)  # of a plan from disk
     tensors = [n for n in graph.inputs if not n.weak]  # without the symbols of a polymorphic plan
     assert all(n.op.name != "prims.random_bits" for n in graph.nodes) and tensors[0].dtype is rl.bool

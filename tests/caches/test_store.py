@@ -145,7 +145,7 @@ def test_damaged_entries_are_made_again_with_a_word(folder, damage, caplog):
 def test_entry_that_is_no_plan_is_made_again(folder, caplog):
     x = torch.ones(3)
     forget()
-    name = store.entry(torch._src.core.op.OPS["exp"], (x._meta, None, 0))
+    name = store.entry(torch._src.core.op.OPS["exp"], (x._rush_meta, None, 0))
     cache.put(store.KIND, name, b"something else")
     with caplog.at_level("WARNING", "rushlight.cache"):
         assert torch.exp(x)[0].item() == pytest.approx(2.718281828)
@@ -218,7 +218,7 @@ def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
 def test_text_tells_values_apart():
     values = [1, 1.0, True, "1", None, (1,), [1], ((1,),), 0.0, -0.0, float, int, torch.float32, torch.float64,
               slice(1), torch.device("cpu"),
-              torch.ones(2)._meta, torch.ones(2, 1)._meta, torch.ones(1, 2)._meta, {"a": 1},
+              torch.ones(2)._rush_meta, torch.ones(2, 1)._rush_meta, torch.ones(1, 2)._rush_meta, {"a": 1},
               torch._src.core.op.OPS["exp"]]
     assert len(set(map(save.text_of, values))) == len(values)
     with pytest.raises(save.Unsaveable):
@@ -228,7 +228,7 @@ def test_text_tells_values_apart():
 def test_graphs_survive_saving():
     trace = plans.Recording()
     with trace:
-        x = trace.input(torch.ones(2, 3)._meta)
+        x = trace.input(torch.ones(2, 3)._rush_meta)
         y = torch.nn.functional.softmax(x, -1)
         z = torch.cat([y, x])
     graph = Graph(trace.inputs, trace.nodes, [z.node])
@@ -262,7 +262,7 @@ def test_artifacts_carry_everything_to_an_empty_cache(tmp_path):
 
 
 def test_measured_choices_have_entries_of_their_own(folder):
-    call = torch._src.core.op.OPS["exp"], (torch.ones(3)._meta, None, 0)
+    call = torch._src.core.op.OPS["exp"], (torch.ones(3)._rush_meta, None, 0)
     plain = store.entry(*call)
     with settings.set(max_autotune=True):
         assert store.entry(*call) != plain

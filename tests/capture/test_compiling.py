@@ -166,8 +166,8 @@ def test_explain():
     found = torch._dynamo.explain(f)(torch.ones(2))
     assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
     text = str(found)
-    assert "RB001" in text and "add" in text and "V[0]._meta" in text and torch.equal(found.result,
-                                                                                      torch.full((2,), 4.0))
+    assert "RB001" in text and "add" in text and "V[0]._rush_meta" in text and torch.equal(found.result,
+                                                                                           torch.full((2,), 4.0))
 
 
 def test_reset_and_counters():

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.processor
 
 def graph_of(function, tensors):
     trace = Trace()
-    given = [trace.input(x._meta) for x in tensors]
+    given = [trace.input(x._rush_meta) for x in tensors]
     with trace:
         results = function(*given)
     return simplify(splice(Graph(trace.inputs, trace.nodes, [r.node for r in results])))

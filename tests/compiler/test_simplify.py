@@ -14,7 +14,7 @@ from ..whole import whole
 
 def graph_of(function, x):
     trace = Trace()
-    given = trace.input(x._meta)
+    given = trace.input(x._rush_meta)
     with trace:
         result = function(given)
     return splice(Graph(trace.inputs, trace.nodes, [result.node]))

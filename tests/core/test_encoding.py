@@ -35,11 +35,11 @@ def test_equal_values_of_other_types_stay_apart(value):
 
 def test_what_programs_hold_comes_back():
     x = torch.ones(2, 3)
-    values = [x._meta, x.t()._meta, x.shape, torch.float32, torch.bool, torch.device("cpu"),
+    values = [x._rush_meta, x.t()._rush_meta, x.shape, torch.float32, torch.bool, torch.device("cpu"),
               torch._src.core.op.OPS["exp"], save.Reference(3)]
     again = decode(encode(values))
     assert all(one is other or type(one) is type(other) and one == other for one, other in zip(again, values))
-    assert again[0] is x._meta and again[6] is torch._src.core.op.OPS["exp"]
+    assert again[0] is x._rush_meta and again[6] is torch._src.core.op.OPS["exp"]
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
     again = decode(encode([array, array]))
     assert (again[0] == array).all() and again[0].dtype == array.dtype and again[0].flags.writeable and again[
@@ -83,7 +83,7 @@ def test_any_bytes_are_damage_or_plain_values():
     size."""
     recording = torch._src.eager.plan.Recording()
     with recording:
-        x = recording.input(torch.ones(2, 3)._meta)
+        x = recording.input(torch.ones(2, 3)._rush_meta)
         y = torch.nn.functional.softmax(torch.nn.functional.gelu(x), -1)
     whole, chance = save.save(Graph(recording.inputs, recording.nodes, [y.node])), random.Random(0)
     damaged = 0

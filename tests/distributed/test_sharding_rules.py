@@ -77,7 +77,7 @@ def graph_of(call, x):
     """The program of primitives of a function of one tensor."""
     trace = Recording(writes=False)
     with trace, recording(0), DisableTorchFunction():
-        result = call(trace.input(x._meta, "x", False))
+        result = call(trace.input(x._rush_meta, "x", False))
     return simplify(splice(Graph(trace.inputs, trace.nodes, [result.node])), 1).prune()
 
 

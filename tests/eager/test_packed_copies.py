@@ -62,7 +62,7 @@ def check(weight):
 
 def known(weight) -> list:
     """What is known of a weight's forms, the last one looked at first."""
-    found, one = [], weight.untyped_storage()._tensor._storage.packs
+    found, one = [], weight.untyped_storage()._tensor._rush_storage.packs
     while one is not None:
         found.append(one)
         one = one.next
@@ -71,7 +71,7 @@ def known(weight) -> list:
 
 def test_a_write_while_a_copy_is_made_lets_it_not_be_kept():
     weight = packed_weight()
-    storage = weight.untyped_storage()._tensor._storage
+    storage = weight.untyped_storage()._tensor._rush_storage
     found, = known(weight)
     weights.let_go(found)
     room = kept.most
@@ -94,7 +94,7 @@ def test_a_write_while_a_copy_is_made_lets_it_not_be_kept():
 
 def test_an_operand_that_was_written_since_it_was_looked_at_is_packed_anew():
     weight = packed_weight()
-    storage = weight.untyped_storage()._tensor._storage
+    storage = weight.untyped_storage()._tensor._rush_storage
     found, = known(weight)
     old = weights.copy_of(storage, found, 0)
     assert old is found.memory
@@ -124,7 +124,7 @@ def test_threads_learn_a_program_once(monkeypatch):
 
 def test_a_write_that_fails_midway_is_counted_twice():
     weight = torch.zeros(64, 768)
-    storage = weight.untyped_storage()._tensor._storage
+    storage = weight.untyped_storage()._tensor._rush_storage
     place = torch.tensor([0, 1])
     with torch.no_grad():
         weight.index_add_(0, place, torch.ones(2, 768))
@@ -144,13 +144,13 @@ def test_copies_that_no_longer_hold_are_freed():
     weight = packed_weight()
     weight.add_(1.0)
     found, = known(weight)
-    weights.looked_at(weight.untyped_storage()._tensor._storage, weights.Form(), 8)  # another form is asked for
+    weights.looked_at(weight.untyped_storage()._tensor._rush_storage, weights.Form(), 8)  # another form is asked for
     assert found.memory is None and kept.bytes == before
 
 
 def test_the_form_looked_at_last_is_the_first():
     weight = torch.ones(64, 768)
-    storage, forms = weight.untyped_storage()._tensor._storage, [weights.Form() for _ in range(weights.MOST + 1)]
+    storage, forms = weight.untyped_storage()._tensor._rush_storage, [weights.Form() for _ in range(weights.MOST + 1)]
     for form in forms[:-1]:
         weights.looked_at(storage, form, 8)
     weights.looked_at(storage, forms[0], 8)
@@ -224,7 +224,7 @@ def test_a_write_whose_recording_fails_is_counted_at_its_end():
     compiled = torch.compile(lambda state, x: (state.mul_(2.0), (x * x).sum())[1])
     written, x = torch.ones(8, 8), torch.randn(8, 8, requires_grad=True)
     compiled(written, x)
-    storage = written.untyped_storage()._tensor._storage
+    storage = written.untyped_storage()._tensor._rush_storage
     before = storage.writes
 
     def refuse(value):

@@ -423,7 +423,7 @@ def test_the_check_finds_a_write_that_was_not_counted():
     call, weight = packed_weight("product")
     kept.checked = 1
     call(weight)  # the copy is made anew, in memory that can be compared
-    ctypes.memset(weight._storage.address, 0, 64)
+    ctypes.memset(weight._rush_storage.address, 0, 64)
     with pytest.raises(AssertionError, match="stale"):
         call(weight)
 

@@ -96,7 +96,7 @@ def loops_leave_nothing_behind():
 def reference_counts_of_arguments_stay():
     x, y, numbers = rl.ones(3), rl.ones(3, requires_grad=True), [1, 2]
     many = [x, y] * joins.MOST_PLANNED  # these are copied, however often they come
-    objects = (x, y, x._storage, x._meta, numbers, rl.float32, None, rl.add, rl.cat)
+    objects = (x, y, x._rush_storage, x._rush_meta, numbers, rl.float32, None, rl.add, rl.cat)
     calls = [lambda: x + y, lambda: x + 2.5, lambda: x[1:], lambda: x.reshape(3, 1), lambda: x.sum(0),
              lambda: rl.cat([x, y]), lambda: x.add_(1), lambda: x.to(rl.float64),
              lambda: rl.add(x, x, alpha=2), lambda: (x * y).sum().backward(), lambda: x.view(3),
@@ -134,13 +134,13 @@ def reference_counts_of_refused_calls_stay():
 
     for call in calls:
         refused(call)
-    counts = sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x._storage)
+    counts = sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(x._rush_storage)
     with steady():
         for call in calls:
             for _ in range(50):
                 refused(call)
     assert max(abs(a - b) for a, b in zip(counts, (sys.getrefcount(x), sys.getrefcount(y),
-                                                   sys.getrefcount(x._storage)))) < 10
+                                                   sys.getrefcount(x._rush_storage)))) < 10
 
 
 @hazard

@@ -38,7 +38,7 @@ def test_dlpack(silent, dtype):
     y = rl.from_dlpack(speaker)
     assert y.data_ptr() == x.data_ptr() and y.stride() == (4, 1) and y.dtype is dtype and y.device == x.device
     assert speaker.streams == [1] and x.__dlpack_device__() == (2, 0)
-    wanted, given, taken, storage = x.tolist(), weakref.ref(x), weakref.ref(y), x._storage
+    wanted, given, taken, storage = x.tolist(), weakref.ref(x), weakref.ref(y), x._rush_storage
     del x, speaker
     gc.collect()
     assert y.tolist() == wanted and given() is not None

@@ -90,7 +90,7 @@ def test_blocks_never_overlap(growing):
             held[-1][-1:].fill_(1)
         if step % 150 == 149:
             rl.cuda.empty_cache()
-        ends = sorted((x._storage.address, x._storage.address + x._storage.nbytes) for x in held)
+        ends = sorted((x._rush_storage.address, x._rush_storage.address + x._rush_storage.nbytes) for x in held)
         assert all(end <= start for (_, end), (start, _) in zip(ends, ends[1:]))
     blocks = [b for one in rl.cuda.memory_snapshot() for b in one["blocks"]]
     assert sum(b["size"] for b in blocks) == rl.cuda.memory_reserved() == given(library)

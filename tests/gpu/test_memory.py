@@ -112,11 +112,11 @@ def test_figures(silent):
 def test_all_sizes_have_blocks(silent):
     """Blocks of any size do not overlap, and are used again."""
     held = [rl.empty(n, dtype=rl.uint8, device="cuda") for n in (0, 1, 255, 257, 5000, 1 << 20, (1 << 23) + 1, 1 << 27)]
-    ends = sorted((x._storage.address, x._storage.address + x._storage.nbytes) for x in held)
+    ends = sorted((x._rush_storage.address, x._rush_storage.address + x._rush_storage.nbytes) for x in held)
     assert all(end <= start for (_, end), (start, _) in zip(ends, ends[1:]))
-    places = [x._storage.address for x in held]
+    places = [x._rush_storage.address for x in held]
     del held
-    again = [rl.empty(n, dtype=rl.uint8, device="cuda")._storage.address
+    again = [rl.empty(n, dtype=rl.uint8, device="cuda")._rush_storage.address
              for n in (0, 1, 255, 257, 5000, 1 << 20, (1 << 23) + 1, 1 << 27)]
     assert set(again) <= set(places)
 

@@ -60,7 +60,7 @@ def test_a_call_is_one_step_of_a_program(tmp_path):
         result = loaded(given)
         np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-6)
         assert not result.requires_grad
-    assert loaded.operator.plans[x._meta, None, 0].kind == RUN
+    assert loaded.operator.plans[x._rush_meta, None, 0].kind == RUN
     with torch.inference_mode():
         assert loaded(x).is_inference()
     with pytest.raises(TypeError, match="takes 1 arguments by position, but 2 were given"):

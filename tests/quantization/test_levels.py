@@ -73,7 +73,7 @@ def case(which):
     """(what is exported, its inputs, the results by NumPy)."""
     made, inputs = CASES[which][0](), tuple(CASES[which][1]())
     trace = Trace()
-    given = [trace.input(x._meta) for x in inputs]
+    given = [trace.input(x._rush_meta) for x in inputs]
     with trace:
         results = made(*given)
     graph = splice(Graph(trace.inputs, trace.nodes, [r.node for r in results]))

@@ -46,7 +46,8 @@ def test_graph_breaks(caplog):
 def test_guards_and_recompiles(caplog):
     f = torch.compile(lambda x, flag: x + 1 if flag else x - 1)
     guards = lines(caplog, "guards", lambda: f(torch.zeros(2), True))
-    assert len(guards) == 1 and "V[1] is True" in guards[0] and re.search(r"V\[0\]\._meta in k\d+\.seen", guards[0])
+    assert len(guards) == 1 and "V[1] is True" in guards[0] and re.search(r"V\[0\]\._rush_meta in k\d+\.seen",
+                                                                          guards[0])
     (reason,) = lines(caplog, "recompiles", lambda: f(torch.zeros(2), False))
     assert "flag is True" in reason and "test_logs.py" in reason
 

@@ -172,10 +172,10 @@ def test_selective(as_list, monkeypatch):
 def kept(run, x):
     """The bytes that the backward steps of a result keep."""
     y = run(x)
-    step, total = y._grad_node, 0
+    step, total = y._rush_grad_node, 0
     for value in step.saved:
-        if isinstance(value, rl.Tensor) and value._storage is not x._storage:
-            total += value._meta.nbytes
+        if isinstance(value, rl.Tensor) and value._rush_storage is not x._rush_storage:
+            total += value._rush_meta.nbytes
     return y, total
 
 

@@ -75,16 +75,16 @@ class Recording(Trace):
             self.given.update({node: owner for node, given in self.given.items() if given is value})
         super().turn(value, view)
         if view._base is not None:
-            value._base, value.path, value._seen, value.refresh = view._base, view.path, view._seen, replay
+            value._base, value.path, value._rush_seen, value.refresh = view._base, view.path, view._rush_seen, replay
 
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
-        some = bool(op.traits.get("some")) and is_expanded(target._meta)  # such a target keeps what is not written
+        some = bool(op.traits.get("some")) and is_expanded(target._rush_meta)  # such a target keeps what is not written
         if not some and not op.traits.get("uniform"):
-            check_distinct(op.name, target._meta)
+            check_distinct(op.name, target._rush_meta)
         value = super().call(op, args, kwargs)
-        check_shape(value._meta, target._meta)
-        check_cast(value._meta, target._meta)
+        check_shape(value._rush_meta, target._rush_meta)
+        check_cast(value._rush_meta, target._rush_meta)
         if value.dtype is not target.dtype:
             value = P.convert(value, dtype=target.dtype)
         write(target, value, P.convert(P.ne(value, target), dtype=int64) if some else None)
@@ -111,7 +111,7 @@ def relate(result: Traced, source: Traced):
         node = node.args[0]
     owner = whole(source)
     result._base = owner
-    result._seen = -1 if any(map(shows_storage, path)) else writes(owner)
+    result._rush_seen = -1 if any(map(shows_storage, path)) else writes(owner)
     result.path = (*getattr(source, "path", ()), *reversed(path))
     result.refresh = replay
 
@@ -131,7 +131,7 @@ def repeated(step: Node, value: Traced, before=()) -> Traced:
 
     ``before``: the owner, then the steps that lead from it to the value.
     """
-    if step.op is P.strided and not value._meta.contiguous and view_of_input(value.node) is None:
+    if step.op is P.strided and not value._rush_meta.contiguous and view_of_input(value.node) is None:
         return restride(step, value, before)
     return step.op(value, *map(traced, step.args[1:]), **step.params)
 
@@ -152,9 +152,9 @@ def restride(step: Node, value: Traced, before) -> Traced:
     A computed value has no storage yet, so a vector stands for it.  What the value does not show of it comes from the
     input from which it descends.
     """
-    begin, length = region_of(step, value._meta)
+    begin, length = region_of(step, value._rush_meta)
     vector = None
-    if has_gaps(value._meta) or length > span(value.shape, value.stride()):
+    if has_gaps(value._rush_meta) or length > span(value.shape, value.stride()):
         vector = read_input(before, begin, length)
     if vector is None:
         vector = P.full(shape=(length,), value=0, dtype=value.dtype)
@@ -197,9 +197,9 @@ def writes(owner: Traced) -> int:
 def replay(view: Traced):
     """Gives a view its value anew after its owner was written to."""
     owner = view._base = whole(view)
-    if view._seen == writes(owner):
+    if view._rush_seen == writes(owner):
         return
-    view._seen = writes(owner)
+    view._rush_seen = writes(owner)
     *_, value = repeat_each(owner, view.path)
     view.value = value.value
 
@@ -232,9 +232,9 @@ def write(target: Traced, value: Traced, written=None):
     shown = [*repeat_each(owner, steps[:-1])]
     for step, before in zip(reversed(steps), reversed(shown)):
         value, written = put_back(step, before, value, written)
-    if is_expanded(owner._meta) or steps and shares_elements(owner._meta):
+    if is_expanded(owner._rush_meta) or steps and shares_elements(owner._rush_meta):
         value = in_memory(shown[0], value, written)
-    value = placed(value, owner._meta)
+    value = placed(value, owner._rush_meta)
     silent = not is_recording() or any(step.constant for step in steps)
     owner.value = unrecorded(owner.value, value.node) if silent else value.node
     owner.count = writes(owner) + 1
@@ -262,10 +262,10 @@ def put_back(step: Node, before: Traced, value: Traced, written):
     if view.name in ("recast", "bytes"):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if step.op is P.meaning:  # the same numbers, read otherwise
-        return P.meaning(value, dtype=before._meta.dtype), written
+        return P.meaning(value, dtype=before._rush_meta.dtype), written
     if step.op is P.within:  # it shows every element
         return value, written
-    if step.op is P.strided and not before._meta.contiguous:
+    if step.op is P.strided and not before._rush_meta.contiguous:
         return put_region(step, before, value, written)
     if shows_again(step, before):
         return put_places(step, before, value, written)
@@ -336,10 +336,10 @@ def put_places(step: Node, before: Traced, value: Traced, written):
 
 def put_region(step: Node, before: Traced, value: Traced, written):
     """As ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
-    if has_gaps(before._meta):
+    if has_gaps(before._rush_meta):
         raise NotImplementedError(f"a write through as_strided of a tensor with strides {before.stride()}, whose "
                                   "storage has elements that the tensor does not show: take contiguous() first")
-    begin, length = region_of(step, before._meta)
+    begin, length = region_of(step, before._rush_meta)
     shape, strides, offset = (step.params[k] for k in ("shape", "strides", "offset"))
     return put_storage(before, locate(shape, strides, offset - begin), value, written, -begin, length)
 

@@ -42,7 +42,7 @@ def starting_gradient(tensor, gradient, place=0):
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
         if kind_of(type(tensor)) & DISPATCH:
             return OPS["ones_like"](tensor.detach())
-        return full_of(tensor._meta, 1)
+        return full_of(tensor._rush_meta, 1)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if isinstance(tensor, GradientEdge):
@@ -61,7 +61,7 @@ def starting_gradient(tensor, gradient, place=0):
 def stand_in(node, output_nr):
     """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
     node = node.grad_node
-    metas = (node.variable._meta,
+    metas = (node.variable._rush_meta,
              ) if node.kind == ACCUMULATE else node.plan.outputs if node.kind == DERIVED else node.outputs
     return empty_of(metas[output_nr])
 
@@ -71,7 +71,7 @@ def edge_of(tensor):
     node it is."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.grad_node, tensor.output_nr
-    return history.edge(tensor), tensor._output if tensor._grad_node is not None else 0
+    return history.edge(tensor), tensor._rush_output if tensor._rush_grad_node is not None else 0
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
@@ -279,7 +279,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         if gradient is None and materialize_grads:
             if isinstance(tensor, GradientEdge):
                 raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-            gradient = full_of(tensor._meta, 0)
+            gradient = full_of(tensor._rush_meta, 0)
             gradient.requires_grad = create_graph
         elif gradient is None and not allow_unused:
             raise RuntimeError(

@@ -128,7 +128,8 @@ def forward(level: Forward, function, args, values):
                 if level.owns(argument):
                     argument.replace(made)
                     return argument
-            elif value._storage is not None and output._storage is value._storage and before._storage is not None:
+            elif (value._rush_storage is not None and output._rush_storage is value._rush_storage
+                  and before._rush_storage is not None):
                 check_view(pushed, before, output, value)
         return made
 
@@ -140,7 +141,7 @@ def check_view(pushed, before, output, value):
     what = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
     if pushed._base is None:
         raise RuntimeError(f"{what}.")
-    if pushed._storage is not before._storage:
+    if pushed._rush_storage is not before._rush_storage:
         of = "the same base as the given tangent" if value._base is not None else "the given tangent"
         raise RuntimeError(f"{what} of {of}.")
 

@@ -35,7 +35,7 @@ def call(op: Op, args, kwargs, kinds):
         return instead(op, args)(*args, **kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
     apart = op.traits.get("detaches") or op.traits.get("fresh")  # results that have no history of the arguments
-    if not (is_recording() and any(t._needs_grad for t in wanted)) or apart:
+    if not (is_recording() and any(t._rush_needs_grad for t in wanted)) or apart:
         return answered(op, args, kwargs, kinds, found)
     if whole is None and op.traits.get("composite") and not derivable(op, args, kwargs, wanted):
         return body_of(op, args)(*args, **kwargs)
@@ -51,7 +51,7 @@ def derivable(op, args, kwargs, tensors) -> bool:
     """Whether a composite can be differentiated as a whole: not where it reads elements."""
     from .reverse import linearised
     try:
-        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._needs_grad), numbers=False)
+        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad), numbers=False)
     except ValueNeeded:
         return False
     return True
@@ -60,8 +60,8 @@ def derivable(op, args, kwargs, tensors) -> bool:
 def refuse_leaf(op, args):
     """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
     at = op.traits.get("into")
-    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._needs_grad and args[
-            at]._grad_node is None:
+    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._rush_needs_grad and args[
+            at]._rush_grad_node is None:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
@@ -136,7 +136,7 @@ def tensors_of(values, found=None) -> list:
 def recorded(op, args, kwargs, tensors, results, within):
     """Results whose node derives the operator again, on what the classes make of its parts; it runs in a block
     ``within()``."""
-    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
     edges, slots = ends(tensors, wanted)
     state.sequence += 1
@@ -144,7 +144,7 @@ def recorded(op, args, kwargs, tensors, results, within):
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
-            out._grad_node, out._output, out._needs_grad = node, k, 1
+            out._rush_grad_node, out._rush_output, out._rush_needs_grad = node, k, 1
     derive(node, f"{op.name}Backward", edges, slots, outputs, pulling(op, args, kwargs, wanted, outputs, within))
     return results
 
@@ -157,7 +157,7 @@ def as_before(op, args, kwargs) -> tuple:
         return args, kwargs
     target = list(bind(op, args, kwargs).values())[op.traits["into"]]
     tensors = tensors_of((*args, *kwargs.values()))
-    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     values, linear = linearised(op, args, kwargs, wanted, numbers=False)
     read = values if linear.forward is not None else [values[k] for k in linear.residuals if k < len(values)]
     if linear.backward is None or not any(value is target for value in read):
@@ -168,13 +168,13 @@ def as_before(op, args, kwargs) -> tuple:
 
 def ends(tensors, wanted) -> tuple:
     """Where gradients of the ``wanted`` tensors go: nodes, and which of their results."""
-    return tuple(history.edge(tensors[k]) for k in wanted), tuple(tensors[k]._output for k in wanted)
+    return tuple(history.edge(tensors[k]) for k in wanted), tuple(tensors[k]._rush_output for k in wanted)
 
 
 def derive(node, name, edges, slots, outputs, function):
     """Makes a node run a function of the gradients of ``outputs``, which gives those of ``edges``."""
     node.kind, node.extra, node.edges, node.slots = FUNCTION, name, edges, slots
-    node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
+    node.outputs = tuple(o._rush_meta if isinstance(o, Tensor) else None for o in outputs)
     node.function, node.saved = function, None
 
 
@@ -183,21 +183,21 @@ def derived_again(op, args, kwargs, answer):
     node derives the operator again, of operators that they see."""
     tensors = tensors_of((*args, *kwargs.values()))
     apart = any(op.traits.get(trait) for trait in ("detaches", "fresh", "library", "captured", "view"))
-    noted = is_recording() and any(t._needs_grad for t in tensors) and not apart
+    noted = is_recording() and any(t._rush_needs_grad for t in tensors) and not apart
     if not noted or not derivable(op, args, kwargs, tensors):
         return answer()
-    wanted = tuple(k for k, t in enumerate(tensors) if t._needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     edges, slots = ends(tensors, wanted)
     given, named = as_before(op, args, kwargs)
     last = state.sequence
     results = answer()
     outputs = results if isinstance(results, (tuple, list)) else (results,)
-    made = next((o._grad_node for o in outputs if isinstance(o, Tensor) and o._grad_node is not None), None)
+    made = next((o._rush_grad_node for o in outputs if isinstance(o, Tensor) and o._rush_grad_node is not None), None)
     if made is None or made.number <= last or "into" not in op.traits and keeps_arguments(made, edges):
         return results
     for k, out in enumerate(outputs):
-        if isinstance(out, Tensor) and out._grad_node is not None:
-            out._grad_node, out._output = made, k
+        if isinstance(out, Tensor) and out._rush_grad_node is not None:
+            out._rush_grad_node, out._rush_output = made, k
     derive(made, class_name(made), edges, slots, outputs,
            pulling(op, given, named, wanted, outputs, contextlib.nullcontext))
     return results

@@ -18,7 +18,7 @@ from .slow_paths import freed, full_of
 def version_of(value):
     """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's
     level."""
-    return counter(value).version if isinstance(value, Tensor) and value._storage is not None else None
+    return counter(value).version if isinstance(value, Tensor) and value._rush_storage is not None else None
 
 
 class Context:
@@ -27,14 +27,14 @@ class Context:
     def __init__(self):
         self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
         self._saved_for_forward = None
-        self._grad_node = None  # a weak reference to the node
+        self._rush_grad_node = None  # a weak reference to the node
         self.needs_input_grad = ()
 
     def __getattr__(self, name):
         """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
         ``metadata``."""
-        node = self._grad_node and self._grad_node() if not name.startswith(
-            "__") and "_grad_node" in self.__dict__ else None
+        node = self._rush_grad_node and self._rush_grad_node() if not name.startswith(
+            "__") and "_rush_grad_node" in self.__dict__ else None
         if node is None or not hasattr(GraphNode, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(node_of(node), name)
@@ -203,8 +203,8 @@ class Function:
         """What ``apply`` returns, and the context that ``forward`` had."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        recorded = is_recording() and any(t._needs_grad for t in tensors)
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
+        recorded = is_recording() and any(t._rush_needs_grad for t in tensors)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._rush_needs_grad) for a in args)
         with recording(False):
             if cls.separate():
                 results = cls.forward(*args, **kwargs)
@@ -238,7 +238,7 @@ class Function:
         node.kind, node.extra = FUNCTION, cls.__name__ + "Backward"
         wanted = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         node.edges = tuple(history.edge(args[k]) for k in wanted)
-        node.slots = tuple(args[k]._output for k in wanted)
+        node.slots = tuple(args[k]._rush_output for k in wanted)
         state.sequence += 1
         node.number = state.sequence
         if state.anomaly:
@@ -247,17 +247,17 @@ class Function:
             if not isinstance(out, Tensor):
                 continue
             if any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
-                if out._needs_grad and any(out is d for d in ctx._dirty):
+                if out._rush_needs_grad and any(out is d for d in ctx._dirty):
                     outputs[k] = out.detach()  # the argument keeps its history
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)
-            out._grad_node, out._output, out._needs_grad = node, k, 1
+            out._rush_grad_node, out._rush_output, out._rush_needs_grad = node, k, 1
             if any(out is d for d in ctx._dirty):
-                out._seen = counter(out).version
+                out._rush_seen = counter(out).version
                 written_into(out)
-        metas = node.outputs = tuple(o._meta if isinstance(o, Tensor) else None for o in outputs)
-        inputs = [args[k]._meta for k in wanted]
+        metas = node.outputs = tuple(o._rush_meta if isinstance(o, Tensor) else None for o in outputs)
+        inputs = [args[k]._rush_meta for k in wanted]
         backward = cls.rule()
 
         def function(*gradients):
@@ -269,7 +269,7 @@ class Function:
             return tuple(cls.fitted(k, found[k], meta) for k, meta in zip(wanted, inputs))
 
         function.release, function.unreached, function.context = ctx.release, True, ctx
-        node.function, ctx._grad_node, ctx._forward_cls = function, state.weak(node), cls
+        node.function, ctx._rush_grad_node, ctx._forward_cls = function, state.weak(node), cls
         return (tuple(outputs) if isinstance(results, tuple) else outputs) if several else outputs[0]
 
 
@@ -297,7 +297,7 @@ def once_differentiable(fn):
     def run(ctx, *gradients):
         with recording(False):
             results = fn(ctx, *gradients)
-        if not is_recording() or not any(isinstance(g, Tensor) and g._needs_grad for g in gradients):
+        if not is_recording() or not any(isinstance(g, Tensor) and g._rush_needs_grad for g in gradients):
             return results
         leaves = [alias(g.detach()).requires_grad_() if isinstance(g, Tensor) and g.dtype.is_inexact else g
                   for g in (results if isinstance(results, tuple) else (results,))]

@@ -35,7 +35,7 @@ def give_copies(node: GradNode, storage: Storage, copies: dict):
     saved, versions = list(holder.saved), list(holder.versions)
     for place in node.plan.lent:
         value = saved[place]
-        if isinstance(value, Tensor) and value._storage is storage and counter(value).version == versions[place]:
+        if isinstance(value, Tensor) and value._rush_storage is storage and counter(value).version == versions[place]:
             saved[place] = copy_of(value, copies)
             versions[place] = counter(saved[place]).version
     holder.saved, holder.versions = type(holder.saved)(saved), tuple(versions)
@@ -46,9 +46,9 @@ def copy_of(value: Tensor, copies: dict) -> Tensor:
     if id(value) not in copies:
         with Unwatched(), recording(False), DisableTorchFunction():
             copy = OPS["clone"](value)
-        copy._output = value._output
-        edge = history.edge(value) if value._needs_grad else None
-        copies[id(value)] = (copy if edge is None else linked(copy, edge, value._output)), value
+        copy._rush_output = value._rush_output
+        edge = history.edge(value) if value._rush_needs_grad else None
+        copies[id(value)] = (copy if edge is None else linked(copy, edge, value._rush_output)), value
     return copies[id(value)][0]
 
 

@@ -18,7 +18,7 @@ def moved(tensor: Tensor, where: device, non_blocking=False) -> Tensor:
     interpreter = top()
     if interpreter is not None:
         return interpreter.moved(tensor, where)
-    if tensor._needs_grad or tensor._base is not None and tensor.requires_grad:
+    if tensor._rush_needs_grad or tensor._base is not None and tensor.requires_grad:
         return ToCopy.apply(tensor, where, non_blocking)
     return copied(tensor, where, non_blocking)
 
@@ -45,9 +45,9 @@ def copied(tensor: Tensor, where: device, non_blocking: bool) -> Tensor:
     """A copy on another device, without history."""
     with recording(False):
         source = resolved(tensor)
-        if not is_dense(source._meta):
+        if not is_dense(source._rush_meta):
             source = OPS["clone"](source)
-    meta = Meta(tuple(source.shape), source._meta.strides, source.dtype, where)
+    meta = Meta(tuple(source.shape), source._rush_meta.strides, source.dtype, where)
     made = pinned(meta, source.device) if non_blocking and where.provider.on_host else empty_of(meta)
     transport(made, source, non_blocking)
     return made
@@ -62,7 +62,7 @@ def pinned(meta: Meta, beside: device) -> Tensor:
 
 def transport(target: Tensor, source: Tensor, non_blocking: bool):
     """Copies the bytes of a dense tensor into one that is laid out alike."""
-    nbytes, to, of = source._meta.numel * source.itemsize, target._meta.device, source._meta.device
+    nbytes, to, of = source._rush_meta.numel * source.itemsize, target._rush_meta.device, source._rush_meta.device
     if not nbytes:
         return
     here, there = place(source), place(target)
@@ -80,19 +80,19 @@ def transport(target: Tensor, source: Tensor, non_blocking: bool):
 
 def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
     """``target.copy_(source)`` from another device: straight into its memory where the two are laid out alike."""
-    alike = (target._meta.dtype is source._meta.dtype and target._meta.shape == source._meta.shape
-             and target._meta.strides == source._meta.strides)
+    alike = (target._rush_meta.dtype is source._rush_meta.dtype and target._rush_meta.shape == source._rush_meta.shape
+             and target._rush_meta.strides == source._rush_meta.strides)
     recorded = target.requires_grad or source.requires_grad
-    if alike and is_dense(target._meta) and not (recorded or target._meta.turned or source._meta.turned):
+    if alike and is_dense(target._rush_meta) and not (recorded or target._rush_meta.turned or source._rush_meta.turned):
         sharing.count_write(target)
-        if non_blocking and target._meta.device.provider.on_host:
-            weights.show(target._storage)  # it may be written after this returns
+        if non_blocking and target._rush_meta.device.provider.on_host:
+            weights.show(target._rush_storage)  # it may be written after this returns
         try:
             transport(target, source, non_blocking)
         finally:
             sharing.count_end(target)
         return target
-    return OPS["copy_"](target, moved(source, target._meta.device, non_blocking))
+    return OPS["copy_"](target, moved(source, target._rush_meta.device, non_blocking))
 
 
 def copied_bytes(where: device, target: int, source: int, nbytes: int):

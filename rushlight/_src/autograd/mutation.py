@@ -20,12 +20,12 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._grad_node is not None and history.seen_at(target) != counter(target).version:
+    if base is not None and target._rush_grad_node is not None and history.seen_at(target) != counter(target).version:
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
-        store_i64(values, place, extra._storage.address)
+        store_i64(values, place, extra._rush_storage.address)
     version = counter(target).version
     before = copy_before(target, alias(target)) if plan.source in plan.saves else None
     try:
@@ -36,17 +36,17 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     counter(target).version = version  # what is saved of the arguments is as they were before
     if plan.wanted:
         history.record(plan, args, (shadow, *extras), values)
-        if shadow._grad_node is not None:
-            correct_saved(shadow._grad_node, plan.saves, plan.source, before)
+        if shadow._rush_grad_node is not None:
+            correct_saved(shadow._rush_grad_node, plan.saves, plan.source, before)
     counter(target).version = version + 1
     mine.packing = packing
-    if packing and shadow._grad_node is not None:
-        state.pack(shadow._grad_node)
-    if shadow._grad_node is None:
-        shadow._grad_node = constant_node(target)
-    target._grad_node, target._output, target._needs_grad = shadow._grad_node, shadow._output, int(
-        shadow._grad_node is not None)
-    target._seen = counter(target).version
+    if packing and shadow._rush_grad_node is not None:
+        state.pack(shadow._rush_grad_node)
+    if shadow._rush_grad_node is None:
+        shadow._rush_grad_node = constant_node(target)
+    target._rush_grad_node, target._rush_output = shadow._rush_grad_node, shadow._rush_output
+    target._rush_needs_grad = int(shadow._rush_grad_node is not None)
+    target._rush_seen = counter(target).version
     written(target)
     return target
 
@@ -55,11 +55,11 @@ def written(target: Tensor):
     """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
     gradients."""
     base = target._base
-    if base is not None and (target._grad_node is not None or history.edge(base) is not None):
-        rebase(base, target, target._grad_node)
-        target._seen = -1  # regenerated from the base when next asked for
+    if base is not None and (target._rush_grad_node is not None or history.edge(base) is not None):
+        rebase(base, target, target._rush_grad_node)
+        target._rush_seen = -1  # regenerated from the base when next asked for
     for changed in (target, base):
-        if changed is not None and changed.gradient_hook is not None and changed._grad_node is not None:
+        if changed is not None and changed._rush_gradient_hook is not None and changed._rush_grad_node is not None:
             retained(changed)
 
 
@@ -68,20 +68,21 @@ def copy_before(target: Tensor, shown: Tensor) -> Tensor:
     gradients of gradients go there."""
     with recording(False):
         before = OPS["clone"](shown)
-    before._grad_node, before._output, before._needs_grad = target._grad_node, target._output, target._needs_grad
+    before._rush_grad_node, before._rush_output = target._rush_grad_node, target._rush_output
+    before._rush_needs_grad = target._rush_needs_grad
     return before
 
 
 def refuse_leaves(target: Tensor):
     """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
-    if target._grad_node is None and target._needs_grad:
+    if target._rush_grad_node is None and target._rush_needs_grad:
         raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
                                "a result, or a leaf without gradient",
                                "change a clone(), or do it under no_grad()")
-    if target._seen < history.UNRECORDED:
+    if target._rush_seen < history.UNRECORDED:
         refuse_view(target, "is being modified inplace with grad mode enabled")
     base = target._base
-    if base is not None and base._needs_grad and base._grad_node is None:
+    if base is not None and base._rush_needs_grad and base._rush_grad_node is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.",
                                "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
@@ -90,24 +91,24 @@ def refuse_leaves(target: Tensor):
 def refuse_view(view: Tensor, what: str):
     """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
     is one of several results of an operator."""
-    if view._seen > history.MULTIPLE:
-        node = view._grad_node
+    if view._rush_seen > history.MULTIPLE:
+        node = view._rush_grad_node
         if node is not None and node.kind == FUNCTION:
             raise LeafWrittenError(
-                f"Output {view._output} of {class_name(node).removesuffix('Backward')} is a view and {what}. This view "
-                "was created inside a custom Function (or because an input was returned as-is), whose backward would "
+                f"Output {view._rush_output} of {class_name(node).removesuffix('Backward')} is a view and {what}. "
+                "This view was created inside a custom Function (or because an input was returned as-is), whose backward would "
                 "not know of the write.", "a tensor that no Function gave as a view, or a write under no_grad()",
                 "change a clone(), or write in other memory: y = y + 1 for y += 1")
         whose = ("A view was" if node is None else
-                 f"Output {view._output} of {class_name(node)} is a view of a view which was")
+                 f"Output {view._rush_output} of {class_name(node)} is a view of a view which was")
         raise LeafWrittenError(
             f"{whose} created in no_grad mode and {what}: what is written would become part of a history that the view "
             "has no part in. Both the view and the write belong inside the no_grad block, or both outside.", "a view that was recorded, or a write under no_grad()",
             "make the view with recording enabled, or change its detach()")
-    name = "UnbindBackward0" if view._grad_node is None else class_name(view._grad_node)
+    name = "UnbindBackward0" if view._rush_grad_node is None else class_name(view._rush_grad_node)
     raise LeafWrittenError(
-        f"Output {view._output} of {name} is a view and {what}. This view is the output of a function that returns "
-        "multiple views. Such functions do not allow the output views to be modified inplace.",
+        f"Output {view._rush_output} of {name} is a view and {what}. This view is the output of a function that "
+        "returns multiple views. Such functions do not allow the output views to be modified inplace.",
         "a view that an operator made alone, or a write under no_grad()",
         "index or narrow() the tensor instead, or change a clone()")
 
@@ -133,9 +134,9 @@ def constant_node(target: Tensor):
     before = history.edge(target)
     if before is None:
         return None
-    made, meta = GradNode(), target._meta
+    made, meta = GradNode(), target._rush_meta
     made.kind, made.outputs, made.extra = FUNCTION, (meta,), "FillBackward0"
-    made.edges, made.slots, made.function = (before,), (target._output,), lambda gradient: (full_of(meta, 0),)
+    made.edges, made.slots, made.function = (before,), (target._rush_output,), lambda gradient: (full_of(meta, 0),)
     state.sequence += 1
     made.number = state.sequence
     return made
@@ -143,19 +144,19 @@ def constant_node(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, node):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, shape, bits = view._meta, base._meta, base._turned  # as they are now: the base may become a view of itself
-    start, old = view._offset - base._offset * base.itemsize // view.itemsize, history.edge(base)
+    meta, shape, bits = view._rush_meta, base._rush_meta, base._rush_turned  # now: the base may become a view of itself
+    start, old = view._rush_offset - base._rush_offset * base.itemsize // view.itemsize, history.edge(base)
     made = GradNode()
     made.kind, made.outputs, made.extra = FUNCTION, (shape,), True
     edges = [old, node]
-    made.edges, made.slots = tuple(edges), (base._output, view._output if node is not None else 0)
+    made.edges, made.slots = tuple(edges), (base._rush_output, view._rush_output if node is not None else 0)
     state.sequence += 1
     made.number = state.sequence
 
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = (gradient.contiguous() if not shape.contiguous or gradient._meta is not shape.plain
+        whole = (gradient.contiguous() if not shape.contiguous or gradient._rush_meta is not shape.plain
                  else gradient)
         turned = turning(whole, bits)  # its memory is to the gradient what that of the base is to the base
         dense = turning(OPS["clone"](turned) if shape.contiguous else laid_out(turned, shape), bits)
@@ -166,8 +167,8 @@ def rebase(base: Tensor, view: Tensor, node):
         return (dense if old is not None else None), inner
 
     made.function = function
-    base._grad_node, base._output, base._needs_grad = made, 0, 1
-    base._seen = counter(base).version
+    base._rush_grad_node, base._rush_output, base._rush_needs_grad = made, 0, 1
+    base._rush_seen = counter(base).version
 
 
 def laid_out(value: Tensor, meta):
@@ -180,12 +181,12 @@ def refresh(view: Tensor):
     """The node of a view whose memory was changed through another tensor: the same region of its base.
     LeafWrittenError for views whose history cannot follow."""
     base = view._base
-    if base is not None and base._needs_grad and view._seen < history.UNRECORDED:
+    if base is not None and base._rush_needs_grad and view._rush_seen < history.UNRECORDED:
         refuse_view(view, "its base or another view of its base has been modified inplace")
-    if base is None or not base._needs_grad or base._grad_node is None:
-        return view._grad_node
+    if base is None or not base._rush_needs_grad or base._rush_grad_node is None:
+        return view._rush_grad_node
     with recording(True):
-        again = region(base, view._meta, view._offset - base._offset * base.itemsize // view.itemsize)
-    view._grad_node, view._output, view._needs_grad = again._grad_node, again._output, 1
-    view._seen = counter(view).version
-    return view._grad_node
+        again = region(base, view._rush_meta, view._rush_offset - base._rush_offset * base.itemsize // view.itemsize)
+    view._rush_grad_node, view._rush_output, view._rush_needs_grad = again._rush_grad_node, again._rush_output, 1
+    view._rush_seen = counter(view).version
+    return view._rush_grad_node

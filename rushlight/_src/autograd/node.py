@@ -174,7 +174,7 @@ def edges_of(node: GradNode):
 
 def _grad_fn(self):
     """How this tensor was made, for the backward pass; None for a leaf."""
-    if self._grad_node is None and (self._base is None or not history.joins(self)):
+    if self._rush_grad_node is None and (self._base is None or not history.joins(self)):
         return None
     node = history.edge(self)
     return None if node is None else node_of(node)

@@ -20,8 +20,8 @@ def following(tensors, name: str, function, edges=(), slots=()) -> tuple:
     node, found = GradNode(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
     node.kind, node.extra, node.function = FUNCTION, name, function
     node.edges = (*(None if t is None else history.edge(t) for t in found), *edges)
-    node.slots = (*(0 if t is None else t._output for t in found), *slots)
-    node.outputs = tuple(None if t is None else t._meta for t in found)
+    node.slots = (*(0 if t is None else t._rush_output for t in found), *slots)
+    node.outputs = tuple(None if t is None else t._rush_meta for t in found)
     state.sequence += 1
     node.number = state.sequence
     if state.anomaly:
@@ -30,7 +30,7 @@ def following(tensors, name: str, function, edges=(), slots=()) -> tuple:
     for k, tensor in enumerate(tensors):
         if found[k] is not None:
             tensor = alias(tensor)
-            tensor._grad_node, tensor._output, tensor._needs_grad = node, k, 1
+            tensor._rush_grad_node, tensor._rush_output, tensor._rush_needs_grad = node, k, 1
         made.append(tensor)
     return tuple(made)
 

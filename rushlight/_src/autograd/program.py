@@ -73,10 +73,10 @@ def mark_of(value):
 def apart(gradients, others):
     """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with
     themselves."""
-    seen, found = {id(g._storage) for g in others if g is not None}, []
+    seen, found = {id(g._rush_storage) for g in others if g is not None}, []
     for g in gradients:
-        found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g._storage) in seen else g)
-        seen.add(id(g._storage))
+        found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g._rush_storage) in seen else g)
+        seen.add(id(g._rush_storage))
     return tuple(found)
 
 
@@ -85,7 +85,7 @@ def own(gradient, value):
     if gradient is None:
         return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
     gradient = P.convert(gradient, dtype=value.dtype)
-    return P.copy(gradient) if value._meta.contiguous and not gradient._meta.contiguous else gradient
+    return P.copy(gradient) if value._rush_meta.contiguous and not gradient._rush_meta.contiguous else gradient
 
 
 def ended(tensor):
@@ -96,7 +96,7 @@ def ended(tensor):
 def spent(tensor, function=None):
     """The tensor with a history that a backward pass has used up."""
     node = GradNode()
-    node.kind, node.outputs, node.extra, node.function = FUNCTION, (tensor._meta,), "CompiledBackward0", function
+    node.kind, node.outputs, node.extra, node.function = FUNCTION, (tensor._rush_meta,), "CompiledBackward0", function
     node.edges = node.slots = ()
-    tensor._grad_node, tensor._output, tensor._needs_grad = node, 0, 1
+    tensor._rush_grad_node, tensor._rush_output, tensor._rush_needs_grad = node, 0, 1
     return tensor

@@ -44,7 +44,7 @@ def sources_of(op: Op) -> list:
 def with_history(node: GradNode, gradients):
     """The gradients of a step with the history that PyTorch's functions for gradients give them beyond their own:
     derivatives of zero by the arguments, or one that leads nowhere."""
-    metas = [None if g is None else g._meta for g in gradients] if node.plan.op.traits["second"] == "zeros" else ()
+    metas = [None if g is None else g._rush_meta for g in gradients] if node.plan.op.traits["second"] == "zeros" else ()
 
     def function(*seconds):
         return *seconds, *(None if meta is None else full_of(meta, 0) for meta in metas)

@@ -229,7 +229,7 @@ def describe(given, scalars, values, key):
         kind = type(value)
         if isinstance(value, Tensor):
             values.append(value)
-            key.append(value._meta)
+            key.append(value._rush_meta)
         elif scalars >> k & 1 and kind in NUMBER_METAS:
             values.append(value)
             key.append(kind)

@@ -23,7 +23,7 @@ class Packed:
 
     def take_copies(self, storage, copy):
         """Replaces the value if it has this memory, which is to be written."""
-        if isinstance(self.value, Tensor) and self.value._storage is storage:
+        if isinstance(self.value, Tensor) and self.value._rush_storage is storage:
             self.value = copy(self.value)
 
     def unpacked(self) -> Tensor:
@@ -60,8 +60,8 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
             "be modified by in-place operations: clone() first.")
     made = Packed(value, unpack)
-    if isinstance(value, Tensor) and value._storage is not None and value._storage is tensor._storage:
-        history.lend_storage(value._storage, state.weak(made))
+    if isinstance(value, Tensor) and value._rush_storage is not None and value._rush_storage is tensor._rush_storage:
+        history.lend_storage(value._rush_storage, state.weak(made))
     return made
 
 
@@ -74,7 +74,7 @@ def pack(node: GradNode) -> None:
 
 def unpacking(node: GradNode, saved) -> None:
     """Makes the node a function of its gradients and of ``saved``, some of which is packed."""
-    links = [(history.edge(v), v._output) if isinstance(v, Tensor) and code >= 0 and v._needs_grad else None
+    links = [(history.edge(v), v._rush_output) if isinstance(v, Tensor) and code >= 0 and v._rush_needs_grad else None
              for v, code in zip(node.saved, node.plan.saves)]
     node.extra = class_name(node)
     node.function = Unpacking(node.plan, saved, node.versions, links, node)
@@ -120,17 +120,17 @@ class Unpacking:
 def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
     """A tensor that was unpacked, with the history of the one that was packed."""
     made = alias(value)
-    made._needs_grad = 1
+    made._rush_needs_grad = 1
     if edge.kind == ACCUMULATE:
-        made._accumulator = state.weak(edge)
+        made._rush_accumulator = state.weak(edge)
     else:
-        made._grad_node, made._output = edge, output
+        made._rush_grad_node, made._rush_output = edge, output
     return made
 
 
 def handed(value: Tensor, node: GradNode, code: int) -> Tensor:
     """A saved tensor as a hook gets it: results without the node that saves them, which would keep itself alive."""
-    return OPS["detach"](value) if code < 0 or value._grad_node is node else value
+    return OPS["detach"](value) if code < 0 or value._rush_grad_node is node else value
 
 
 class hooked(Scope):

@@ -69,11 +69,11 @@ def all_replaced(gradients, changed, hook):
 
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
-    if not leaf._needs_grad:
+    if not leaf._rush_needs_grad:
         return
     if gradient is not None:
         add_to(leaf, gradient, create)
-    for hook in list(getattr(leaf, "_post_accumulate_hooks", {}).values()):
+    for hook in list(getattr(leaf, "_rush_post_accumulate_hooks", {}).values()):
         if hook(leaf) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
@@ -83,11 +83,11 @@ def add_to(leaf: Tensor, gradient: Tensor, create: int):
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     with accumulating:
-        known = leaf._gradient
+        known = leaf._rush_gradient
         if known is None:
-            leaf._gradient = laid_as(leaf, gradient) if create else keep(gradient, leaf)
-        elif create or known._needs_grad or known.is_sparse and not gradient.is_sparse:
-            leaf._gradient = state.add(known, gradient)
+            leaf._rush_gradient = laid_as(leaf, gradient) if create else keep(gradient, leaf)
+        elif create or known._rush_needs_grad or known.is_sparse and not gradient.is_sparse:
+            leaf._rush_gradient = state.add(known, gradient)
         else:
             OPS["add_"](known, gradient)
 
@@ -120,9 +120,9 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
         Holds.count = count
     elif Holds.count is None:
         Holds.measure()
-    alone = count <= Holds.count and sys.getrefcount(gradient._storage) == 2
-    if alone and gradient._grad_node is None and gradient._base is None and not gradient._needs_grad and lies_as(
-            gradient._meta, leaf._meta):
+    alone = count <= Holds.count and sys.getrefcount(gradient._rush_storage) == 2
+    if (alone and gradient._rush_grad_node is None and gradient._base is None and not gradient._rush_needs_grad
+            and lies_as(gradient._rush_meta, leaf._rush_meta)):
         return gradient
     with recording(False):
         return laid_as(leaf, gradient)
@@ -132,7 +132,7 @@ def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
     """A copy of a gradient that lies as the gradient of this leaf is to."""
     if type(gradient) is not Tensor:
         return OPS["clone"](gradient)
-    return OPS["copy_"](empty_of(gradient._meta.like(strides=strides_for(leaf._meta))), gradient)
+    return OPS["copy_"](empty_of(gradient._rush_meta.like(strides=strides_for(leaf._rush_meta))), gradient)
 
 
 def strides_for(leaf: Meta) -> tuple:
@@ -193,7 +193,7 @@ def run_hooks(node: GradNode, gradients):
     if node.kind == ACCUMULATE:
         if any(node.variable is leaf for leaf in unhooked.leaves):
             return gradients
-        for hook in list(node.variable._hooks.values()):
+        for hook in list(node.variable._rush_hooks.values()):
             gradients = [hooked(hook, gradients[0])]
         return gradients
     gradients = [*gradients, *unreached(node)[len(gradients):]]
@@ -278,7 +278,7 @@ def recorded_gradients(node: GradNode, saved, gradients):
             code = plan.saves[k]
             if code < 0 and ~code in plan.cotangents:
                 linked = alias(value)
-                linked._grad_node, linked._output, linked._needs_grad = node, ~code, 1
+                linked._rush_grad_node, linked._rush_output, linked._rush_needs_grad = node, ~code, 1
                 value = linked
         values.append(value)
     cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)

@@ -39,7 +39,7 @@ class Arrays(Part, part="arrays"):
     def array_of_tensor(self, owner):
         """``tensor.numpy()``."""
         from .fake_arrays import FakeArray
-        if owner.fake._needs_grad or not owner.fake.dtype.in_numpy or self.classes.class_of(owner) is not Tensor:
+        if owner.fake._rush_needs_grad or not owner.fake.dtype.in_numpy or self.classes.class_of(owner) is not Tensor:
             raise Break("RB015", "numpy()")
         return self.values.from_python(FakeArray(owner.fake))
 

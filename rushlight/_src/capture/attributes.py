@@ -488,7 +488,7 @@ class Attributes(Part, part="attributes"):
         if name == "is_leaf" and owner.source is not None:
             self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source.each_call())
             return Constant(owner.real.is_leaf)
-        if name == "grad_fn" and not fake._needs_grad:
+        if name == "grad_fn" and not fake._rush_needs_grad:
             return Constant(None)
         raw = static(Fake, name)
         if raw is ABSENT:
@@ -518,7 +518,7 @@ class Attributes(Part, part="attributes"):
         raise self.classes.missing(owner, name)
 
     def shape_of(self, owner):
-        shape = owner.fake._meta.shape
+        shape = owner.fake._rush_meta.shape
         source = owner.source.attribute("shape", owner.source.covered)
         return Sequence(Size, [Lazy(size, source.item(str(k), source.covered)) if type(size) is int
                                else self.values.from_python(size) for k, size in enumerate(shape)])

@@ -191,7 +191,7 @@ def register(function, name: str, tags=()):
 
 def shared(inputs) -> bool:
     """Whether two of these tensors share memory, so that a write to one changes the other."""
-    storages = [innermost(x)._storage for x in inputs if isinstance(x, Tensor)]
+    storages = [innermost(x)._rush_storage for x in inputs if isinstance(x, Tensor)]
     if len(set(map(id, storages))) < len(storages):
         return True
     if all(s.kind for s in storages):

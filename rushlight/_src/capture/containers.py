@@ -126,7 +126,7 @@ class Containers(Part, part="containers"):
             return self.values.from_python(value.array.shape[0]) if value.array.ndim else self.framework.run_framework(
                 len, [value], {})
         if isinstance(value, TensorValue):
-            if not value.fake._meta.shape:
+            if not value.fake._rush_meta.shape:
                 return self.framework.run_framework(len, [value], {})
             return self.values.from_python(value.fake.shape[0]) if value.source is None else self.item(
                 self.attributes.shape_of(value), 0)

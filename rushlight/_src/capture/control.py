@@ -32,7 +32,7 @@ class Body:
     def __init__(self, nodes, results, spec):
         self.nodes, self.results, self.spec = nodes, results, spec
 
-    metas = property(lambda self: [r.fake._meta for r in self.results])
+    metas = property(lambda self: [r.fake._rush_meta for r in self.results])
 
     def reads(self, recorder, known) -> tuple:
         """(the nodes from outside that it reads, apart from those ``known``; the symbols in its arguments)."""
@@ -176,7 +176,7 @@ class Control(Part, part="control"):
                                           else self.machine.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
-        grad = any(r.fake._needs_grad for body in bodies for r in body.results)
+        grad = any(r.fake._rush_needs_grad for body in bodies for r in body.results)
         programs, arguments, _ = self.programs(bodies, [])
         return self.resulting(Chosen("cond", programs), (condition, *arguments), bodies, bodies[0].metas, grad,
                               bodies[0].spec)
@@ -187,7 +187,7 @@ class Control(Part, part="control"):
         body = self.followed(function, arguments, keywords)
         programs, given, _ = self.programs([body], [])
         return self.resulting(Wrapped("wrap", programs), given, [body], body.metas,
-                              any(r.fake._needs_grad for r in body.results), body.spec)
+                              any(r.fake._rush_needs_grad for r in body.results), body.spec)
 
     def selected(self, pred, yes, no):
         """Of two trees of tensors, for each example of a vmap the one that it chooses."""
@@ -213,13 +213,13 @@ class Control(Part, part="control"):
             return self.machine.now(self.values.from_python(polyfills.loop_with_numbers),
                             [self.values.from_python(while_loop), self.values.from_python(tensor), *given])
         spec, carried = self.carried(Sequence(tuple, self.containers.expanded(carried_inputs)))
-        flags = [v.fake._needs_grad for v in carried]
+        flags = [v.fake._rush_needs_grad for v in carried]
         while True:
-            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            slots = [self.slot(v.fake._rush_meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
             given = [*self.tree_of(spec, iter(slots)).items, *more]
             test, body = self.followed(cond_fn, given), self.followed(body_fn, given)
             self.agree(spec, body.spec, body, slots)
-            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            found = [bool(r.fake._rush_needs_grad or wanted) for r, wanted in zip(body.results, flags)]
             if found == list(map(bool, flags)):
                 break
             flags = found
@@ -242,7 +242,8 @@ class Control(Part, part="control"):
         rows = [self.straight(row) for row in rows]
 
         def places():
-            return [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs)
+            return [self.slot(v.fake._rush_meta.like(tuple(v.fake._rush_meta.shape[1:])), v.fake._rush_needs_grad,
+                              v.fake.inputs)
                     for v in rows]
 
         first, second = places(), places()
@@ -250,8 +251,8 @@ class Control(Part, part="control"):
         self.agree(spec, body.spec, body, first)
         programs, arguments, before = self.programs([body], [first, second], [rows, rows])
         operator = Associated("associative_scan", programs, before, len(rows))
-        metas = [v.fake._meta.like(tuple(v.fake._meta.shape)) for v in rows]
-        grad = any(v.fake._needs_grad for v in rows)
+        metas = [v.fake._rush_meta.like(tuple(v.fake._rush_meta.shape)) for v in rows]
+        grad = any(v.fake._rush_needs_grad for v in rows)
         return self.resulting(operator, arguments, [body], metas, grad, spec)
 
     @CALLED.by(loop)
@@ -264,27 +265,28 @@ class Control(Part, part="control"):
         """A scan: written out, unless it has many steps or as many as vary, or is ``kept``."""
         rows: list = []
         row_spec = self.flattened(xs, rows)
-        length = rows[0].fake._meta.shape[0]
+        length = rows[0].fake._rush_meta.shape[0]
         if type(length) is int and length <= WRITTEN_OUT and not kept:
             return self.calls.inline(self.calls.as_function(self.values.from_python(steps)), [combine_fn, init, xs], {})
         spec, carried = self.carried(init)
         rows = [self.straight(row) for row in rows]
-        flags = [v.fake._needs_grad for v in carried]
+        flags = [v.fake._rush_needs_grad for v in carried]
         while True:
-            slots = [self.slot(v.fake._meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
-            places = [self.slot(v.fake._meta.like(tuple(v.fake._meta.shape[1:])), v.fake._needs_grad, v.fake.inputs)
+            slots = [self.slot(v.fake._rush_meta, wanted, v.fake.inputs) for v, wanted in zip(carried, flags)]
+            places = [self.slot(v.fake._rush_meta.like(tuple(v.fake._rush_meta.shape[1:])), v.fake._rush_needs_grad,
+                                v.fake.inputs)
                       for v in rows]
             body = self.followed(combine_fn, [self.tree_of(spec, iter(slots)), self.tree_of(row_spec, iter(places))])
             if body.spec[0] is not tuple or len(body.spec[1]) != 2:
                 raise Break("RB007", "a function of a scan that does not give (carry, y)")
             self.agree(spec, body.spec[1][0], body, slots)
-            found = [bool(r.fake._needs_grad or wanted) for r, wanted in zip(body.results, flags)]
+            found = [bool(r.fake._rush_needs_grad or wanted) for r, wanted in zip(body.results, flags)]
             if found == list(map(bool, flags)):
                 break
             flags = found
         programs, arguments, before = self.programs([body], [slots, places], [carried, rows])
         metas = [*body.metas[:len(slots)], *(m.like((length, *m.shape)) for m in body.metas[len(slots):])]
-        grad = any(flags) or any(r.fake._needs_grad for r in body.results)
+        grad = any(flags) or any(r.fake._rush_needs_grad for r in body.results)
         return self.resulting(Scanned("scan", programs, before, len(carried), len(rows)), arguments, [body], metas,
                               grad, body.spec)
 
@@ -371,7 +373,7 @@ class Control(Part, part="control"):
     def agree(self, spec, other, body, values):
         """A Break where results are not nested, shaped and typed as those of another body, or as the values they come
         from."""
-        metas = values.metas if isinstance(values, Body) else [v.fake._meta for v in values]
+        metas = values.metas if isinstance(values, Body) else [v.fake._rush_meta for v in values]
         same = all(tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype for a, b in zip(body.metas, metas))
         if spec != other or not same:
             raise Break("RB001", "control flow whose functions give tensors that are nested, shaped or typed "

@@ -43,7 +43,7 @@ def operator(function, args):
     ``constant`` among its traits holds the positions of results without gradient, once it was traced. Tensors within
     lists get no gradient.
     """
-    flags = tuple(isinstance(a, Tensor) and bool(a._needs_grad) for a in args)
+    flags = tuple(isinstance(a, Tensor) and bool(a._rush_needs_grad) for a in args)
     constant: set = set()
     leaves, spec = tree_flatten(list(args))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]

@@ -109,12 +109,12 @@ class Writer(Endings, GraphCalls):
         return known
 
     def output(self, value):
-        if value.fake._needs_grad:
+        if value.fake._rush_needs_grad:
             self.recorded = True
             if value.fake.node not in self.machine.recorder.leaves:
                 self.carrying.add(value.fake.node)
         if value.fake.like is state.parameter:
-            self.parameters[value.fake.node] = bool(value.fake._needs_grad)
+            self.parameters[value.fake.node] = bool(value.fake._rush_needs_grad)
         return self.outputs.setdefault(value.fake.node, f"o{len(self.outputs)}")
 
     def all(self, values) -> str:
@@ -383,7 +383,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             return False
         if name == "grad":
             place = self.machine.attributes.place_of(owner) if owner.source is not None else self.write(owner)
-            name = "_gradient"
+            name = "_rush_gradient"
         else:
             place = self.write(owner)
         lines.append(f"{place}.{name} = {self.write(value)}")

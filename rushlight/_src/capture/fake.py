@@ -39,13 +39,13 @@ class Fake(Tensor):
 
     def read(self):
         self.recorder.sizes_read.update(self.inputs)
-        return self._meta
+        return self._rush_meta
 
     shape = property(lambda self: self.read().shape)
-    nbytes = property(lambda self: self.read().numel * self._meta.itemsize)
-    requires_grad = property(lambda self: bool(self._needs_grad),
+    nbytes = property(lambda self: self.read().numel * self._rush_meta.itemsize)
+    requires_grad = property(lambda self: bool(self._rush_needs_grad),
                              lambda self, wanted: self.recorder.require_grad(self, wanted))
-    is_leaf = property(lambda self: not self._needs_grad or self.node in self.recorder.leaves)
+    is_leaf = property(lambda self: not self._rush_needs_grad or self.node in self.recorder.leaves)
     data = property(lambda self: OPS["detach"](self), needs_data("setting .data", "RB011"))
     grad = property(needs_data("reading .grad", "RB011"), needs_data("setting .grad", "RB011"))
     grad_fn = property(needs_data("reading .grad_fn", "RB011"))
@@ -69,7 +69,7 @@ class Fake(Tensor):
         """The program raises the error unless this holds for all elements."""
         if self.recorder.shape_env is None or self.recorder.within_try():
             raise Break("RB002", "a check of all elements within a try")
-        self.recorder.check(HOLD, self if not self._meta.shape else OPS["all"](self), error)
+        self.recorder.check(HOLD, self if not self._rush_meta.shape else OPS["all"](self), error)
 
     def tolist(self):
         """The elements as nested lists of numbers that data decide."""
@@ -93,7 +93,7 @@ class Fake(Tensor):
     def storage_offset(self):
         return self.recorder.start_of(self.node)
 
-    def _holder(self):
+    def _rush_holder(self):
         return self.recorder.holder(self)
 
     def is_contiguous(self, memory_format=None):
@@ -108,20 +108,21 @@ class Fake(Tensor):
     def detach_(self):
         if self.node.op is None or self.node in self.recorder.bases or self.node in self.recorder.leaves:
             raise Break("RB011", "detach_() of a view, a leaf, or a tensor from outside")
-        self._become(OPS["detach"](self))
+        self._rush_become(OPS["detach"](self))
         return self
 
     def __repr__(self):
-        return f"Fake({self.node.name}: {self._meta})"
+        return f"Fake({self.node.name}: {self._rush_meta})"
 
     def __reduce_ex__(self, protocol):
         raise Break("RB001", "a tensor is copied or pickled")
 
-    def _become(self, view):
+    def _rush_become(self, view):
         if self.node.op is None:
             raise Break("RB011", "a tensor from outside changes its shape in place")
         self.recorder.replace_viewed(self)
-        self.node, self._meta, self.inputs, self._needs_grad = view.node, view._meta, view.inputs, view._needs_grad
+        self.node, self.inputs = view.node, view.inputs
+        self._rush_meta, self._rush_needs_grad = view._rush_meta, view._rush_needs_grad
 
     __hash__ = Tensor.__hash__
 

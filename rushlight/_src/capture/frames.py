@@ -57,8 +57,8 @@ class Entry:
 
     def free_sizes(self, source, tensor) -> frozenset:
         """The dimensions whose sizes are to be taken as varying: marked, or seen to change."""
-        shape, text = tensor._meta.shape, str(source)
-        if source.covered or self.owner.dynamic is False or not tensor._meta.contiguous or type(
+        shape, text = tensor._rush_meta.shape, str(source)
+        if source.covered or self.owner.dynamic is False or not tensor._rush_meta.contiguous or type(
                 tensor) is state.parameter:
             return frozenset()
         before, self.shapes[text] = self.shapes.get(text, shape), shape

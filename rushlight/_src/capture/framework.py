@@ -57,7 +57,8 @@ class Framework(Part, part="framework"):
         module = module.value
         leaves, spec = tree_flatten((self.values.concrete(arguments), self.values.concrete(keywords) or {}))
         with Unwatched():  # each element of what stands for a tensor is the same number
-            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._meta.shape)) if isinstance(leaf, Tensor)
+            leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._rush_meta.shape))
+                      if isinstance(leaf, Tensor)
                       else leaf for leaf in leaves]
             args, kwargs = tree_unflatten(leaves, spec)
             module._infer_parameters(module, args, kwargs)
@@ -85,7 +86,7 @@ class Framework(Part, part="framework"):
         made = self.containers.items_of(self.run_framework(operator_of_call,
                                                            list(map(self.values.from_python, tensors)), {}))
         for one, leaf in zip(made, leaves):
-            one.fake._needs_grad = leaf.fake._needs_grad
+            one.fake._rush_needs_grad = leaf.fake._rush_needs_grad
         return self.control.tree_of(spec, iter(made))
 
     def call_in_place(self, function, arguments, keywords, result):
@@ -250,7 +251,7 @@ class Framework(Part, part="framework"):
     def tensor_copied(self, tensor):
         """``copy.deepcopy`` of a tensor: another one, with the same elements."""
         tensor = self.values.force(tensor)
-        if tensor.fake._needs_grad or self.classes.class_of(tensor) is not Tensor:
+        if tensor.fake._rush_needs_grad or self.classes.class_of(tensor) is not Tensor:
             raise Break("RB001", "a copy of a parameter, or of a tensor with a history")
         return self.run_framework(OPS["clone"], [tensor], {})
 

@@ -119,7 +119,7 @@ def absorbed(layer: Node, norm: Node, known) -> Node:
     offset = offset * scale if shift is None else offset * scale + shift
     made = []
     for name, value in (("weight", weight * scale.reshape(-1, *[1] * (weight.dim() - 1))), ("bias", offset)):
-        node = Node(f"{norm.name}_{name}", None, meta=value.to(weight.dtype)._meta)
+        node = Node(f"{norm.name}_{name}", None, meta=value.to(weight.dtype)._rush_meta)
         known[node] = value.to(weight.dtype)
         made.append(node)
     return Node(norm.name, layer.op, (layer.args[0], *made, *layer.args[3:]), layer.params, norm.meta)

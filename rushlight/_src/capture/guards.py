@@ -31,7 +31,7 @@ class Described:
 
     def __init__(self, guard: Guard, constants):
         self.name, self.orig_guard = ", ".join(map(str, guard.sources)), guard
-        self.guard_type = ("TENSOR_MATCH" if "._meta in " in guard.check or "._needs_grad" in guard.check
+        self.guard_type = ("TENSOR_MATCH" if "._rush_meta in " in guard.check or "._rush_needs_grad" in guard.check
                            else "EQUALS_MATCH")
         roots = list(map(root_of, guard.sources))
         self.is_module = guard.covered

@@ -54,11 +54,11 @@ class Hooks(Part, part="hooks"):
     def register_hook(self, tensor, hook):
         """``tensor.register_hook(hook)`` of a value of the graph."""
         recorder, node, hook = self.machine.recorder, tensor.fake.node, self.values.force(hook)
-        if tensor.source is not None and tensor.fake._needs_grad:
+        if tensor.source is not None and tensor.fake._rush_needs_grad:
             return self.hang("register_hook", tensor, hook)
         hook = self.opened(hook)
         core = innermost(hook)
-        if (node.op is None or not tensor.fake._needs_grad or node in recorder.bases or node in recorder.writers
+        if (node.op is None or not tensor.fake._rush_needs_grad or node in recorder.bases or node in recorder.writers
             or not isinstance(core, Function)):
             raise Break("RB011", "register_hook() of a value from outside, or that shares memory")
         body, observed = None, not all(one.op.startswith(COMPUTING) for one in listing(core.code).instructions)
@@ -92,7 +92,7 @@ class Hooks(Part, part="hooks"):
 
     def hang(self, method, tensor, hook):
         """A hook of a tensor from outside, which is hung up at the end of the segment: backward passes come later."""
-        if tensor.source is None or not tensor.fake._needs_grad or tensor.fake.node in self.written():
+        if tensor.source is None or not tensor.fake._rush_needs_grad or tensor.fake.node in self.written():
             raise Break("RB011", f"{method}() of a tensor that is made or written here")
         made = HookHandle(tensor, method, hook, self.machine.recorder.place())
         self.hung.append(made)
@@ -155,7 +155,7 @@ class Hooks(Part, part="hooks"):
     def retain_grad(self, tensor):
         """``tensor.retain_grad()``."""
         node = tensor.fake.node
-        if not tensor.fake._needs_grad:
+        if not tensor.fake._rush_needs_grad:
             raise Break("RB007", "retain_grad() of a tensor that wants no gradient")
         if tensor.source is None and node not in self.machine.recorder.leaves and not self.retains(tensor):
             self.observe(tensor, None)
@@ -202,7 +202,8 @@ class Hooks(Part, part="hooks"):
         """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves
         it as it is."""
         recorder = self.machine.recorder
-        gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._meta), fake._meta, False, fake.inputs)
+        gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._rush_meta), fake._rush_meta, False,
+                                 fake.inputs)
         start, drawn = len(recorder.nodes), self.random.drawn
         self.computing = innermost(hook)
         try:
@@ -217,7 +218,8 @@ class Hooks(Part, part="hooks"):
         wrong = in_stages(nodes) or drawn != self.random.drawn or any(n in recorder.writers
                                                                       or any(expressions_in(n.args))
                                                                for n in nodes)
-        if wrong or not isinstance(result, TensorValue) or tuple(result.fake._meta.shape) != tuple(fake._meta.shape):
+        if (wrong or not isinstance(result, TensorValue)
+                or tuple(result.fake._rush_meta.shape) != tuple(fake._rush_meta.shape)):
             raise Break("RB011", "a hook whose result is no gradient of the graph")
         within = {gradient.node, *nodes}
         outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values())))

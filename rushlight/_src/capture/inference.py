@@ -29,7 +29,7 @@ class Inference:
 def key_of(value):
     """What an operator's results depend on of an argument."""
     if isinstance(value, Tensor):
-        return value._meta, getattr(value, "weak", False)
+        return value._rush_meta, getattr(value, "weak", False)
     if isinstance(value, (list, tuple)):
         return type(value), *map(key_of, value)
     return keys.exact(value)
@@ -61,7 +61,7 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
 
     def enter(value):
         if isinstance(value, Tensor):
-            entered.append(trace.input(value._meta, weak=getattr(value, "weak", False),
+            entered.append(trace.input(value._rush_meta, weak=getattr(value, "weak", False),
                                        number=run_time_number(value, conditions)))
             return entered[-1]
         if type(value) in (list, tuple, Size):
@@ -76,15 +76,15 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
                                                                                                       keywords)
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
-    if any(not isinstance(r, Traced) or not isinstance(r._meta, Meta) for r in results):
+    if any(not isinstance(r, Traced) or not isinstance(r._rush_meta, Meta) for r in results):
         raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
-    if any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
+    if any(isinstance(size, Tensor) for r in results for size in r._rush_meta.shape):
         raise ValueNeeded(f"{op.name}: a size is a tensor")
     writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
     same = [position(result, entered, nodes) for result in results]
     if into is not None:
         same = [into]
-    base, start, metas = None, None, [r._meta for r in results]
+    base, start, metas = None, None, [r._rush_meta for r in results]
     if op.traits.get("view") and not several and same == [None]:
         root, meta, start = alias_of(results[0].node, nodes) or (None, metas[0], None)
         base = nodes.index(root) if root is not None else 0 if op.name == "_pick" else None

@@ -68,7 +68,7 @@ class Output(Part, part="output"):
     def formatted(self, value, specification):
         """``format(value, specification)`` of a number that data decide, or of a tensor that holds one."""
         if isinstance(value, TensorValue):
-            if value.fake._meta.shape:
+            if value.fake._rush_meta.shape:
                 raise Break("RB003", "formatting a tensor")
             value = self.framework.run_framework(type(value.fake).item, [value], {})
         return self.deferred("format({0}, {1})", [value, Constant(specification)],
@@ -109,7 +109,7 @@ class Output(Part, part="output"):
         """An argument of output as it is now."""
         value = self.values.force(value)
         if isinstance(value, TensorValue):
-            if value.fake._needs_grad or self.classes.class_of(value) is not Tensor:
+            if value.fake._rush_needs_grad or self.classes.class_of(value) is not Tensor:
                 raise Break("RB009", "output of a tensor that has a history")
             return self.framework.run_framework(OPS["clone"], [value], {})
         if isinstance(value, (Constant, Number, Deferred)):

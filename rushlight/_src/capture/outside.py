@@ -157,17 +157,19 @@ class Outside(Part, part="outside"):
             return self.wrappers.wrap(value, source)
         self.subclasses.met |= overriding.kind_of(type(value)) != overriding.PLAIN
         self.guarding.guard(
-            f"type({{0}}) is {self.guarding.constant_name(type(value))} and {{0}}._needs_grad == {value._needs_grad}",
+            f"type({{0}}) is {self.guarding.constant_name(type(value))} and "
+            f"{{0}}._rush_needs_grad == {value._rush_needs_grad}",
             source)
         free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
-        fake = self.machine.recorder.input(self.guarding.symbolic(value._meta, free, source, constraints_of(value)),
-                                           value._needs_grad,
+        fake = self.machine.recorder.input(self.guarding.symbolic(value._rush_meta, free, source,
+                                                                  constraints_of(value)),
+                                           value._rush_needs_grad,
                                    type(value))
         node = fake.node
         self.graph_inputs[node], self.real[node] = (str(source), source), value
-        check = self.checks[node] = TensorCheck(value._meta, free)
+        check = self.checks[node] = TensorCheck(value._rush_meta, free)
         name = self.guarding.constant_name(check)
-        self.guarding.guard(f"{{0}}._meta in {name}.seen or {name}({{0}}._meta)", source)
+        self.guarding.guard(f"{{0}}._rush_meta in {name}.seen or {name}({{0}}._rush_meta)", source)
         made = fake.value = TensorValue(fake, source)
         made.real = value
         return made
@@ -178,7 +180,7 @@ class Outside(Part, part="outside"):
         if known is None:
             self.subclasses.met |= overriding.kind_of(type(tensor)) != overriding.PLAIN
             source = self.guarding.constant_source(tensor)
-            fake = self.machine.recorder.input(tensor._meta, tensor._needs_grad, type(tensor))
+            fake = self.machine.recorder.input(tensor._rush_meta, tensor._rush_needs_grad, type(tensor))
             self.graph_inputs[fake.node] = str(source), source
             known = fake.value = self.wrapped[id(tensor)] = TensorValue(fake, source)
             known.real = tensor

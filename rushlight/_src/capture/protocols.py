@@ -117,6 +117,6 @@ class Protocols(Part, part="protocols"):
     def slice_bound(self, value):
         """A bound of a slice: a symbol where it varies."""
         value = self.values.force(value)
-        if isinstance(value, TensorValue) and not value.fake._meta.shape:
+        if isinstance(value, TensorValue) and not value.fake._rush_meta.shape:
             value = self.values.force(self.numbers.number_in(value, int))
         return value.expr if isinstance(value, Number) and value.expr is not None else self.values.known(value)

@@ -161,7 +161,7 @@ class Nesting(Part, part="nesting"):
     def made(self, rows, ragged, at, layout):
         """A nested tensor over rows without data."""
         if isinstance(ragged, Offsets) and ragged.told(ragged.total) is None:
-            ragged.total = rows._meta.shape[at - 1]
+            ragged.total = rows._rush_meta.shape[at - 1]
             self.machine.recorder.sizes_read.update(rows.inputs)
         return made(rows, ragged, at, layout)
 

@@ -71,7 +71,7 @@ class Recorder(Interpreter):
 
     def fake(self, node: Node, meta, needs_grad, inputs, like=Tensor) -> Fake:
         made = blank(Fake)
-        made._meta, made.itemsize, made._needs_grad = meta, meta.itemsize, int(needs_grad)
+        made._rush_meta, made.itemsize, made._rush_needs_grad = meta, meta.itemsize, int(needs_grad)
         made.node, made.recorder, made.inputs, made.like = node, self, inputs, like
         return made
 
@@ -91,9 +91,9 @@ class Recorder(Interpreter):
 
     def shifted(self, position: Fake, blocks: int) -> Fake:
         """A place further on in the random stream."""
-        node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position._meta, where=self.where())
+        node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position._rush_meta, where=self.where())
         self.nodes.append(node)
-        made = self.fake(node, position._meta, False, frozenset())
+        made = self.fake(node, position._rush_meta, False, frozenset())
         made.weak = True
         return made
 
@@ -139,15 +139,15 @@ class Recorder(Interpreter):
 
     def wrapped(self, op, args, kwargs, kinds):
         """A call with instances of classes that answer operators by what they wrap."""
-        if mine.grad and any(t._needs_grad for t in tensors_of((*args, *kwargs.values()))):
+        if mine.grad and any(t._rush_needs_grad for t in tensors_of((*args, *kwargs.values()))):
             raise Break("RB014", f"a {kinds[0].__name__} that requires grad, in {op.name}")
         return Dispatch.call(op, args, kwargs, kinds)
 
     def into(self, out, op, args, kwargs):
         """A call with ``out=``: the result is copied there, if it has that shape."""
         result = self.call(op, args, kwargs)
-        if not isinstance(out, Fake) or not isinstance(
-                result, Fake) or out._meta.shape != result._meta.shape or out._needs_grad or result._needs_grad:
+        if (not isinstance(out, Fake) or not isinstance(result, Fake)
+                or out._rush_meta.shape != result._rush_meta.shape or out._rush_needs_grad or result._rush_needs_grad):
             raise Break("RB001", f"{op.name}() with out=")
         return OPS["copy_"](out, result)
 
@@ -161,7 +161,7 @@ class Recorder(Interpreter):
         if not isinstance(value, Tensor):
             return value
         value = value if isinstance(value, Fake) else self.lift(value)
-        if not mine.grad and value._needs_grad and not self.outright:
+        if not mine.grad and value._rush_needs_grad and not self.outright:
             return self.cut(value)
         return value
 
@@ -173,10 +173,10 @@ class Recorder(Interpreter):
 
     def cut(self, value: Fake) -> Fake:
         detach = OPS["detach"]
-        node = Node(self.name("t"), detach, (value.node,), {}, value._meta, where=self.where())
+        node = Node(self.name("t"), detach, (value.node,), {}, value._rush_meta, where=self.where())
         self.nodes.append(node)
         self.bases[node], self.starts[node] = value.node, 0
-        made = self.fake(node, value._meta, False, value.inputs)
+        made = self.fake(node, value._rush_meta, False, value.inputs)
         made.original = value
         return made
 
@@ -200,33 +200,34 @@ class Recorder(Interpreter):
         found = fake
         while (base := self.viewed.get(found.node)) is not None and base.dtype is fake.dtype:
             found = base
-        if (found._needs_grad or found.node.op is not None) and dense_strides(found.shape, found.stride()) is None:
+        if (found._rush_needs_grad or found.node.op is not None) and dense_strides(found.shape, found.stride()) is None:
             raise Break("RB015", "as_strided()")
-        if not found._needs_grad or found is fake:
+        if not found._rush_needs_grad or found is fake:
             return found
-        if not fake._needs_grad:
+        if not fake._rush_needs_grad:
             return OPS["detach"](found)
         return OPS["_within"](found, fake.shape, fake.stride(), fake.storage_offset() - found.storage_offset())
 
     def replace_viewed(self, fake: Fake):
         """Keeps what a Fake is now as what its views are views of, before it becomes another view in place."""
-        former = self.fake(fake.node, fake._meta, fake._needs_grad, fake.inputs, fake.like)
+        former = self.fake(fake.node, fake._rush_meta, fake._rush_needs_grad, fake.inputs, fake.like)
         self.viewed = {node: former if base is fake else base for node, base in self.viewed.items()}
 
     def require_grad(self, fake: Fake, wanted):
         """``requires_grad`` is set: a tensor made here becomes a leaf."""
-        if bool(wanted) == bool(fake._needs_grad):
+        if bool(wanted) == bool(fake._rush_needs_grad):
             return
         node = fake.node
         if not wanted or self.shape_env is None or node.op is None or not fake.dtype.is_floating_point:
             raise Break("RB011", "setting requires_grad")
-        fake.node = made = self.node(leaf, (node,), fake._meta)
+        fake.node = made = self.node(leaf, (node,), fake._rush_meta)
         shares = node in self.bases or node in self.bases.values()
-        fake._needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, node, self.place())
+        fake._rush_needs_grad, self.leaves[made] = 1, Leaf(fake, self.root(node) if shares else None, node,
+                                                           self.place())
 
     def parameter(self, fake: Fake, like, wanted) -> Fake:
         """A tensor made here as a parameter, a leaf if it is ``wanted`` to be one."""
-        made = self.fake(fake.node, fake._meta, False, fake.inputs, like)
+        made = self.fake(fake.node, fake._rush_meta, False, fake.inputs, like)
         self.require_grad(made, wanted)
         return made
 
@@ -252,7 +253,7 @@ class Recorder(Interpreter):
         node = Node(self.name("t"), op, self.lowered(args), {k: self.lowered(v) for k, v in kwargs.items()}, meta,
                     where=self.where())
         self.nodes.append(node)
-        grad = bool(mine.grad and any(f._needs_grad for f in fakes) and not op.traits.get("detaches"))
+        grad = bool(mine.grad and any(f._rush_needs_grad for f in fakes) and not op.traits.get("detaches"))
         self.graded |= grad
         if found.writes:
             self.written(node, [getattr(fakes[k], "original", fakes[k]) for k in found.writes], grad)
@@ -338,7 +339,7 @@ class Recorder(Interpreter):
             self.check_storage(target.node)
             self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}
             if grad:
-                target._needs_grad = 1
+                target._rush_needs_grad = 1
                 self.history |= self.root(target.node).op is None
 
     def check_storage(self, node):
@@ -389,7 +390,7 @@ class Recorder(Interpreter):
     def item(self, tensor: Fake):
         """The only element: a symbol for an int, a weak tensor for a float."""
         if (self.shape_env is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex
-            or tensor._meta.shape
+            or tensor._rush_meta.shape
             and tensor.numel() != 1):
             raise Break("RB003", "item()")
         if tensor.dtype.is_floating_point:
@@ -440,7 +441,7 @@ class Recorder(Interpreter):
         results = tuple(self.result(node, k, meta, None, (), False, inputs, several)
                         for k, meta in enumerate(metas if several else (metas,)))
         for symbol in unknown:
-            shown, dim = next((r, k) for r in results for k, n in enumerate(r._meta.shape) if n is symbol)
+            shown, dim = next((r, k) for r in results for k, n in enumerate(r._rush_meta.shape) if n is symbol)
             self.shape_env.unbacked[symbol] = made = Node(symbol.arg[0], SIZE, (shown.node, dim), {}, NUMBER_METAS[int],
                                                       where=node.where)
             self.nodes.append(made)

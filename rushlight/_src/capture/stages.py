@@ -65,7 +65,7 @@ class Recorded(Stages):
             with recording(k <= self.last):
                 self.run(step, env, sizes, called)
         given = set(map(id, inputs))
-        return tuple(v.detach() if getattr(v, "_needs_grad", 0) and id(v) not in given else v
+        return tuple(v.detach() if getattr(v, "_rush_needs_grad", 0) and id(v) not in given else v
                      for v in (self.value(n, env, sizes, called) for n in self.outputs))
 
 

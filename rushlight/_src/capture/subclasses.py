@@ -134,7 +134,7 @@ class Subclasses(Part, part="subclasses"):
         if overriding.kind_of(cls) & overriding.DISPATCH:
             raise Break("RB014", cls.__name__)
         fake = value.fake
-        made = self.machine.recorder.fake(fake.node, fake._meta, fake._needs_grad, fake.inputs, cls)
+        made = self.machine.recorder.fake(fake.node, fake._rush_meta, fake._rush_needs_grad, fake.inputs, cls)
         made.weak = fake.weak
         found = made.value = TensorValue(made)
         return found
@@ -145,7 +145,7 @@ class Subclasses(Part, part="subclasses"):
         tensor = self.values.force(arguments[0]) if len(arguments) == 1 and not keywords else None
         plain = static(cls, "__new__") is static(Tensor, "__new__") and static(cls, "__init__") is static(Tensor,
                                                                                                       "__init__")
-        if not plain or not isinstance(tensor, TensorValue) or tensor.fake._needs_grad:
+        if not plain or not isinstance(tensor, TensorValue) or tensor.fake._rush_needs_grad:
             return None
         return self.seen_as(tensor, cls)
 

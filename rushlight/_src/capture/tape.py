@@ -154,7 +154,8 @@ def zero(metas, k):
 
 def leaf_of(step):
     leaf = step.variable
-    return leaf, tuple((leaf._hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values())
+    return leaf, tuple((leaf._rush_hooks or {}).values()), tuple(getattr(leaf, "_rush_post_accumulate_hooks",
+                                                                         {}).values())
 
 
 class Compiled:

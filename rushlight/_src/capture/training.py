@@ -63,7 +63,7 @@ class Training(Part, part="training"):
     # --- backward -----------------------------------------------------------------------------------------------------
     def leaves_of(self, outputs):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
-        inputs = {node: value for node, value in self.inputs().items() if value.fake._needs_grad}
+        inputs = {node: value for node, value in self.inputs().items() if value.fake._rush_needs_grad}
         inputs.update((node, self.values.from_python(made.fake)) for node, made in self.machine.recorder.leaves.items())
         found = self.reach(inputs)
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
@@ -93,7 +93,8 @@ class Training(Part, part="training"):
         if leaf.source is None:
             return (), ()
         real, source = leaf.real, leaf.source
-        hooks = tuple((real._hooks or {}).values()), tuple(getattr(real, "_post_accumulate_hooks", {}).values())
+        hooks = tuple((real._rush_hooks or {}).values()), tuple(getattr(real, "_rush_post_accumulate_hooks",
+                                                                        {}).values())
         self.guarding.guard(f"{self.guarding.constant_name(same_hooks)}({{0}}, {self.guarding.constant_name(hooks)})",
                             source)
         return hooks
@@ -103,7 +104,7 @@ class Training(Part, part="training"):
         recorder = self.machine.recorder
         arguments = (tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights),
                      tuple(i.fake.node for i in inputs), again, recorded)
-        metas = tuple(i.fake._meta.like(tuple(i.fake._meta.shape)) for i in inputs)
+        metas = tuple(i.fake._rush_meta.like(tuple(i.fake._rush_meta.shape)) for i in inputs)
         node = recorder.node(gradients, arguments, metas)
         if not again:
             self.used.add(node)
@@ -119,7 +120,7 @@ class Training(Part, part="training"):
         weights = [None if isinstance(self.values.force(w), Constant) else self.values.force(w) for w in given]
         for output, weight in zip(outputs, weights):
             fake = output.fake
-            if not fake._needs_grad or weight is None and fake.numel() != 1 or weight is not None and (
+            if not fake._rush_needs_grad or weight is None and fake.numel() != 1 or weight is not None and (
                     not isinstance(weight, TensorValue) or tuple(weight.fake.shape) != tuple(fake.shape)):
                 raise Break("RB007", "backward() that raises")
         return weights
@@ -184,7 +185,7 @@ class Training(Part, part="training"):
         """A gradient added to what was there before, if anything was."""
         if not isinstance(before, TensorValue):
             return gradient
-        if recorded or before.fake._needs_grad:
+        if recorded or before.fake._rush_needs_grad:
             return self.framework.run_framework(OPS["add"], [before, gradient], {})
         with recording(False):
             return self.framework.run_framework(OPS["add_"], [before, gradient], {})
@@ -209,7 +210,7 @@ class Training(Part, part="training"):
 
     def dependent(self, outputs, inputs) -> list:
         """Whether each of these inputs is used for the outputs, by way of gradients."""
-        if any(not i.fake._needs_grad for i in inputs):
+        if any(not i.fake._rush_needs_grad for i in inputs):
             raise Break("RB007", "autograd.grad() that raises")
         for value in inputs:
             self.check_written(value, outputs)
@@ -271,7 +272,7 @@ class Training(Part, part="training"):
             raise Break("RB004", "an optimizer that was changed in the compiled function")
         return owner.value, owner.source or self.guarding.constant_source(owner.value)
 
-    @CALLED.by(Optimizer.update_all)
+    @CALLED.by(Optimizer._rush_update_all)
     def optimizer_step(self, owner):
         """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed
         in Python runs before the graph."""
@@ -322,8 +323,8 @@ value.value) in (int, float):
             for p, gradient, group in due:
                 if not optimizer.state[p.real]:
                     with Suspended(self.machine.recorder):
-                        optimizer.state[p.real].update(optimizer.prepare(p.real, p.real, group))
-        if any(p.real.is_complex() for p, _, _ in due) or getattr(optimizer, "untouched", ()):
+                        optimizer.state[p.real].update(optimizer._rush_prepare(p.real, p.real, group))
+        if any(p.real.is_complex() for p, _, _ in due) or getattr(optimizer, "_rush_untouched", ()):
             raise Break("RB001", "the first step of an optimizer with dampening, or complex parameters")
         plan = Numbers(optimizer, [(p.real, group) for p, _, group in due], chosen)
         self.guarding.guard(f"{self.guarding.constant_name(plan)}.holds({{0}})", source)
@@ -349,10 +350,10 @@ value.value) in (int, float):
 
         with recording(False):
             for (p, gradient, group), texts in zip(due, places):
-                state = {k: self.outside.lift(v) if isinstance(v, Tensor) and k not in optimizer.counters else v
+                state = {k: self.outside.lift(v) if isinstance(v, Tensor) and k not in optimizer._rush_counters else v
                          for k, v in optimizer.state[p.real].items()}
                 g = -gradient.fake if group.get("maximize") else gradient.fake
-                optimizer.update(p.fake, g, state, group, *map(number, texts))
+                optimizer._rush_update(p.fake, g, state, group, *map(number, texts))
 
     @CALLED.by(*STEPS, told=True)
     def scheduler_step(self, function, owner, *arguments, **keywords):
@@ -395,7 +396,7 @@ value.value) in (int, float):
     def zero(self, gradient):
         """Fills a gradient with zeros where it lies, if there is one."""
         if isinstance(gradient, TensorValue):
-            if gradient.fake._needs_grad:
+            if gradient.fake._rush_needs_grad:
                 raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
             with recording(False):
                 self.framework.run_framework(OPS["zero_"], [gradient], {})
@@ -410,9 +411,10 @@ def detaches(node) -> bool:
 
 def same_hooks(leaf, hooks) -> bool:
     """Whether a leaf has these hooks on its gradient, and these after accumulation."""
-    if leaf._hooks is None and "_post_accumulate_hooks" not in leaf.__dict__:
+    if leaf._rush_hooks is None and "_rush_post_accumulate_hooks" not in leaf.__dict__:
         return hooks == ((), ())
-    return hooks == (tuple((leaf._hooks or {}).values()), tuple(getattr(leaf, "_post_accumulate_hooks", {}).values()))
+    return hooks == (tuple((leaf._rush_hooks or {}).values()),
+                     tuple(getattr(leaf, "_rush_post_accumulate_hooks", {}).values()))
 
 
 def kept(value):
@@ -490,7 +492,7 @@ class Numbers(Groups):
     def agreement_of(self):
         """For each parameter the first with the same numbers."""
         first, optimizer = {}, self.optimizer
-        return [first.setdefault(optimizer.agreement(optimizer.state[p], group), k)
+        return [first.setdefault(optimizer._rush_agreement(optimizer.state[p], group), k)
                 for k, (p, group) in enumerate(self.due)]
 
     def holds(self, optimizer) -> bool:
@@ -509,7 +511,8 @@ class Numbers(Groups):
         optimizer, made, found = self.optimizer, 0, {}
         for k, (p, group) in enumerate(self.due):
             if self.agreement[k] == k:
-                count = len(optimizer.numbers(group, *optimizer.agreement(optimizer.state[p], group)[1:])[1])
+                counters = optimizer._rush_agreement(optimizer.state[p], group)[1:]
+                count = len(optimizer._rush_numbers(group, *counters)[1])
                 found[k] = [f"numbers{at}[{made + j}]" for j in range(count)]
                 made += count
         return [found[k] for k in self.agreement]
@@ -520,7 +523,7 @@ class Numbers(Groups):
         optimizer._opt_called = True  # schedules ask, whose steps are put off until the graph has run
         with self.chosen.being(chosen):
             for k, (p, group) in enumerate(self.due):
-                numbers = optimizer.advance(optimizer.state[p], group, known)
+                numbers = optimizer._rush_advance(optimizer.state[p], group, known)
                 if self.agreement[k] == k:
                     out += numbers
         return out

@@ -79,7 +79,7 @@ class Unknown(Part, part="numbers"):
         """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks
         it, and it holds from here on."""
         value = self.values.force(value)
-        unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake._meta.shape
+        unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake._rush_meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
         if not unknown or steps[0].arg is not AssertionError or self.effects_pending() or self.within_try():
             return False

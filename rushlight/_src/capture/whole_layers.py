@@ -96,7 +96,7 @@ class Layers:
 
     def value(self, tensor, name: str) -> Node:
         """A node whose value is known."""
-        made = Node(name, None, meta=tensor._meta)
+        made = Node(name, None, meta=tensor._rush_meta)
         self.known[made] = tensor
         return made
 

@@ -35,23 +35,23 @@ class Wrappers(Part, part="wrappers"):
         cls = type(value)
         if hasattr(cls, "__operator__"):
             raise Break("RB014", f"{cls.__name__}, which answers operators whole")
-        if not is_traceable_wrapper_subclass(value) or type(value._meta.shape) is not tuple and any(
+        if not is_traceable_wrapper_subclass(value) or type(value._rush_meta.shape) is not tuple and any(
                 type(n) is not int for n in value.shape):
             raise Break("RB014", f"{cls.__name__}, which does not say what it wraps by __tensor_flatten__")
         guard, name = self.guarding.guard, self.guarding.constant_name
-        guard(f"type({{0}}) is {name(cls)} and {{0}}._needs_grad == {value._needs_grad}", source)
+        guard(f"type({{0}}) is {name(cls)} and {{0}}._rush_needs_grad == {value._rush_needs_grad}", source)
         self.subclasses.met = True
         names, context = value.__tensor_flatten__()
         guard(f"{name(described_as)}({{0}}, {name(list(names))}, {name(context)}, {name(checker(cls))})", source)
         free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
-        meta = self.guarding.symbolic(value._meta, free, source, constraints_of(value))
-        check = TensorCheck(value._meta, free)
+        meta = self.guarding.symbolic(value._rush_meta, free, source, constraints_of(value))
+        check = TensorCheck(value._rush_meta, free)
         check.exact = True
-        guard(f"{{0}}._meta in {name(check)}.seen or {name(check)}({{0}}._meta)", source)
+        guard(f"{{0}}._rush_meta in {name(check)}.seen or {name(check)}({{0}}._rush_meta)", source)
         inner = {part: self.outside.wrap(getattr(value, part), source.attribute(part)).fake for part in names}
         with overriding.DisableTorchFunctionSubclass():
             made = cls.__tensor_unflatten__(inner, context, meta.shape, meta.strides)
-        made._meta, made._needs_grad = meta, value._needs_grad
+        made._rush_meta, made._rush_needs_grad = meta, value._rush_needs_grad
         found = self.entered(made)
         found.source, found.real = source, value
         return found
@@ -82,7 +82,7 @@ class Wrappers(Part, part="wrappers"):
         if not is_traceable_wrapper_subclass_type(cls):
             raise Break("RB014", cls.__name__)
         made = self.framework.run_framework(cls, arguments, keywords)
-        if mine.grad and any(part._needs_grad for part in parts_of(made.fake)):
+        if mine.grad and any(part._rush_needs_grad for part in parts_of(made.fake)):
             raise Break("RB014", f"a {cls.__name__} over a tensor that requires grad")
         return made
 
@@ -93,7 +93,7 @@ class Wrappers(Part, part="wrappers"):
         cls, instance = type(owner.fake), owner.fake
         if name == "__class__":
             return self.values.from_python(cls)
-        if name in MEMORY or name in HISTORY and instance._needs_grad:
+        if name in MEMORY or name in HISTORY and instance._rush_needs_grad:
             raise Break("RB014", f"{name!r} of a {cls.__name__}")
         raw = static(cls, name)
         if name in instance.__dict__ and not is_data_descriptor(raw):
@@ -118,7 +118,7 @@ class Wrappers(Part, part="wrappers"):
         names, context = instance.__tensor_flatten__()
         pairs = ", ".join(f"{n!r}: {write(self.values.from_python(getattr(instance, n)))}" for n in names)
         rest = (write(self.values.from_python(part))
-                for part in (context, instance._meta.shape, instance._meta.strides))
+                for part in (context, instance._rush_meta.shape, instance._rush_meta.strides))
         return ", ".join((self.guarding.constant_name(type(instance)), f"{{{pairs}}}", *rest))
 
 

@@ -188,7 +188,7 @@ def div(node, x, y):
 def over(x, y):
     """By the larger part of the divisor first (Smith 1962), so that squares do not overflow."""
     (a, b), (c, d) = x, y
-    if not any(hasattr(v, "_meta") for v in y):
+    if not any(hasattr(v, "_rush_meta") for v in y):
         return over_number(x, complex(c, d))
     first = P.ge(P.abs(c), P.abs(d))
     large, small = P.where(first, c, d), P.where(first, d, c)
@@ -364,11 +364,11 @@ def pow_(node, x, y):
     if isinstance(y, (int, float)) and y == int(y) and 1 <= abs(y) <= MOST_FACTORS:
         return integer_power(x, int(y))
     x, y = pair_of(x), pair_of(y)
-    if not any(hasattr(v, "_meta") for v in x):
+    if not any(hasattr(v, "_rush_meta") for v in x):
         x = tuple(P.full(shape=(), value=v, dtype=node.dtype.to_real()) for v in x)
     nothing = P.logical_and(P.eq(x[0], 0), P.eq(x[1], 0))
     found = exponential(times(logarithm(x), y))
-    edge = P.convert(P.eq(y[0], 0), dtype=y[0].dtype) if hasattr(y[0], "_meta") else float(y[0] == 0)
+    edge = P.convert(P.eq(y[0], 0), dtype=y[0].dtype) if hasattr(y[0], "_rush_meta") else float(y[0] == 0)
     return P.where(nothing, edge, found[0]), P.where(nothing, 0.0, found[1])
 
 

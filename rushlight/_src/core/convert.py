@@ -73,15 +73,15 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             device = devices.device(value)
         else:
             raise TypeError(f"to() received an invalid argument of type {value.__class__.__name__}")
-    where = self._meta.device if device is None else devices.placed(device)
-    if where is not self._meta.device:
-        if not self._meta.device.provider.has_data:
+    where = self._rush_meta.device if device is None else devices.placed(device)
+    if where is not self._rush_meta.device:
+        if not self._rush_meta.device.provider.has_data:
             raise NotImplementedError(NO_DATA)
         if not where.provider.has_data:
-            return empty_of(Meta(tuple(self.shape), self._meta.strides, dtype or self.dtype, where))
-    out = self if where is self._meta.device else moved(self, where, non_blocking)
-    if dtype is not None and dtype is not self._meta.dtype:
-        if self._meta.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+            return empty_of(Meta(tuple(self.shape), self._rush_meta.strides, dtype or self.dtype, where))
+    out = self if where is self._rush_meta.device else moved(self, where, non_blocking)
+    if dtype is not None and dtype is not self._rush_meta.dtype:
+        if self._rush_meta.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
             warn("Casting complex values to real discards the imaginary part: write .real if that is meant.")
         out = OPS["_to_dtype"](out, dtype)
     if memory_format in (channels_last, channels_last_3d):
@@ -144,22 +144,22 @@ def pin_memory(self, device=None):
     there, or where there is no such memory."""
     from .devices import Registry
     provider = Registry.of(Registry.present()) if device is None else devices.placed(device).provider
-    if provider is None or self.is_pinned() or not self._meta.device.provider.has_data:
+    if provider is None or self.is_pinned() or not self._rush_meta.device.provider.has_data:
         return self
-    if not self._meta.device.provider.on_host:
-        raise RuntimeError(f"cannot pin '{self._meta.device}' tensor, only dense CPU tensors can be pinned")
-    memory = provider.pinned(self._meta.numel * self.itemsize)
+    if not self._rush_meta.device.provider.on_host:
+        raise RuntimeError(f"cannot pin '{self._rush_meta.device}' tensor, only dense CPU tensors can be pinned")
+    memory = provider.pinned(self._rush_meta.numel * self.itemsize)
     if memory is None:
         return self
-    made = wrap(borrowed(memory.address, self._meta.numel * self.itemsize, memory), 0,
-                Meta.of(self.shape, self.dtype, self._meta.device), self.itemsize)
+    made = wrap(borrowed(memory.address, self._rush_meta.numel * self.itemsize, memory), 0,
+                Meta.of(self.shape, self.dtype, self._rush_meta.device), self.itemsize)
     return made.copy_(self.detach())
 
 
 @attach
 def is_pinned(self, device=None):
     """Whether an accelerator copies from the tensor's memory without waiting."""
-    return self._storage is not None and hasattr(self._storage.owner, "pins")
+    return self._rush_storage is not None and hasattr(self._rush_storage.owner, "pins")
 
 
 @attach
@@ -173,8 +173,8 @@ def share_memory_(self):
     (True, True)
     """
     from .sharing import share
-    if self._meta.device.provider.on_host:
-        share(self._storage)
+    if self._rush_meta.device.provider.on_host:
+        share(self._rush_storage)
     return self
 
 
@@ -182,7 +182,7 @@ def share_memory_(self):
 def is_shared(self):
     """Whether other processes see the tensor's memory."""
     from .sharing import is_shared
-    return is_shared(self._storage)
+    return is_shared(self._rush_storage)
 
 
 @attach
@@ -239,7 +239,7 @@ def _data(self):
     if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
         return self.detach()
     out = alias(self)
-    if self._storage is not None:
+    if self._rush_storage is not None:
         count_apart(out, UNCOUNTED if self.is_inference() else 0)
     return out
 
@@ -247,13 +247,13 @@ def _data(self):
 def may_stand_for(value: Tensor, other: Tensor) -> bool:
     """Whether a tensor's memory can become another's: both have data, or neither has, in one layout."""
     return (value.layout is other.layout
-            and value._meta.device.provider.has_data is other._meta.device.provider.has_data)
+            and value._rush_meta.device.provider.has_data is other._rush_meta.device.provider.has_data)
 
 
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    if self._needs_grad and not value._meta.dtype.is_inexact:
+    if self._rush_needs_grad and not value._rush_meta.dtype.is_inexact:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     if not may_stand_for(value, self):
         raise RuntimeError(
@@ -276,7 +276,7 @@ def detach_(self):
     history."""
     if self._base is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    self._grad_node, self._output, self._needs_grad = None, 0, 0
+    self._rush_grad_node, self._rush_output, self._rush_needs_grad = None, 0, 0
     return self
 
 
@@ -302,7 +302,7 @@ def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
     out = made if kind is Tensor else blank(kind)
     if out is not made:
         show(out, made)
-    out._needs_grad = requires_grad
+    out._rush_needs_grad = requires_grad
     out.__dict__.update(attributes)
     return out
 
@@ -315,7 +315,7 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
     if array.size:
         seen_memory(made, dtype.numpy)[...] = array
     made = made.to(where)
-    made = alias(made, made._meta.turning(turned))
+    made = alias(made, made._rush_meta.turning(turned))
     return kept_as(kind, made, requires_grad, attributes)
 
 
@@ -342,23 +342,24 @@ def __delitem__(self, key):
 def __reduce_ex__(self, protocol):
     from .exchange import seen_memory
     if "_wraps" in self.__dict__:  # its attributes have what it stands for
-        meta = self._meta
-        return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._offset,
-                                 self.layout, str(meta.device), self._needs_grad, dict(self.__dict__))
-    where = self._meta.device
+        meta = self._rush_meta
+        return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._rush_offset,
+                                 self.layout, str(meta.device), self._rush_needs_grad, dict(self.__dict__))
+    where = self._rush_meta.device
     if not where.provider.has_data:
         return rebuild_without_data, (self.__class__, self.dtype, tuple(self.shape), self.stride(), str(where),
-                                      self._needs_grad, dict(self.__dict__))
+                                      self._rush_needs_grad, dict(self.__dict__))
     place = () if where.provider.on_host else (str(where),)
-    held = alias(self, self._meta.plain).cpu() if place else self
-    return rebuild, (self.__class__, seen_memory(held, self.dtype.numpy).copy(), self._meta.dtype, self._needs_grad,
-                     dict(self.__dict__), self._meta.turned, *place)
+    held = alias(self, self._rush_meta.plain).cpu() if place else self
+    return rebuild, (self.__class__, seen_memory(held, self.dtype.numpy).copy(), self._rush_meta.dtype,
+                     self._rush_needs_grad,
+                     dict(self.__dict__), self._rush_meta.turned, *place)
 
 
 class InProcess:
     """What all storages answer alike: memory of this process, or of a device, or none on the device meta."""
 
-    _cdata = property(lambda self: id(self.tensor()._storage))  # the same for storages that are one
+    _cdata = property(lambda self: id(self.tensor()._rush_storage))  # the same for storages that are one
     is_meta = property(lambda self: not self.device.provider.has_data)
 
     def with_data(self, error=NotImplementedError, text=NO_DATA):
@@ -449,7 +450,7 @@ class UntypedStorage(InProcess):
     @property
     def bytes(self) -> Tensor:
         """The bytes as a uint8 tensor over the same memory."""
-        return wrap(self._tensor._storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
+        return wrap(self._tensor._rush_storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
 
     def data_ptr(self):
         """Where the bytes lie; 0 on the meta device."""
@@ -458,10 +459,10 @@ class UntypedStorage(InProcess):
     @property
     def _cdata(self) -> int:
         """A number that is the same for tensors over the same memory, and for them alone."""
-        return id(self._tensor._storage)
+        return id(self._tensor._rush_storage)
 
     def nbytes(self):
-        return self._tensor._storage.nbytes
+        return self._tensor._rush_storage.nbytes
 
     size = __len__ = nbytes
     device = property(lambda self: self._tensor.device)
@@ -470,7 +471,7 @@ class UntypedStorage(InProcess):
         found = self.with_data(text=NOT_AVAILABLE).bytes[index]
         if not isinstance(index, slice):
             return int(found)
-        part = borrowed(address(found), found.numel(), found._storage)
+        part = borrowed(address(found), found.numel(), found._rush_storage)
         return UntypedStorage(wrap(part, 0, Meta.of((part.nbytes,), dtypes.uint8, self.device), 1))
 
     def __setitem__(self, index, value):
@@ -499,13 +500,13 @@ class UntypedStorage(InProcess):
 
     def resizable(self) -> bool:
         """Whether the bytes are the framework's own, not borrowed."""
-        return bool(self._tensor._storage.kind) or not self.device.provider.on_host
+        return bool(self._tensor._rush_storage.kind) or not self.device.provider.on_host
 
     def resize_(self, size: int):
         """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What
         was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError where the
         memory is borrowed."""
-        storage = self._tensor._storage
+        storage = self._tensor._rush_storage
         if self.is_meta:
             storage.nbytes = size
             return self
@@ -534,8 +535,8 @@ class UntypedStorage(InProcess):
         return self.with_data(text=NOT_AVAILABLE).bytes.tolist()
 
     def __eq__(self, other):
-        return isinstance(other, UntypedStorage) and (other._tensor._storage.address
-                                                     == self._tensor._storage.address)
+        return isinstance(other, UntypedStorage) and (other._tensor._rush_storage.address
+                                                     == self._tensor._rush_storage.address)
 
     __hash__ = None
 

@@ -15,18 +15,19 @@ from .tensor import alias, attach, blank, empty, show
 
 def copied_memory(tensor: Tensor, memo: dict):
     """(storage, offset, Meta) of a deep copy: tensors that share memory share that of their copies, too."""
-    storage = tensor._storage
-    if storage is None or tensor._meta.turned or not tensor._meta.device.provider.on_host or tensor._offset + span(
-            tensor._meta.shape, tensor._meta.strides) > storage.nbytes // tensor.itemsize:
+    storage = tensor._rush_storage
+    if (storage is None or tensor._rush_meta.turned or not tensor._rush_meta.device.provider.on_host
+            or tensor._rush_offset + span(tensor._rush_meta.shape, tensor._rush_meta.strides)
+            > storage.nbytes // tensor.itemsize):
         with recording(False):
             copied = OPS["clone"](tensor)
-        return copied._storage, copied._offset, copied._meta
+        return copied._rush_storage, copied._rush_offset, copied._rush_meta
     found = memo.get(id(storage))
     if found is None:
-        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._storage
+        found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._rush_storage
         ctypes.memmove(found.address, storage.address, storage.nbytes)
         memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
-    return found, tensor._offset, tensor._meta
+    return found, tensor._rush_offset, tensor._rush_meta
 
 
 def slots_of(tensor) -> dict:
@@ -38,14 +39,14 @@ def slots_of(tensor) -> dict:
 
 
 # attributes that copies do not have: they belong to one place in the graph
-OWN = ("_post_accumulate_hooks", "gradient_hook")
+OWN = ("_rush_post_accumulate_hooks", "_rush_gradient_hook")
 
 
 @attach
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
-    if self._grad_node is not None:
+    if self._rush_grad_node is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
             "If you were "
@@ -54,14 +55,14 @@ def __deepcopy__(self, memo):
     out = wrap(storage, offset, meta, meta.itemsize)
     if self.__class__ is not Tensor:
         out = blank(self.__class__)
-        out._storage, out._offset, out._meta, out.itemsize = storage, offset, meta, meta.itemsize
-    out._needs_grad = self._needs_grad
+        out._rush_storage, out._rush_offset, out._rush_meta, out.itemsize = storage, offset, meta, meta.itemsize
+    out._rush_needs_grad = self._rush_needs_grad
     memo[id(self)] = out  # attributes may lead back to it
     out.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
     for name, value in slots_of(self).items():
         setattr(out, name, copy.deepcopy(value, memo))
-    if self._gradient is not None:
-        out._gradient = __deepcopy__(self._gradient, memo)
+    if self._rush_gradient is not None:
+        out._rush_gradient = __deepcopy__(self._rush_gradient, memo)
     return out
 
 
@@ -71,7 +72,7 @@ def __copy__(self):
     out = alias(self) if self.__class__ is Tensor else blank(self.__class__)
     if self.__class__ is not Tensor:
         show(out, self)
-    out._needs_grad = self._needs_grad
+    out._rush_needs_grad = self._rush_needs_grad
     for name, value in slots_of(self).items():
         setattr(out, name, value)
     out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})

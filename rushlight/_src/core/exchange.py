@@ -62,7 +62,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def to_numpy(tensor: Tensor, view=None) -> np.ndarray:
     """An array that shares memory with a tensor.  RuntimeError where the elements are not the numbers in memory."""
-    meta = tensor._meta
+    meta = tensor._rush_meta
     if meta.turned:
         bit, remedy = ("conjugate", "conj") if tensor.is_conj() else ("negative", "neg")
         raise RuntimeError(
@@ -83,14 +83,14 @@ class NoMemoryError(RuntimeError):
 def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive and may be given to anybody.  TypeError where it
     is not the host's."""
-    if tensor._storage is not None:
-        weights.show(tensor._storage)
+    if tensor._rush_storage is not None:
+        weights.show(tensor._rush_storage)
     return seen_memory(tensor, element)
 
 
 def seen_memory(tensor: Tensor, element) -> np.ndarray:
     """``view_memory`` for whoever lets go of the array at once, and writes into a new tensor's alone."""
-    meta = tensor._meta
+    meta = tensor._rush_meta
     if not meta.device.provider.on_host:
         raise TypeError(
             f"can't convert {meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -103,7 +103,7 @@ def seen_memory(tensor: Tensor, element) -> np.ndarray:
             "plain tensor first.")
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (place(tensor), False),
                  "strides": tuple(s * meta.itemsize for s in meta.strides)}
-    return np.asarray(Memory(tensor._storage, interface))
+    return np.asarray(Memory(tensor._rush_storage, interface))
 
 
 def computed(array: np.ndarray, dtype=None) -> Tensor:
@@ -111,7 +111,7 @@ def computed(array: np.ndarray, dtype=None) -> Tensor:
     its tensors."""
     made = from_numpy(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
     where = devices.preferred()
-    return made if made._meta.device is where else made.to(where)
+    return made if made._rush_meta.device is where else made.to(where)
 
 
 @attach
@@ -135,11 +135,11 @@ def __array__(self, dtype=None, copy=None):
 def values_of(tensor: Tensor, view=view_memory) -> np.ndarray:
     """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are
     copied.  ``view``: ``seen_memory`` for whoever lets go of them at once."""
-    if tensor._storage is None:
+    if tensor._rush_storage is None:
         tensor = tensor.concrete()
-    if not tensor._meta.device.provider.on_host:
+    if not tensor._rush_meta.device.provider.on_host:
         tensor = tensor.detach().cpu()
-    tensor, dtype = resolved(tensor), tensor._meta.dtype
+    tensor, dtype = resolved(tensor), tensor._rush_meta.dtype
     if dtype.scheme is not None:
         return dtype.scheme.values(view(tensor, dtype.numpy))
     return to_numpy(tensor, view) if dtype.in_numpy else widen(view(tensor, dtype.numpy), dtype)
@@ -155,17 +155,17 @@ def item(self):
     """The only element as a Python number."""
     if mine.modes:
         return of_mode("item", self)
-    if self._meta.numel != 1:
-        raise RuntimeError(f"a Tensor with {self._meta.numel} elements cannot be converted to Scalar")
+    if self._rush_meta.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._rush_meta.numel} elements cannot be converted to Scalar")
     if mine.stack and (found := read_by_mode(self)) is not NOBODY:
         return found
-    where = self._meta.device
+    where = self._rush_meta.device
     if not where.provider.has_data:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    cell = CELLS.get(self._meta.dtype) if type(self) is Tensor else None
-    if cell is not None and self._storage is not None and not self._meta.turned:
+    cell = CELLS.get(self._rush_meta.dtype) if type(self) is Tensor else None
+    if cell is not None and self._rush_storage is not None and not self._rush_meta.turned:
         return (cell.from_address(place(self)).value if where.provider.on_host
-                else where.provider.read(where.index, place(self), self._meta.dtype))
+                else where.provider.read(where.index, place(self), self._rush_meta.dtype))
     if type(self) is not Tensor and "_wraps" in vars(self):
         return Dispatch.read(item, (self,), {})
     return values_of(self, seen_memory).reshape(-1)[0].item()
@@ -184,16 +184,16 @@ def __bool__(self):
     """Whether the one element is not 0.  RuntimeError for tensors with more elements, or none."""
     if mine.modes:
         return of_mode("__bool__", self)
-    if self._meta.numel > 1:
+    if self._rush_meta.numel > 1:
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-    if self._meta.numel == 0:
+    if self._rush_meta.numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
     return bool(self.item())
 
 
 def conversion(self, kind):
     """``number``, with a warning where history is left behind."""
-    if self._needs_grad:
+    if self._rush_needs_grad:
         warn(f"Converting a tensor with requires_grad=True to a Python {kind.__name__} loses its gradient: write "
              "detach() first if that is meant.")
     return number(self, kind)
@@ -224,7 +224,7 @@ def __complex__(self):
 def __index__(self):
     if mine.modes:
         return of_mode("__index__", self)
-    value = self.item() if self._meta.numel == 1 else None
+    value = self.item() if self._rush_meta.numel == 1 else None
     if not isinstance(value, int):
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(value)
@@ -246,7 +246,8 @@ def held_by(storage, dtype) -> Tensor:
             f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {storage.dtype} for argument 1 "
             "'storage'")
     memory = storage.untyped().bytes
-    return wrap(memory._storage, 0, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device), dtype.itemsize)
+    return wrap(memory._rush_storage, 0, Meta.of((memory.numel() // dtype.itemsize,), dtype, memory.device),
+                dtype.itemsize)
 
 
 @observed
@@ -288,7 +289,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = from_array(array, inferred)
     where = devices.placed(device) if device is not None else data.device if isinstance(
         data, Tensor) else devices.preferred()
-    if out._meta.device is not where:
+    if out._rush_meta.device is not where:
         out = out.to(where)
     if pin_memory:
         out = pinned(out)
@@ -327,10 +328,10 @@ def made_of(cls, *args, device=None):
 
 def filled_in(self, *args, **names):
     """Calling the class without arguments makes a tensor without elements; one that is made already stays as it is."""
-    if self._meta is None:
-        self._storage, self._offset, self._meta, self.itemsize = (getattr(empty((0,), dtypes.Defaults.floating), name)
-                                                                  for name in ("_storage", "_offset", "_meta",
-                                                                               "itemsize"))
+    if self._rush_meta is None:
+        made = empty((0,), dtypes.Defaults.floating)
+        self._rush_storage, self._rush_offset = made._rush_storage, made._rush_offset
+        self._rush_meta, self.itemsize = made._rush_meta, made.itemsize
 
 
 @attach
@@ -339,7 +340,7 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
     return from_numpy(np.asarray(array)) if np.asarray(array).dtype in dtypes.FROM_NUMPY else array
 
 
-Tensor.made_of = classmethod(made_of)
+Tensor._rush_construct = classmethod(made_of)
 if not isinstance(blank, FunctionType):  # as plain Python the hot path itself calls the class
     Tensor.__init__ = filled_in
 
@@ -414,7 +415,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> T
     """
     given = shown(obj, dtype)
     made = as_tensor(obj if given is None else given, dtype=dtype, device=device)
-    shared = given is not None and made._storage is given._storage
+    shared = given is not None and made._rush_storage is given._rush_storage
     if copy and shared:
         made = made.clone()
     if copy is False and not shared:
@@ -468,12 +469,12 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
 
 @attach
 def __dlpack__(self, stream=None, **kwargs):
-    if self._needs_grad:
+    if self._rush_needs_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._meta.turned:
+    if self._rush_meta.turned:
         raise BufferError(
             f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
-    provider = self._meta.device.provider
+    provider = self._rush_meta.device.provider
     if (self.dtype is dtypes.bfloat16 if provider.on_host
             else provider.dlpack != EXTENSION):  # of which nobody else knows what an address means
         from .dlpack import exported
@@ -484,7 +485,7 @@ def __dlpack__(self, stream=None, **kwargs):
 @attach
 def __dlpack_device__(self):
     """DLPack's (type of device, index)."""
-    where = self._meta.device
+    where = self._rush_meta.device
     return (where.provider.dlpack, where.index or 0)
 
 

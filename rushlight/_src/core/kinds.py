@@ -27,7 +27,7 @@ P = Primitives()
 
 def is_tensor(value) -> bool:
     """Whether a rule's argument is a tensor-like value rather than a Python number."""
-    return hasattr(value, "_meta")
+    return hasattr(value, "_rush_meta")
 
 
 def shape_of(value):

@@ -13,7 +13,7 @@ def type(self, dtype=None, non_blocking=False):
     """The legacy type's name, or a conversion to a dtype, a type of tensors (of its device) or its name.  ``Tensor`` is
     the type of the default dtype.  ValueError for another name, TypeError for what is none of these."""
     if dtype is None:
-        place = self._meta.device.type
+        place = self._rush_meta.device.type
         return f"torch.{'' if place == 'cpu' else f'{place}.'}{dtypes.type_name(self.dtype)}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return self.to(dtype)
@@ -27,7 +27,7 @@ def type(self, dtype=None, non_blocking=False):
             raise ValueError(f"invalid type: '{dtype.__name__}'")
     else:
         raise TypeError("dtype must be a type, str, or dtype object")
-    return self.to(found) if self._meta.device.type == place else self.to(place, found)
+    return self.to(found) if self._rush_meta.device.type == place else self.to(place, found)
 
 
 def legacy_type(name: str):
@@ -45,4 +45,4 @@ def legacy_type(name: str):
 @attach
 def type_as(self, other):
     """The tensor in the dtype, and on the device, of another one."""
-    return self.to(other._meta.device, other.dtype)
+    return self.to(other._rush_meta.device, other.dtype)

@@ -14,9 +14,10 @@ from .native import Tensor
 def number(tensor, kind):
     """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several,
     RuntimeError where it has an imaginary part."""
-    if tensor._meta.numel != 1:
+    if tensor._rush_meta.numel != 1:
         raise ValueError(
-            f"only one element tensors can be converted to Python scalars, not one of shape {list(tensor._meta.shape)}")
+            "only one element tensors can be converted to Python scalars, not one of shape "
+            f"{list(tensor._rush_meta.shape)}")
     value = tensor.item()
     if isinstance(value, complex) and kind is not None:
         if value.imag:

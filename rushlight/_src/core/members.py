@@ -76,7 +76,7 @@ def dense_dim(self) -> int:
 @property
 def output_nr(self) -> int:
     """Which result of its operator the tensor is."""
-    return self._output
+    return self._rush_output
 
 
 @attach
@@ -97,8 +97,8 @@ def is_distributed(self) -> bool:
 def record_stream(self, stream):
     """Notes that a stream uses the tensor which was made on another: its memory is used again only after what the
     stream has been given when it is freed."""
-    where = self._meta.device
-    where.provider.used_by(where.index or 0, self._storage, stream.stream_id)
+    where = self._rush_meta.device
+    where.provider.used_by(where.index or 0, self._rush_storage, stream.stream_id)
 
 
 @attach

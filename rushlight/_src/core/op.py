@@ -86,7 +86,7 @@ def named(name: str) -> Op:
 def is_quantized(value) -> bool:
     """Whether a value is a quantized tensor, or has one in it."""
     if isinstance(value, Tensor):
-        return value._meta.dtype.scheme is not None
+        return value._rush_meta.dtype.scheme is not None
     return isinstance(value, (tuple, list)) and any(map(is_quantized, value))
 
 
@@ -206,7 +206,7 @@ def pinning(body):
 def pinned(made):
     """A new tensor in pinned memory, as ``pin_memory=True`` asks for it; of the device meta as it is."""
     provider = Registry.of(Registry.present())
-    if not made._meta.device.provider.has_data:
+    if not made._rush_meta.device.provider.has_data:
         return made
     if provider is None or not provider.count() or "pinned" not in provider.capabilities(provider.current()):
         raise RuntimeError("pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is "

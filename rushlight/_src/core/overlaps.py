@@ -12,14 +12,15 @@ APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 def overlap(a: Tensor, b: Tensor) -> str:
     """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking
     at each."""
-    if not a._meta.numel or not b._meta.numel:
+    if not a._rush_meta.numel or not b._rush_meta.numel:
         return APART
     first, second = span_of(a), span_of(b)
     if first[0] >= second[1] or second[0] >= first[1]:
         return APART
-    if dense_strides(a._meta.shape, a._meta.strides) is None or dense_strides(b._meta.shape, b._meta.strides) is None:
+    if any(dense_strides(x._rush_meta.shape, x._rush_meta.strides) is None for x in (a, b)):
         return UNKNOWN
-    alike = len(a._meta.shape) == len(b._meta.shape) and moving(a._meta) == moving(b._meta)  # as PyTorch sees it
+    # as PyTorch sees it
+    alike = len(a._rush_meta.shape) == len(b._rush_meta.shape) and moving(a._rush_meta) == moving(b._rush_meta)
     return SAME if first == second and alike else PARTLY
 
 
@@ -31,14 +32,14 @@ def moving(meta: Meta):
 def span_of(tensor: Tensor):
     """The addresses from the first byte of a tensor to behind its last."""
     start = place(tensor)
-    return start, start + tensor._meta.nbytes
+    return start, start + tensor._rush_meta.nbytes
 
 
 def refuse_shared(name: str, target: Tensor, *read):
     """OverlapError where a tensor that an operator reads elsewhere than it writes shares memory with the target."""
-    memory = target._storage
+    memory = target._rush_storage
     for tensor in read:
-        if (isinstance(tensor, Tensor) and memory is not None and tensor._storage is memory
+        if (isinstance(tensor, Tensor) and memory is not None and tensor._rush_storage is memory
                 and overlap(target, tensor) in (SAME, PARTLY)):
             raise OverlapError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "

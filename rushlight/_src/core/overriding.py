@@ -16,7 +16,8 @@ from .tensor import attach, blank, show
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
 KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
-FIELDS = ("_storage", "_offset", "itemsize", "_meta", "_needs_grad", "_output", "_grad_node", "_base", "_seen")
+FIELDS = ("_rush_storage", "_rush_offset", "itemsize", "_rush_meta", "_rush_needs_grad", "_rush_output",
+          "_rush_grad_node", "_base", "_rush_seen")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
 
 
@@ -230,7 +231,7 @@ def as_subclass(self, cls):
         raise TypeError(f"as_subclass() takes a subclass of Tensor, not {cls!r}")
     from .op import OPS
     source = OPS["view_as"](
-        self, self) if self._needs_grad and self._grad_node is None and interpret.is_recording() else self
+        self, self) if self._rush_needs_grad and self._rush_grad_node is None and interpret.is_recording() else self
     made = blank(cls)
     for name in FIELDS:
         setattr(made, name, getattr(source, name))
@@ -359,8 +360,8 @@ def unplaced(cls, meta, offset):
     gives pages only to those who touch them.  Where sizes vary there are no kernels, and one element stands for all."""
     made, reach = blank(cls), extent_of(meta.shape, meta.strides)
     count = 1 if reach is None else offset + reach[1]
-    made._storage = meta.device.provider.storage(meta.device.index, count * meta.dtype.itemsize)
-    made._meta, made._offset, made.itemsize, made._wraps = meta, offset, meta.dtype.itemsize, True
+    made._rush_storage = meta.device.provider.storage(meta.device.index, count * meta.dtype.itemsize)
+    made._rush_meta, made._rush_offset, made.itemsize, made._wraps = meta, offset, meta.dtype.itemsize, True
     return made
 
 

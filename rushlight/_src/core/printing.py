@@ -113,7 +113,7 @@ def __repr__(self, *, tensor_contents=None):
     # users' classes say their names
     prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("
     suffixes = []
-    where = self._meta.device
+    where = self._rush_meta.device
     if not where.provider.has_data:
         body = "..."
         suffixes += [f"device='{where}'", f"size={tuple(self.shape)}"]
@@ -132,15 +132,15 @@ def __repr__(self, *, tensor_contents=None):
             suffixes.append(f"dtype={self.dtype}")
     if tensor_contents is not None:
         body = tensor_contents
-    if self._meta.dtype.scheme is not None:
+    if self._rush_meta.dtype.scheme is not None:
         if f"size={tuple(self.shape)}" not in suffixes:
             suffixes.insert(0, f"size={tuple(self.shape)}")
         suffixes += quantizer(self)
     if where.provider.has_data and not where.provider.on_host:
         suffixes.insert(0, f"device='{where}'")
-    if self._grad_node is not None:
+    if self._rush_grad_node is not None:
         suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
-    elif self._needs_grad:
+    elif self._rush_needs_grad:
         suffixes.append("requires_grad=True")
     text = add_suffixes(prefix + body, suffixes, len(prefix))
     marked = type(self) is not Tensor and vars(self).get("_is_param", False)  # a parameter that keeps its own class
@@ -160,7 +160,7 @@ def elements(tensor, indent: int) -> str:
 
 def quantizer(tensor) -> list[str]:
     """How a quantized tensor's numbers are told."""
-    found = tensor._meta.dtype.scheme
+    found = tensor._rush_meta.dtype.scheme
     told = [f"quantization_scheme={found.kind}"]
     if hasattr(found, "scale"):
         return [*told, f"scale={found.scale}", f"zero_point={found.zero_point}"]

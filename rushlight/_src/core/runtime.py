@@ -118,8 +118,8 @@ def comparison(symbol: str, compare):
         theirs = known_of(other)
         mine = self.node.number
         if theirs is None:
-            return NotImplemented if not hasattr(other, "_meta") else getattr(super(RunTime, self),
-                                                                              method.__name__)(other)
+            return NotImplemented if not hasattr(other, "_rush_meta") else getattr(super(RunTime, self),
+                                                                                   method.__name__)(other)
         return mine.decide(f"({mine.text} {symbol} {theirs.text})", compare(mine.value, theirs.value))
 
     method.__name__ = f"__{compare.__name__}__"

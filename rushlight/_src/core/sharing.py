@@ -67,22 +67,22 @@ def handed(tensor: Tensor):
     """How a tensor goes to another process: by the file of its memory, so that both see what either writes.  What a
     child hands over is copied where it is not in shared memory yet: the child may end before it is taken.  So are
     tensors for which there are no files left, with a warning."""
-    if tensor._grad_node is not None:
+    if tensor._rush_grad_node is not None:
         raise RuntimeError(
             "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
             "detach() it first")
-    movable = tensor._meta.device.provider.on_host and tensor._storage.nbytes
-    if parent_process() is None and movable and not tensor.__dict__ and not is_shared(tensor._storage):
+    movable = tensor._rush_meta.device.provider.on_host and tensor._rush_storage.nbytes
+    if parent_process() is None and movable and not tensor.__dict__ and not is_shared(tensor._rush_storage):
         if here.files_left(Shared.living):
-            share(tensor._storage)
+            share(tensor._rush_storage)
         else:
             warn("more tensors go to another process than there are files for shared memory (ulimit -n): these are "
                  "copied, and what either process writes the other does not see. Put them into one tensor.")
-    if not is_shared(tensor._storage) or tensor.__dict__:
+    if not is_shared(tensor._rush_storage) or tensor.__dict__:
         return tensor.__reduce_ex__(2)
-    opened, told = tensor._storage.owner.file.told()
-    return received, (type(tensor), opened, told, tensor._storage.nbytes, tensor._offset, tensor._meta,
-                      bool(tensor._needs_grad))
+    opened, told = tensor._rush_storage.owner.file.told()
+    return received, (type(tensor), opened, told, tensor._rush_storage.nbytes, tensor._rush_offset, tensor._rush_meta,
+                      bool(tensor._rush_needs_grad))
 
 
 def received(kind, opened, told, nbytes, offset, meta, wants_gradient):
@@ -92,7 +92,7 @@ def received(kind, opened, told, nbytes, offset, meta, wants_gradient):
     if kind is not Tensor:
         found, made = made, blank(kind)
         show(made, found)
-    made._needs_grad = int(wants_gradient)
+    made._rush_needs_grad = int(wants_gradient)
     return made
 
 

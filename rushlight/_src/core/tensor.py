@@ -78,31 +78,31 @@ def borrowed(address: int, nbytes: int, owner) -> Storage:
 
 def alias(tensor: Tensor, meta: Meta | None = None, offset: int | None = None) -> Tensor:
     """Another tensor over the same memory, without history."""
-    meta = meta or tensor._meta
-    return objects.part_of(tensor, tensor._offset if offset is None else offset, meta, meta.itemsize)
+    meta = meta or tensor._rush_meta
+    return objects.part_of(tensor, tensor._rush_offset if offset is None else offset, meta, meta.itemsize)
 
 
 def show(tensor: Tensor, other: Tensor):
     """Lets a tensor, of whatever class, show the memory that another shows; its writes count as those of that one."""
-    tensor._storage, tensor._offset, tensor._meta, tensor.itemsize = (other._storage, other._offset, other._meta,
-                                                                      other.itemsize)
-    tensor._counter = other._counter
+    tensor._rush_storage, tensor._rush_offset = other._rush_storage, other._rush_offset
+    tensor._rush_meta, tensor.itemsize = other._rush_meta, other.itemsize
+    tensor._rush_counter = other._rush_counter
 
 
 def count_apart(tensor: Tensor, version: int):
     """From now on the writes to a tensor and its views are counted by themselves, and those through other tensors
     over the same memory are not."""
-    tensor._counter = Storage()
-    tensor._counter.version = version
+    tensor._rush_counter = Storage()
+    tensor._rush_counter.version = version
 
 
 def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
     """Lets a tensor show the memory of another, and count on from the writes it has, and so many more, together with
     its views and all that counted with it."""
-    own = None if tensor._storage is None else movable(tensor)
+    own = None if tensor._rush_storage is None else movable(tensor)
     show(tensor, other)
     if own is not None:
-        tensor._counter = own
+        tensor._rush_counter = own
         if own.version >= 0:
             own.version += writes
 
@@ -110,7 +110,7 @@ def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
 def movable(tensor: Tensor) -> Storage:
     """What counts the writes to a tensor, and holds no memory."""
     found = counter(tensor)
-    if found is tensor._storage:
+    if found is tensor._rush_storage:
         found.counted = Storage()
         found.counted.version = found.version
     return counter(tensor)
@@ -119,19 +119,19 @@ def movable(tensor: Tensor) -> Storage:
 def resolved(tensor: Tensor) -> Tensor:
     """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one
     itself."""
-    return tensor.clone() if tensor._meta.turned else tensor
+    return tensor.clone() if tensor._rush_meta.turned else tensor
 
 
 def address(tensor: Tensor) -> int:
     """Where the first element lies, for whoever may write there later: such writes are not counted, so from now on
     nothing that follows from the elements is kept (``native/weights.py``)."""
-    weights.show(tensor._storage)
+    weights.show(tensor._rush_storage)
     return place(tensor)
 
 
 def place(tensor: Tensor) -> int:
     """Where the first element lies, for whoever reads it at once, or compares it."""
-    return tensor._storage.address + tensor._offset * tensor.itemsize
+    return tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize
 
 
 def flat(values):
@@ -147,25 +147,25 @@ def flat(values):
 @attach
 @property
 def shape(self) -> Size:
-    return self._meta.shape
+    return self._rush_meta.shape
 
 
 @attach
 @property
 def dtype(self) -> dtypes.dtype:
-    return self._meta.dtype.shown
+    return self._rush_meta.dtype.shown
 
 
 @attach
 @property
 def device(self) -> Device:
-    return self._meta.device
+    return self._rush_meta.device
 
 
 @attach
 @property
 def ndim(self) -> int:
-    return len(self._meta.shape)
+    return len(self._rush_meta.shape)
 
 
 @attach
@@ -175,15 +175,15 @@ def dim(self) -> int:
     >>> torch.zeros(2, 3).dim()
     2
     """
-    return len(self._meta.shape)
+    return len(self._rush_meta.shape)
 
 
 @attach
 def size(self, dim=None):
     """The shape, or the size of one dimension."""
     if dim is None:
-        return self._meta.shape
-    return self._meta.shape[wrapped(dim, len(self._meta.shape))]
+        return self._rush_meta.shape
+    return self._rush_meta.shape[wrapped(dim, len(self._rush_meta.shape))]
 
 
 def wrapped(dim: int, rank: int) -> int:
@@ -200,7 +200,7 @@ def wrapped(dim: int, rank: int) -> int:
 
 def without_levels(condition: Tensor) -> Tensor:
     """The tensor below transforms, which has the elements of all examples; one that a program records as it is."""
-    while condition._storage is None and not hasattr(condition, "refuse") and isinstance(
+    while condition._rush_storage is None and not hasattr(condition, "refuse") and isinstance(
             getattr(condition, "value", None), Tensor):
         condition = condition.value
     return condition
@@ -209,7 +209,7 @@ def without_levels(condition: Tensor) -> Tensor:
 def refuse_where(condition: Tensor, error: Exception):
     """Raises the error where a condition holds for an element; a captured program does so when it runs.  Tensors
     without data meet every condition."""
-    if not condition._meta.device.provider.has_data:
+    if not condition._rush_meta.device.provider.has_data:
         return
     condition = without_levels(condition)
     refuse = getattr(condition, "refuse", None)
@@ -221,7 +221,7 @@ def refuse_where(condition: Tensor, error: Exception):
 
 def refuse_unless(condition: Tensor, error: Exception):
     """Raises the error unless a condition holds for all elements; all else as ``refuse_where``."""
-    if not condition._meta.device.provider.has_data:
+    if not condition._rush_meta.device.provider.has_data:
         return
     condition = without_levels(condition)
     hold = getattr(condition, "hold", None)
@@ -235,8 +235,8 @@ def refuse_unless(condition: Tensor, error: Exception):
 def stride(self, dim=None):
     """Strides in elements, or that of one dimension."""
     if dim is None:
-        return tuple(self._meta.strides)
-    return self._meta.strides[wrapped(dim, len(self._meta.shape))]
+        return tuple(self._rush_meta.strides)
+    return self._rush_meta.strides[wrapped(dim, len(self._rush_meta.shape))]
 
 
 @attach
@@ -246,7 +246,7 @@ def numel(self) -> int:
     >>> torch.zeros(2, 3).numel()
     6
     """
-    return self._meta.numel
+    return self._rush_meta.numel
 
 
 Tensor.nelement = numel
@@ -255,33 +255,32 @@ Tensor.nelement = numel
 @attach
 def element_size(self) -> int:
     """Bytes of one element."""
-    return self._meta.itemsize
+    return self._rush_meta.itemsize
 
 
 @attach
 @property
 def nbytes(self) -> int:
-    return self._meta.numel * self._meta.itemsize
+    return self._rush_meta.numel * self._rush_meta.itemsize
 
 
-Tensor.itemsize_ = property(lambda self: self._meta.itemsize)
 
 
 @attach
 def _is_view(self) -> bool:
-    return self._base is not None and (self._storage is None or self._storage.version >= 0)
+    return self._base is not None and (self._rush_storage is None or self._rush_storage.version >= 0)
 
 
 @attach
-def _holder(self):
+def _rush_holder(self):
     """The tensor of whose memory ``as_strided`` shows a part: this, or what it is a view of within a program."""
     return self
 
 
 @attach
-def _memory_bytes(self):
+def _rush_memory_bytes(self):
     """Bytes of the storage; None for a value of a program, which has none."""
-    return None if self._storage is None else self._storage.nbytes
+    return None if self._rush_storage is None else self._rush_storage.nbytes
 
 
 @attach
@@ -291,13 +290,13 @@ def storage_offset(self) -> int:
     >>> torch.zeros(2, 3)[1].storage_offset()
     3
     """
-    return self._offset
+    return self._rush_offset
 
 
 @attach
 def data_ptr(self) -> int:
     """The address of the first element; 0 for an empty tensor."""
-    return address(self) if self._meta.numel and self._meta.device.provider.has_data else 0
+    return address(self) if self._rush_meta.numel and self._rush_meta.device.provider.has_data else 0
 
 
 @attach
@@ -305,8 +304,8 @@ def is_contiguous(self, memory_format=None) -> bool:
     """Whether elements lie in row-major order, or in the order of ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         rank = 4 if memory_format.name == "channels_last" else 5
-        return self.ndim == rank and is_channels_last(self._meta)
-    return self._meta.contiguous
+        return self.ndim == rank and is_channels_last(self._rush_meta)
+    return self._rush_meta.contiguous
 
 
 @attach
@@ -318,46 +317,47 @@ def is_same_size(self, other):
 @attach
 def is_set_to(self, other):
     """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
-    return self._storage is other._storage and self._meta is other._meta and self._offset == other._offset
+    return (self._rush_storage is other._rush_storage and self._rush_meta is other._rush_meta
+            and self._rush_offset == other._rush_offset)
 
 
 @attach
 def is_floating_point(self) -> bool:
     """Whether the dtype is a floating one (complex ones are not)."""
-    return self._meta.dtype.is_floating_point
+    return self._rush_meta.dtype.is_floating_point
 
 
 @attach
 def is_complex(self) -> bool:
     """Whether the dtype is complex."""
-    return self._meta.dtype.is_complex
+    return self._rush_meta.dtype.is_complex
 
 
 @attach
 def is_signed(self) -> bool:
     """Whether the dtype has negative numbers."""
-    return self._meta.dtype.is_signed
+    return self._rush_meta.dtype.is_signed
 
 
-Tensor._turned = property(lambda self: self._meta.turned)
+Tensor._rush_turned = property(lambda self: self._rush_meta.turned)
 
 
 @attach
 def is_conj(self) -> bool:
     """Whether the elements are the conjugates of the numbers in memory."""
-    return bool(self._turned & CONJUGATED)
+    return bool(self._rush_turned & CONJUGATED)
 
 
 @attach
 def is_neg(self) -> bool:
     """Whether the elements are the negatives of the numbers in memory."""
-    return bool(self._turned & NEGATED)
+    return bool(self._rush_turned & NEGATED)
 
 
 @attach
 def get_device(self) -> int:
     """The index of the device; -1 where there is only one of its type."""
-    index = self._meta.device.index
+    index = self._rush_meta.device.index
     return -1 if index is None else index
 
 
@@ -391,16 +391,17 @@ def unwritable(tensor: Tensor):
 def unsaveable(tensor: Tensor):
     """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
     raise InferenceTensorError(
-        f"Inference tensors cannot be saved for backward: {tensor._meta.dtype} {list(tensor.shape)}, made in "
+        f"Inference tensors cannot be saved for backward: {tensor._rush_meta.dtype} {list(tensor.shape)}, made in "
         "inference mode, is needed for a gradient",
         "tensors made outside of inference mode", CLONE)
 
 
 @attach
-def _become(self, view):
+def _rush_become(self, view):
     """From now on the tensor is what a view of it is."""
     sharing.count_write(self)
-    self._meta, self._offset, self._grad_node, self._output = view._meta, view._offset, view._grad_node, view._output
+    self._rush_meta, self._rush_offset = view._rush_meta, view._rush_offset
+    self._rush_grad_node, self._rush_output = view._rush_grad_node, view._rush_output
 
 
 connect("_src/core/tensor.py", unwritable=unwritable, unsaveable=unsaveable)
@@ -410,8 +411,8 @@ for _name in ("is_sparse", "is_quantized", "is_mkldnn", "is_nested", "is_sparse_
     setattr(Tensor, _name, False)
 for _name in ("cuda", "mps", "xpu", "vulkan"):
     setattr(Tensor, f"is_{_name}", property(lambda self, kind=_name: self.device.type == kind))
-Tensor.is_cpu = property(lambda self: self._meta.device.provider.on_host)
-Tensor.is_meta = property(lambda self: not self._meta.device.provider.has_data)
+Tensor.is_cpu = property(lambda self: self._rush_meta.device.provider.on_host)
+Tensor.is_meta = property(lambda self: not self._rush_meta.device.provider.has_data)
 Tensor.names = property(lambda self: (None,) * self.ndim)
 Tensor.__array_priority__ = 1000
 Tensor.__module__ = __name__.partition(".")[0]  # where users find it
@@ -423,15 +424,16 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 def requires_grad(self) -> bool:
     """Whether operators on this tensor are recorded for the backward pass."""
     base = self._base
-    return bool(self._needs_grad) or base is not None and (
-        bool(base._needs_grad) if self._storage is None else history.joins(self))
+    return bool(self._rush_needs_grad) or base is not None and (
+        bool(base._rush_needs_grad) if self._rush_storage is None else history.joins(self))
 
 
 def _set_requires_grad(self, value):
-    if value and not (self._meta.dtype.is_floating_point or self._meta.dtype.is_complex):
+    if value and not (self._rush_meta.dtype.is_floating_point or self._rush_meta.dtype.is_complex):
         raise RuntimeError(
-            f"Only Tensors of floating point and complex dtype can require gradients; this one is {self._meta.dtype}")
-    if self._grad_node is not None:
+            "Only Tensors of floating point and complex dtype can require gradients; "
+            f"this one is {self._rush_meta.dtype}")
+    if self._rush_grad_node is not None:
         if not value:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
@@ -441,7 +443,7 @@ def _set_requires_grad(self, value):
         raise InferenceTensorError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed",
             "a tensor made outside of inference mode", CLONE)
-    self._needs_grad = 1 if value else 0
+    self._rush_needs_grad = 1 if value else 0
     if type(self) is state.parameter:
         Epoch.value += 1
 
@@ -463,22 +465,23 @@ def requires_grad_(self, requires_grad=True):
 @attach
 @property
 def is_leaf(self) -> bool:
-    return self._grad_node is None
+    return self._rush_grad_node is None
 
 
-Tensor.retains_grad = property(lambda self: self._grad_node is not None and self.gradient_hook is not None)
-Tensor.gradient_hook = None
+Tensor.retains_grad = property(lambda self: None not in (self._rush_grad_node, self._rush_gradient_hook))
+Tensor._rush_gradient_hook = None
 
 
 @attach
 @property
 def grad(self):
     """The gradient that backward passes have accumulated, or None."""
-    if self._grad_node is not None and self._gradient is None and self.gradient_hook is None and is_idle():
+    if (self._rush_grad_node is not None and self._rush_gradient is None and self._rush_gradient_hook is None
+            and is_idle()):
         warn("The .grad attribute of a Tensor that is not a leaf is read, and no backward pass sets it: call "
              "retain_grad() before backward() if the gradient of this tensor "
              "is wanted, or read that of the leaf it was computed from.")
-    return self._gradient
+    return self._rush_gradient
 
 
 def _set_grad(self, value):
@@ -493,7 +496,7 @@ def _set_grad(self, value):
                 f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
                 f"'{list(self.shape)}'. Please ensure that the gradient and "
                 "the tensor are the same size")
-        if value._meta.device is not self._meta.device:
+        if value._rush_meta.device is not self._rush_meta.device:
             raise RuntimeError(
                 f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
                 f"'{self.device.type}'. Please ensure that the gradient and the tensor are on the same device")
@@ -501,15 +504,15 @@ def _set_grad(self, value):
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with grad_dtype "
                 f"'{self.dtype}': a gradient has the dtype of its tensor")
-    self._gradient = value
+    self._rush_gradient = value
 
 
 def _delete_grad(self):
-    self._gradient = None
+    self._rush_gradient = None
 
 
 Tensor.grad = Tensor.grad.setter(_set_grad).deleter(_delete_grad)
-Tensor._grad = property(lambda self: self._gradient, _set_grad, _delete_grad)
+Tensor._grad = property(lambda self: self._rush_gradient, _set_grad, _delete_grad)
 
 
 @attach
@@ -517,9 +520,9 @@ def __len__(self):
     if mine.modes:
         from .overriding import of_mode
         return of_mode("__len__", self)
-    if not self._meta.shape:
+    if not self._rush_meta.shape:
         raise TypeError("len() of a 0-d tensor")
-    return self._meta.shape[0]
+    return self._rush_meta.shape[0]
 
 
 @attach

@@ -19,11 +19,11 @@ class Level:
 def settled(tensor: Tensor, begin: int = 0) -> Tensor:
     """A fresh tensor.  Where results are to be the same every time, its elements (those behind the first ``begin`` of a
     row-major one) are NaN, or the largest number of a dtype that has none."""
-    if Level.now and Level.fills and tensor._meta.numel > begin and tensor._meta.device.provider.has_data \
+    if Level.now and Level.fills and tensor._rush_meta.numel > begin and tensor._rush_meta.device.provider.has_data \
             and not tensor.is_quantized:
-        part = tensor if not begin else OPS["as_strided"](tensor, (tensor._meta.numel - begin,), (1,),
-                                                          tensor._offset + begin)
-        OPS["fill_"](part, largest(tensor._meta.dtype))
+        part = tensor if not begin else OPS["as_strided"](tensor, (tensor._rush_meta.numel - begin,), (1,),
+                                                          tensor._rush_offset + begin)
+        OPS["fill_"](part, largest(tensor._rush_meta.dtype))
     return tensor
 
 

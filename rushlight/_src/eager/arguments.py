@@ -30,7 +30,7 @@ class Arguments:
 
     def enter(self, value, place, scalar):
         if isinstance(value, (Tensor, polymorphic.SymbolicArgument)):
-            entered = self.trace.input(value._meta)
+            entered = self.trace.input(value._rush_meta)
             self.tensors.append(entered.node)
             return entered
         if scalar and type(value) in NUMBER_METAS:
@@ -94,7 +94,7 @@ def launch_plan(plan: Plan, args, scalars: int, mask):
 
 
 def address_bits(tensor: Tensor) -> int:
-    return tensor._storage.address + tensor._offset * tensor.itemsize
+    return tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize
 
 
 def float_bits(value: float) -> int:

@@ -80,7 +80,7 @@ def converted(value, target):
 
 def kept(value) -> bool:
     """Whether an argument's copy is worth keeping: parameters are used again."""
-    return (choices.keeps and value._needs_grad and value._grad_node is None and value._base is None
+    return (choices.keeps and value._rush_needs_grad and value._rush_grad_node is None and value._base is None
             and interpret.top() is None)
 
 
@@ -89,7 +89,7 @@ def copy_of(leaf, target):
     found = choices.copies.get(id(leaf))
     if found is not None:
         reference, version, recorded, copy = found
-        fresh = copy._grad_node is None or copy._grad_node.saved is not None
+        fresh = copy._rush_grad_node is None or copy._rush_grad_node.saved is not None
         if (reference() is leaf and version == leaf._version and recorded == mine.grad and fresh
             and copy.dtype is target):
             return copy

@@ -58,7 +58,7 @@ def shared(plan: Plan, args, names):
         if count == plan.source:
             continue
         how = overlap(target, value)
-        single = called[place] == "value" and not value._meta.shape  # a number, read before anything is written
+        single = called[place] == "value" and not value._rush_meta.shape  # a number, read before anything is written
         if not single:
             refuse_overlap(plan.op, target, value, how)
         if how == UNKNOWN or how == SAME and plan.apart or single and how != APART:
@@ -88,7 +88,7 @@ def into_out(op: Op, args, names, run=None):
     if isinstance(out, Tensor) and named.get("as_tuple"):
         raise RuntimeError(f"{op.name} does not support the out kwarg when as_tuple is True")
     targets = [out] if isinstance(out, Tensor) else list(out)
-    if is_recording() and any(t._needs_grad for t in (*targets, *inputs)):
+    if is_recording() and any(t._rush_needs_grad for t in (*targets, *inputs)):
         refuse_gradient(op)
     if not inputs and isinstance(out, Tensor) and "dtype" in op.signature.parameters:
         named.setdefault("dtype", out.dtype)
@@ -131,20 +131,20 @@ def check_exact(op: Op, result: Meta, target: Meta):
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
-    check_exact(op, result._meta, out._meta)
+    check_exact(op, result._rush_meta, out._rush_meta)
     if op.traits.get("out_in_order") and out.numel() == result.numel():
         result = OPS["reshape"](result, tuple(out.shape))
     if not op.traits.get("out_any"):
-        check_cast(result._meta, out._meta)
-    check_distinct(op.name, out._meta)
-    if out._meta.device is not result._meta.device:
+        check_cast(result._rush_meta, out._rush_meta)
+    check_distinct(op.name, out._rush_meta)
+    if out._rush_meta.device is not result._rush_meta.device:
         raise RuntimeError(f"{op.name}(): Attempting to copy from device {result.device} to device {out.device}, but "
                            "cross-device copies are not allowed!")
-    resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._meta.like(tuple(result.shape)))
+    resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._rush_meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:
-        if (near or value._storage is out._storage) and (op.traits.get("moves")
-                                                         or expands_to(value.shape, result.shape)):
+        if (near or value._rush_storage is out._rush_storage) and (op.traits.get("moves")
+                                                                   or expands_to(value.shape, result.shape)):
             refuse_overlap(op, out, value, overlap(resized, value))
     if tuple(out.shape) != tuple(result.shape):
         if out.numel() and op.traits.get("out_in_order"):
@@ -167,9 +167,9 @@ def grows_in_place(resized: Tensor) -> bool:
 
     A NumPy view does not tell where the memory ends that it shows, so all that is behind it counts as its own.
     """
-    storage = resized._storage
-    return resized._offset * resized.itemsize + resized._meta.nbytes <= storage.nbytes or getattr(storage.owner, "base",
-                                                                                                  None) is not None
+    storage = resized._rush_storage
+    return (resized._rush_offset * resized.itemsize + resized._rush_meta.nbytes <= storage.nbytes
+            or getattr(storage.owner, "base", None) is not None)
 
 
 def expands_to(shape, wanted) -> bool:

@@ -94,7 +94,8 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
     bits of those that are run-time numbers."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
-        if any(other._storage is tensors[k]._storage for k in written for j, other in enumerate(tensors) if j != k):
+        if any(other._rush_storage is tensors[k]._rush_storage for k in written for j, other in enumerate(tensors)
+               if j != k):
             return call_body(op)(args, names)
         for k in written:
             sharing.check_writable(tensors[k])
@@ -119,7 +120,7 @@ def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
     if way == "itself":
         return tensor
     source = OPS["detach"](tensor) if way == "cut" else tensor
-    return source if way == "cut" and meta is tensor._meta and not offset else region(source, meta, offset)
+    return source if way == "cut" and meta is tensor._rush_meta and not offset else region(source, meta, offset)
 
 
 def install(plan: Plan, code):

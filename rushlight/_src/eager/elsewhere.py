@@ -23,7 +23,7 @@ def device_of(args) -> device | None:
     that it names; None where nothing says."""
     named = host = None
     for value in flat(args):
-        meta = getattr(value, "_meta", None)
+        meta = getattr(value, "_rush_meta", None)
         if meta is not None:
             if meta.shape or not meta.device.provider.on_host:
                 return meta.device
@@ -37,7 +37,7 @@ def mixed(args) -> bool:
     """Whether the tensors of a call lie on several devices."""
     first = None
     for value in flat(args):
-        meta = getattr(value, "_meta", None)
+        meta = getattr(value, "_rush_meta", None)
         if meta is not None and meta.device is not (first or meta.device):
             return True
         first = first or meta and meta.device
@@ -48,7 +48,7 @@ def meeting(op: Op, args, names):
     """A function that makes a call on tensors of several devices: numbers go to the device, ``copy_`` goes between
     them.  RuntimeError for all other mixtures."""
     where = device_of(args[:1]) if op.name == "copy_" else device_of(args)
-    if not all(v._meta.device.provider.has_data for v in flat(args) if isinstance(v, Tensor)):
+    if not all(v._rush_meta.device.provider.has_data for v in flat(args) if isinstance(v, Tensor)):
         return None  # what that means, the plan of a call without data says
     if op.name == "copy_":
         return between
@@ -56,23 +56,23 @@ def meeting(op: Op, args, names):
         return lambda args, names: applied(
             lambda input, other: OPS[SHAPED[op.name]](input, tuple(other.shape)), args, names)
     for value in flat(args):
-        if isinstance(value, Tensor) and value._meta.device is not where and not goes_along(op, value):
+        if isinstance(value, Tensor) and value._rush_meta.device is not where and not goes_along(op, value):
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but found at least two devices, {where} and "
-                f"{value._meta.device}! (when checking {op.name})")
+                f"{value._rush_meta.device}! (when checking {op.name})")
 
     def gathered(value):
         if type(value) in (list, tuple):
             return type(value)(map(gathered, value))
-        return value.to(where) if isinstance(value, Tensor) and value._meta.device is not where else value
+        return value.to(where) if isinstance(value, Tensor) and value._rush_meta.device is not where else value
 
     return lambda args, names: applied(op, gathered(tuple(args)), names)
 
 
 def goes_along(op: Op, value: Tensor) -> bool:
     """Whether a tensor of the host may be among those of a device: a number, or an index."""
-    return value._meta.device.provider.on_host and (not value._meta.shape and op.name not in JOINING
-                                                    or is_index(op, value._meta))
+    return value._rush_meta.device.provider.on_host and (not value._rush_meta.shape and op.name not in JOINING
+                                                         or is_index(op, value._rush_meta))
 
 
 def is_index(op: Op, meta) -> bool:
@@ -139,7 +139,7 @@ def execute(plan: Plan, args, values: int, used: int) -> tuple:
         return made
     made = tuple(map(empty_of, plan.outputs))
     for result in made:
-        store_i64(values, used, result._storage.address)
+        store_i64(values, used, result._rush_storage.address)
         used += 1
     launch(plan, args, values, used)
     return made

@@ -36,7 +36,7 @@ def layout(tensors, dim=0):
     if (type(tensors) not in (tuple, list) or not tensors or type(dim) is not int
         or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors)):
         return None
-    metas = [x._meta for x in tensors]
+    metas = [x._rush_meta for x in tensors]
     first = metas[0]
     rank = len(first.shape)
     if not -rank <= dim < rank:
@@ -58,7 +58,7 @@ def joined(tensors, at: int, meta: Meta) -> Tensor:
     made, rows = empty_of(meta), 1
     for size in meta.shape[:at]:
         rows *= size
-    join.copy_rows(tuple(tensors), made._storage.address, rows, meta.nbytes // rows)
+    join.copy_rows(tuple(tensors), made._rush_storage.address, rows, meta.nbytes // rows)
     if mine.grad and meta.dtype.is_inexact:
         give_node(made, tensors, at)
     return made
@@ -69,10 +69,10 @@ def give_node(made: Tensor, tensors, at: int):
     edges = tuple(map(history.edge, tensors))
     if all(edge is None for edge in edges):
         return
-    sizes = [x._meta.shape[at] for x in tensors]
+    sizes = [x._rush_meta.shape[at] for x in tensors]
     node = GradNode()
-    node.kind, node.outputs, node.extra = FUNCTION, (made._meta,), "CatBackward0"
-    node.edges, node.slots = edges, tuple(x._output for x in tensors)
+    node.kind, node.outputs, node.extra = FUNCTION, (made._rush_meta,), "CatBackward0"
+    node.edges, node.slots = edges, tuple(x._rush_output for x in tensors)
 
     def function(gradient):
         parts = OPS["split_with_sizes"](gradient, sizes, at)
@@ -81,4 +81,4 @@ def give_node(made: Tensor, tensors, at: int):
     node.function = function
     state.sequence += 1
     node.number = state.sequence
-    made._grad_node, made._output, made._needs_grad = node, 0, 1
+    made._rush_grad_node, made._rush_output, made._rush_needs_grad = node, 0, 1

@@ -228,7 +228,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         results = list(results) if several else [results]
         if not all(isinstance(r, Traced) for r in results):
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
-        if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._meta.shape):
+        if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._rush_meta.shape):
             raise ValueNeeded(
                 f"{op.name}: a size is a tensor whose value is not known while its program is written down")
         if is_only_known(arguments):
@@ -269,8 +269,8 @@ def region_of(op: Op):
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
     """The plan of a program that repeats a stretch, by that of one with few of them; None for all others."""
     region = region_of(op) if settings.regions and not names else None
-    if region is None or any(isinstance(a, polymorphic.SymbolicArgument) or isinstance(a, Tensor) and a._meta.turned
-                             for a in args):
+    if region is None or any(isinstance(a, polymorphic.SymbolicArgument)
+                             or isinstance(a, Tensor) and a._rush_meta.turned for a in args):
         return None
     try:
         places = [k for k, node in enumerate(op.traits["inputs"]) if node is not None]
@@ -343,7 +343,7 @@ def out_plan(op: Op, args, names, mask, scalars) -> Draft:
         result = body_of(op, arguments.args)(*arguments.args, **arguments.kwargs)
         if not isinstance(result, Traced) or is_only_known(arguments) or tuple(result.shape) != tuple(out.shape):
             return python_plan(op, writing(op))
-        check_exact(op, result._meta, out._meta)
+        check_exact(op, result._rush_meta, out._rush_meta)
         draft = into_plan(op, trace, arguments, result, out.node, 0)
         draft.conditions, draft.fixed = arguments.conditions.text, frozenset(arguments.conditions.fixed)
         return draft

@@ -47,7 +47,7 @@ class SymbolicArgument:
     """What stands for a tensor argument while a plan is made with symbols."""
 
     def __init__(self, meta: Meta):
-        self._meta = meta  # where tensors have it
+        self._rush_meta = meta  # where tensors have it
 
 
 class Settling:
@@ -209,7 +209,7 @@ class DeclaredSymbols(Symbols):
     def stand(self, value, key):
         node = next(self.inputs)
         if isinstance(value, Tensor):
-            return SymbolicArgument(self.meta(node and node.meta, value._meta))
+            return SymbolicArgument(self.meta(node and node.meta, value._rush_meta))
         if type(key) is not int or key < LEAST:
             return value
         self.exprs.append(key if node is None else self.symbols.get(node.name, key))

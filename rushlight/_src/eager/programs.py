@@ -80,20 +80,20 @@ def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
     if op.traits.get("into") is not None:
         return python_plan(op, lambda args, names: noted_write(args[0]))
     viewing = op.traits.get("view")
-    turned = [r._turned if viewing else 0 for r in results]
+    turned = [r._rush_turned if viewing else 0 for r in results]
     shown = [alias_of(r.node, arguments.tensors) if viewing and not bits else None for r, bits in zip(results, turned)]
     if not several and shown[0] is not None:
         source, meta, offset = shown[0]
         plan = view_plan(op, trace, arguments, results[0].node, source, meta, offset, mask)
-        plan.outputs = (without_data(results[0]._meta),)
+        plan.outputs = (without_data(results[0]._rush_meta),)
         return plan
-    metas = [without_data(r._meta if found else dense(r._meta)) for r, found in zip(results, shown)]
+    metas = [without_data(r._rush_meta if found else dense(r._rush_meta)) for r, found in zip(results, shown)]
     places = [None if found is None else (arguments.tensors.index(found[0]), found[2]) for found in shown]
 
     def run(args, names):
         given = [a for a in flat(args) if isinstance(a, Tensor)]
         made = tuple(alias(empty_of(m), m.turning(bits)) if bits else empty_of(m) if place is None
-                     else alias(given[place[0]], m, given[place[0]]._offset + place[1])
+                     else alias(given[place[0]], m, given[place[0]]._rush_offset + place[1])
                      for m, bits, place in zip(metas, turned, places))
         return made if several else made[0]
 
@@ -207,7 +207,7 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
         if source is None:
             shown.append((fresh.setdefault(own(result.node), len(fresh)), None, 0, ""))
         else:
-            shown.append((arguments.tensors.index(source), result._meta.turning(meta.turned), offset,
+            shown.append((arguments.tensors.index(source), result._rush_meta.turning(meta.turned), offset,
                           way_to(result, trace, source)))
     inner = run_plan(op, trace, arguments, list(fresh), True, mask, stores)
     written = [arguments.tensors.index(store.into) for store in stores]
@@ -237,8 +237,8 @@ def part_of_derivative(trace, arguments, mask, stores) -> str:
 
 def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     """In place: the result goes into the memory of an argument."""
-    check_shape(result._meta, target.meta)
-    check_cast(result._meta, target.meta)
+    check_shape(result._rush_meta, target.meta)
+    check_cast(result._rush_meta, target.meta)
     if op.traits.get("some") and not mask and is_expanded(target.meta):
         whole = OPS[op.name.removesuffix("_")]
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))

@@ -32,7 +32,7 @@ class RegionCall:
     tell which want gradients."""
 
     def __init__(self, region: Region, args, places, mask: int):
-        self.args, self.metas = args, [getattr(a, "_meta", None) for a in args]
+        self.args, self.metas = args, [getattr(a, "_rush_meta", None) for a in args]
         self.tensor, count = [], 0
         for meta in self.metas:
             self.tensor.append(count)

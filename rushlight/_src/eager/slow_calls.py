@@ -49,10 +49,10 @@ def slow(op: Op, args, names):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
             words.append(address_bits(value))
-            if value._needs_grad or value._base is not None and history.joins(value):
+            if value._rush_needs_grad or value._base is not None and history.joins(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
-            return value._meta
+            return value._rush_meta
         kind = type(value)
         if scalar and kind in NUMBER_METAS:
             words.append(float_bits(value) if kind is float else int(value))
@@ -102,7 +102,7 @@ def reflected(op: Op, symbol: str, left, right):
     TypeError for objects that have no such method."""
     kind = type(right)
     if not isinstance(left, Tensor) or isinstance(right, (int, float, complex, list, tuple, str, NoneType)) or hasattr(
-            kind, "_meta") or kind.__module__ in ("numpy", Expr.__module__):
+            kind, "_rush_meta") or kind.__module__ in ("numpy", Expr.__module__):
         return NotImplemented
     method = next((vars(base)[f"__r{symbol}__"] for base in kind.__mro__ if f"__r{symbol}__" in vars(base)), None)
     if method is not None:

@@ -40,7 +40,7 @@ def steady(args, nodes, given) -> frozenset:
     places = {node: k for k, node in enumerate(given)}
     tensors = (a for a in flat(args) if isinstance(a, (Tensor, SymbolicArgument)))
     return frozenset(places[node] for a, node in zip(tensors, nodes) if isinstance(a, state.parameter)
-                     and a._storage is not None and own(a._storage) and node in places)
+                     and a._rush_storage is not None and own(a._rush_storage) and node in places)
 
 
 def first_packed(code) -> int:

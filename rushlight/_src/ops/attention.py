@@ -50,7 +50,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     2017)."""
     asked = None
     if attn_mask is None and not dropout_p and not mine.stack:  # by these it is known which kernel there is
-        asked = query._meta, key._meta, value._meta, enable_gqa, kernels.allowed, query.device.provider
+        asked = query._rush_meta, key._rush_meta, value._rush_meta, enable_gqa, kernels.allowed, query.device.provider
         if asked in settled:
             return flash(query, key, value, None, None, None, bool(is_causal), None if scale is None else float(scale),
                          0.0, settled[asked])
@@ -239,7 +239,7 @@ def repeated(repeats, size, at, output_size):
     index = np.repeat(np.arange(size), int(counts[0]) if len(counts) == 1 else counts)
     if output_size is not None and len(index) != output_size:
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {len(index)}")
-    return from_numpy(index.astype(np.int64)).to(repeats._meta.device)
+    return from_numpy(index.astype(np.int64)).to(repeats._rush_meta.device)
 
 
 @rule(repeated)

@@ -80,8 +80,8 @@ def view_as_real(input):
 @op(method=False, composite=True)
 def view_as_complex(input):
     """Pairs of numbers as complex ones, a view: [*, 2] -> [*].  RuntimeError where they do not lie side by side."""
-    if input._storage is not None and input._offset % 2:
-        raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._offset}")
+    if input._rush_storage is not None and input._rush_offset % 2:
+        raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._rush_offset}")
     return paired(input)
 
 
@@ -96,7 +96,7 @@ def paired(input):
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got {list(input.shape)}")
-    strides = input._meta.strides
+    strides = input._rush_meta.strides
     if strides[-1] != 1:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got {list(strides)}")
     if any(s % 2 for s in strides[:-1]):

@@ -85,7 +85,7 @@ def narrow(weight, groups):
 
 def lying_as(x, out):
     """What was computed of images, with channels last if these are."""
-    if not suggests_channels_last(x._meta):
+    if not suggests_channels_last(x._rush_meta):
         return out
     rank = len(out.shape)
     return P.permute(P.copy(P.permute(out, dims=(0, *range(2, rank), 1))), dims=(0, rank - 1, *range(1, rank - 1)))

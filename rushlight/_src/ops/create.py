@@ -207,7 +207,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
         check_rank(memory_format, input.shape)
         strides = channels_last_strides(input.shape)
     else:
-        strides = layout_kept(input._meta)
+        strides = layout_kept(input._rush_meta)
     made = settled(empty_tensor(input.shape, dtype or input.dtype, strides, device or input.device))
     return finished(made, requires_grad)
 
@@ -220,12 +220,12 @@ def in_plain_rows(meta) -> bool:
 
 def full_of(input, value, dtype, device, requires_grad, memory_format):
     """One value, in the shape and layout of input."""
-    meta = input._meta
+    meta = input._rush_meta
     if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(
             meta):
         return finished(filled(value, meta.shape, dtype or meta.dtype, *on(meta.device)), requires_grad)
     out = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-    return finished(OPS["fill_"](out, value) if out._meta.device.provider.has_data else out, requires_grad)
+    return finished(OPS["fill_"](out, value) if out._rush_meta.device.provider.has_data else out, requires_grad)
 
 
 def like(name, value):

@@ -15,7 +15,7 @@ def write_changes(name: str, target, value):
         "operation. This also applies to advanced indexing "
         "e.g. tensor[indices] = tensor", stacklevel=4)
     changed = value != target
-    for dim, (size, stride) in enumerate(zip(target._meta.shape, target._meta.strides)):
+    for dim, (size, stride) in enumerate(zip(target._rush_meta.shape, target._rush_meta.strides)):
         if stride == 0 and size > 1:
             place = changed.int().argmax(dim, keepdim=True)
             value, changed = value.gather(dim, place), changed.gather(dim, place)

@@ -64,12 +64,12 @@ def parse(tensor, key):
 
 def on_host(x) -> bool:
     """Whether native code may read a tensor's memory."""
-    return x._meta.device.provider.on_host
+    return x._rush_meta.device.provider.on_host
 
 
 def without_data(x) -> bool:
     """Whether a tensor has no elements to read, whatever its class says of its device."""
-    return not x._meta.device.provider.has_data
+    return not x._rush_meta.device.provider.has_data
 
 
 def is_place(k) -> bool:
@@ -138,7 +138,7 @@ def __getitem__(self, key):
     if type(key) is int and self.dim():
         return index_basic(self, (key,) + (("slice", None, None, None),) * (self.dim() - 1))
     if type(key) is Tensor and is_idle() and self.dim():
-        if key.dtype is int64 and not key._meta.shape and not without_data(key):
+        if key.dtype is int64 and not key._rush_meta.shape and not without_data(key):
             return self[key.item()]
         if key.dtype is int64:
             return index_rows(self, (key,) + (None,) * (self.dim() - 1))
@@ -262,7 +262,7 @@ def index_rows(input, indices):
         rank, depth = len(out.shape), len(at.shape)
         order = (*range(depth, depth + place), *range(depth), *range(depth + place, rank))
         out = P.permute(out, dims=order)
-    kept = [stride for stride, i in zip(input._meta.strides, indices) if i is None]
+    kept = [stride for stride, i in zip(input._rush_meta.strides, indices) if i is None]
     order = by_stride(out.shape, (*kept[:place], *(0,) * len(at.shape), *kept[place:]))
     return laid(out, order) if place or order != list(reversed(range(len(order)))) else out
 
@@ -337,7 +337,8 @@ def index_put(input, indices, values, accumulate=False):
 def is_fill(entries, value) -> bool:
     """Whether one number is written, where one mask says."""
     given = [entry for entry in entries if isinstance(entry, Tensor)]
-    return len(given) == 1 and is_mask(given[0]) and not any(type(n) is not int or n != 1 for n in value._meta.shape)
+    return len(given) == 1 and is_mask(given[0]) and not any(type(n) is not int or n != 1
+                                                             for n in value._rush_meta.shape)
 
 
 def refuse_read(target, entries, value, indices):
@@ -352,7 +353,7 @@ def index_put_(input, indices, values, accumulate=False):
     """In place: input[indices] = values (or +=)."""
     refuse_read(input, indices, values, indices)
     changed = index_put(input, indices, values, accumulate)
-    return write_changes("index_put_", input, changed) if is_expanded(input._meta) else input.copy_(changed)
+    return write_changes("index_put_", input, changed) if is_expanded(input._rush_meta) else input.copy_(changed)
 
 
 @attach
@@ -374,7 +375,7 @@ def __setitem__(self, key, value):
         if isinstance(value, Tensor):
             while value.dim() > target.dim() and value.size(0) == 1:
                 value = value.squeeze(0)
-            target.copy_(value if value._meta.shape == target._meta.shape else value.expand(target.shape))
+            target.copy_(value if value._rush_meta.shape == target._rush_meta.shape else value.expand(target.shape))
         else:
             target.fill_(as_scalar(value, self))
         return
@@ -392,7 +393,7 @@ def __setitem__(self, key, value):
         value = value.squeeze(0)
     refuse_read(x, entries, value, indices)
     changed = put_rows(x, tuple(indices), value, False)
-    if is_expanded(x._meta):
+    if is_expanded(x._rush_meta):
         write_changes("index_put_", x, changed)
     else:
         x.copy_(changed)
@@ -428,7 +429,7 @@ def in_memory(x):
     if without_data(x):
         raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
     x = x.contiguous()
-    return x.concrete() if x._storage is None else x
+    return x.concrete() if x._rush_storage is None else x
 
 
 @rule(nonzero)

@@ -48,11 +48,11 @@ def derive_composite(operator):
 def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
-        if input._needs_grad and input.is_leaf and is_recording():
+        if input._rush_needs_grad and input.is_leaf and is_recording():
             raise LeafWrittenError(
                 f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)",
                 "a result", "view a clone()")
-        input._become(operator(input, *args, **kwargs))
+        input._rush_become(operator(input, *args, **kwargs))
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
     op(body, composite=True, inplace=True)
@@ -152,19 +152,19 @@ def resize_(input, *sizes, memory_format=None):
     ``memory_format``."""
     from .shape import sizes_of
     shape = tuple(sizes_of(sizes))
-    meta = input._meta.like(shape, strides_in(memory_format, shape))
+    meta = input._rush_meta.like(shape, strides_in(memory_format, shape))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
-    if input._needs_grad:
+    if input._rush_needs_grad:
         raise RuntimeError("cannot resize variables that require grad")
     check_size(meta)
-    if meta.shape == input._meta.shape and memory_format is None:
+    if meta.shape == input._rush_meta.shape and memory_format is None:
         return input
-    room = input._storage.nbytes // input.itemsize - input._offset
+    room = input._rush_storage.nbytes // input.itemsize - input._rush_offset
     if meta.numel > room:
-        UntypedStorage(input).resize_(input._offset * input.itemsize + meta.nbytes)
+        UntypedStorage(input).resize_(input._rush_offset * input.itemsize + meta.nbytes)
     sharing.count_write(input)
-    input._meta = meta
+    input._rush_meta = meta
     return settled(input, room) if meta.contiguous else input
 
 
@@ -188,7 +188,8 @@ def resize_as_(input, the_template, memory_format=None):
     """Resized to the shape of another tensor, and to its memory format if ``memory_format`` is preserve_format."""
     shape = tuple(the_template.shape)
     if memory_format is not None and memory_format.name == "preserve_format":
-        memory_format = channels_last_of(shape) if suggests_channels_last(the_template._meta) else contiguous_format
+        is_last = suggests_channels_last(the_template._rush_meta)
+        memory_format = channels_last_of(shape) if is_last else contiguous_format
     return resize_(input, shape, memory_format=memory_format)
 
 
@@ -201,7 +202,7 @@ def channels_last_of(shape):
 def set_(input, source=None, storage_offset=0, size=None, stride=None):
     """The storage of another tensor taken over, with its shape and strides or those given."""
     if source is None:
-        source = empty_of(input._meta.like((0,)))
+        source = empty_of(input._rush_meta.like((0,)))
     if source.dtype is not input.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {input.dtype}")
     if source.device != input.device:
@@ -210,14 +211,14 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         size = (size,) if isinstance(size, int) else tuple(size)
         stride = row_major(size) if stride is None else tuple(stride)
-        meta, nbytes = input._meta.like(size, stride), source._storage.nbytes
+        meta, nbytes = input._rush_meta.like(size, stride), source._rush_storage.nbytes
         if storage_offset < 0 or meta.numel and storage_offset * input.itemsize + meta.nbytes > nbytes:
             raise RuntimeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and "
                 f"itemsize {input.itemsize} are out of bounds for "
                 f"storage of size {nbytes}")
-        source = wrap(source._storage, storage_offset, meta, input.itemsize)
-    meta = source._meta.plain.turning(input._meta.turned)
+        source = wrap(source._rush_storage, storage_offset, meta, input.itemsize)
+    meta = source._rush_meta.plain.turning(input._rush_meta.turned)
     take_memory(input, source, 1)
-    input._meta = meta
+    input._rush_meta = meta
     return input

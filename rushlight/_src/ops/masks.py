@@ -101,6 +101,6 @@ def put(input, index, source, accumulate=False):
 @op(composite=True, inplace=True)
 def put_(input, index, source, accumulate=False):
     """In place: source written at positions in row-major order."""
-    check_distinct("put_", input._meta)
+    check_distinct("put_", input._rush_meta)
     refuse_shared("put_", input, index, source)
     return input.copy_(put(input, index, source, accumulate))

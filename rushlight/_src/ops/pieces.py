@@ -101,7 +101,7 @@ def multiple(views) -> tuple:
     """The views that one operator returns: tensors in memory note that they are several."""
     if mine.grad:
         for view in views:
-            if view._storage is not None:
+            if view._rush_storage is not None:
                 history.note_multiple(view)
     return tuple(views)
 
@@ -227,8 +227,8 @@ def unsafe(name, function):
     def body(input, *args, **kwargs):
         parts = function(input, *args, **kwargs)
         for part in () if mine.inference else parts:
-            if part._storage is not None and part._base is not None:
-                part._base, part._seen = None, 0
+            if part._rush_storage is not None and part._base is not None:
+                part._base, part._rush_seen = None, 0
                 count_apart(part, 0)
         return parts
     body.__name__ = f"unsafe_{name}"

@@ -305,7 +305,7 @@ def adaptive_max_of(rank):
                 which = OPS["where"](numbers > 0, numbers - 1, which)
             at = at.squeeze(0).permute(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).flatten(rank)
             places = at.expand(*x.shape[:2], *at.shape).gather(-1, which[..., None]).squeeze(-1)
-        if rank == 2 and suggests_channels_last(x._meta):
+        if rank == 2 and suggests_channels_last(x._rush_meta):
             values, places = (v.contiguous(memory_format=channels_last) for v in (values, places))
         out = [v.squeeze(0) if single else v for v in (values, places)]
         return tuple(out) if return_indices else out[0]
@@ -362,7 +362,7 @@ def unpool_of(rank):
                 f"found an invalid max index: {int(at.max())} (output volumes are of size {'x'.join(map(str, space))}")
         out = input.new_zeros((*lead, product(space))).scatter(-1, at, flat)
         out = out.reshape(*lead, *space)
-        turned = rank == 2 and input.dim() == 4 and suggests_channels_last(input._meta)
+        turned = rank == 2 and input.dim() == 4 and suggests_channels_last(input._rush_meta)
         return out.contiguous(memory_format=channels_last) if turned else out
     body.__name__, body.__doc__ = (f"max_unpool{rank}d",
                                    "Each maximum put back where max pooling found it, zeros elsewhere.")

@@ -35,7 +35,7 @@ def meaning(x, dtype):
 
 def scheme_of(x) -> PerTensor:
     """The scheme of a quantized tensor that has one scale.  RuntimeError for others."""
-    found = x._meta.dtype.scheme
+    found = x._rush_meta.dtype.scheme
     if type(found) is not PerTensor:
         raise RuntimeError(
             "Expected a tensor quantized by one scale and one zero point (torch.per_tensor_affine), got "
@@ -97,7 +97,7 @@ def dequantize_tensor(input):
 @op(method=False, autocast=None, name="_dequantized_channels")
 def dequantize_channels(input, scales, zero_points):
     """What a tensor quantized each channel stands for, [n] of float32 each -> float32."""
-    scheme = input._meta.dtype.scheme
+    scheme = input._rush_meta.dtype.scheme
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
     q = P.convert(whole(input), dtype=float32)
     return P.mul(P.sub(q, P.reshape(zero_points, shape=shape)), P.reshape(scales, shape=shape))
@@ -186,7 +186,7 @@ def channels_first(x):
 
 
 def lies_channels_last(x) -> bool:
-    return len(x.shape) == 4 and is_channels_last(x._meta) and not x._meta.contiguous
+    return len(x.shape) == 4 and is_channels_last(x._rush_meta) and not x._rush_meta.contiguous
 
 
 def depthwise_sums(taps, weight):
@@ -245,7 +245,7 @@ def spread_image(input, kernel, stride, padding, output_padding, dilation):
     between the elements, and around them, is what stands for 0."""
     x = P.pad(channels_last(whole(input)), **around(kernel, stride, padding, output_padding, dilation, True),
               value=scheme_of(input).zero_point)
-    return meaning(channels_first(x), input._meta.dtype)
+    return meaning(channels_first(x), input._rush_meta.dtype)
 
 
 @op(method=False, autocast=None, name="_dynamic_convolution")

@@ -33,7 +33,7 @@ def real(x):
 
 
 def scheme_of(x) -> PerTensor:
-    found = x._meta.dtype.scheme
+    found = x._rush_meta.dtype.scheme
     if type(found) is not PerTensor:
         raise RuntimeError(
             "expected a tensor quantized by one scale and one zero point, got "
@@ -118,7 +118,7 @@ def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=
     if not isinstance(weight, Tensor) or weight.dtype is not qint8:
         raise RuntimeError(
             f"a quantized layer wants a weight of torch.qint8, got {getattr(weight, 'dtype', type(weight).__name__)}")
-    scheme, factor = weight._meta.dtype.scheme, (None, None, None)
+    scheme, factor = weight._rush_meta.dtype.scheme, (None, None, None)
     out = weight.size(1) * groups if transposed else weight.size(0)
     tensor_wide = type(scheme) is PerTensor
     if (scheme.zero_point == 0 if tensor_wide else scheme.axis == 0 and not transposed and not any(scheme.zero_points)):

@@ -26,7 +26,7 @@ WITHOUT = ("Could not run 'aten::{}' with a tensor that is not quantized: make o
 
 def scheme(tensor, name):
     """What a quantized tensor's numbers mean.  NotImplementedError for other tensors."""
-    found = tensor._meta.dtype.scheme
+    found = tensor._rush_meta.dtype.scheme
     if found is None:
         raise NotImplementedError(WITHOUT.format(name))
     return found
@@ -47,7 +47,7 @@ def numbers_of(values, dtype):
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
-Tensor.is_quantized = property(lambda self: self._meta.dtype.scheme is not None)
+Tensor.is_quantized = property(lambda self: self._rush_meta.dtype.scheme is not None)
 
 
 @attach
@@ -172,7 +172,7 @@ def dequantize(input):
     [*]."""
     if isinstance(input, (list, tuple)):
         return tuple(map(dequantize, input))
-    found = input._meta.dtype.scheme
+    found = input._rush_meta.dtype.scheme
     if found is None:
         return input.to(float32)
     if type(found) is PerTensor:
@@ -294,19 +294,19 @@ def in_place(body):
         before, found = scheme_of(input), scheme_of(made)
         input.copy_(OPS["_with_meaning"](OPS["_whole_numbers"](made), before.scale, before.zero_point, input.dtype))
         if before != found:
-            input._become(OPS["_with_meaning"](OPS["_whole_numbers"](input), found.scale, found.zero_point,
-                                               input.dtype))
+            input._rush_become(OPS["_with_meaning"](OPS["_whole_numbers"](input), found.scale, found.zero_point,
+                                                    input.dtype))
         return input
     return rule_of
 
 
 def is_quantized(x) -> bool:
-    return isinstance(x, Tensor) and x._meta.dtype.scheme is not None
+    return isinstance(x, Tensor) and x._rush_meta.dtype.scheme is not None
 
 
 def alike(x, result):
     """Whole numbers that mean what those of a quantized tensor do."""
-    return meaning(result, x._meta.dtype)
+    return meaning(result, x._rush_meta.dtype)
 
 
 @rule("relu", "nn.functional.relu")
@@ -420,7 +420,7 @@ def cat(operator):
     def body(tensors, dim=0):
         first = tensors[0]
         found = scheme_of(first)
-        alike_ = [x if x._meta.dtype is first._meta.dtype
+        alike_ = [x if x._rush_meta.dtype is first._rush_meta.dtype
                   else OPS["_quantized"](OPS["_dequantized"](x), found.scale, found.zero_point, first.dtype)
                   for x in tensors]
         return operator.body(alike_, dim)
@@ -454,7 +454,7 @@ def copied(operator):
     def body(input, src, non_blocking=False):
         if not is_quantized(input):
             return operator.body(input, value(src))
-        if src._meta.dtype is input._meta.dtype:
+        if src._rush_meta.dtype is input._rush_meta.dtype:
             return alike(input, instead(whole(input), whole(src)))
         found = scheme_of(input)
         numbers = value(src) if is_quantized(src) else P.convert(src, dtype=float32)
@@ -465,8 +465,8 @@ def copied(operator):
 @rule("equal")
 def equal(operator):
     def body(input, other):
-        return input._meta.dtype is other._meta.dtype and operator.body(OPS["_whole_numbers"](input),
-                                                                        OPS["_whole_numbers"](other))
+        return input._rush_meta.dtype is other._rush_meta.dtype and operator.body(OPS["_whole_numbers"](input),
+                                                                                  OPS["_whole_numbers"](other))
     return body
 
 

@@ -198,10 +198,10 @@ def as_like(name, make):
         dtype = dtype or input.dtype
         device = device or input.device
         drawn = make(*args, size=tuple(input.shape), dtype=dtype, device=device, generator=generator, **more)
-        if memory_format is None and in_plain_rows(input._meta) and top() is None:
+        if memory_format is None and in_plain_rows(input._rush_meta) and top() is None:
             return finished(drawn, requires_grad)
         out = empty_like(input, dtype=dtype, memory_format=memory_format, device=device)
-        return finished(drawn if out._meta is drawn._meta else out.copy_(drawn), requires_grad)
+        return finished(drawn if out._rush_meta is drawn._rush_meta else out.copy_(drawn), requires_grad)
     body.__name__, body.__doc__ = name, f"As {name[:-5]}, in the shape and layout of input."
     return op(body, composite=True, method=False, by_rows=True)
 

@@ -146,8 +146,8 @@ def contiguous(input, memory_format=None):
     """The tensor itself if its elements lie in order, else a copy in order."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, input.shape)
-        return input if is_channels_last(input._meta) else channels_last(input)
-    return input if input._meta.contiguous else P.copy(input)
+        return input if is_channels_last(input._rush_meta) else channels_last(input)
+    return input if input._rush_meta.contiguous else P.copy(input)
 
 
 def check_rank(memory_format, shape):
@@ -171,7 +171,7 @@ def clone(input, *, memory_format=None):
         return channels_last(input)
     if memory_format is not None and memory_format.name == "contiguous_format":
         return P.copy(input)
-    return P.convert(input, dtype=input._meta.dtype)
+    return P.convert(input, dtype=input._rush_meta.dtype)
 
 
 @op(name="_to_dtype", method=False)

@@ -66,7 +66,7 @@ def taps_of(size, count, scale, mode, align_corners):
 
 def beside(input, taps):
     """Taps on the device of what they resample."""
-    where = input._meta.device
+    where = input._rush_meta.device
     return taps if where.provider.on_host else tuple(v.to(where) for v in taps)
 
 
@@ -107,7 +107,7 @@ def antialiased(size, count, scale, cubic):
 
 def by_matrix(x, matrix, at):
     """One dimension as a matrix product."""
-    return (x.movedim(at, -1) @ matrix.to(x._meta.device).to(x.dtype)).movedim(-1, at)
+    return (x.movedim(at, -1) @ matrix.to(x._rush_meta.device).to(x.dtype)).movedim(-1, at)
 
 
 @op(method=False, name="_merged_taps")
@@ -158,7 +158,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images
     with channels last stay so."""
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
-    if suggests_channels_last(input._meta):
+    if suggests_channels_last(input._rush_meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
     return out.contiguous()  # a product of matrices may leave rows and columns in another order
 

@@ -68,14 +68,14 @@ def bytes_as(input, dtype):
 
 
 def view_bytes(x, dtype):
-    if x._turned and dtype is not x.dtype:
+    if x._rush_turned and dtype is not x.dtype:
         raise RuntimeError(
             "torch.Tensor.view is not supported for "
             f"{'conjugate view tensors' if x.is_conj() else 'tensors with negative bit set'} when converting to a "
             "different dtype.")
     old, new = x.dtype.itemsize, dtype.itemsize
-    placed = x._storage is not None and top() is None
-    shape, strides, offset = list(x.shape), list(x._meta.strides), x.storage_offset() if placed else 0
+    placed = x._rush_storage is not None and top() is None
+    shape, strides, offset = list(x.shape), list(x._rush_meta.strides), x.storage_offset() if placed else 0
     if old != new:
         told = f"to view {x.dtype} as {dtype} (different element sizes), but got"
         if not shape:
@@ -91,7 +91,7 @@ def view_bytes(x, dtype):
                                                                    for s in strides[:-1]], offset * old // new
     if not placed:
         return bytes_as(x, dtype)
-    return reread(x, x._meta.like(tuple(shape), tuple(strides), dtype), offset)
+    return reread(x, x._rush_meta.like(tuple(shape), tuple(strides), dtype), offset)
 
 
 def reread(x, meta, offset):
@@ -99,7 +99,7 @@ def reread(x, meta, offset):
     from ..core.tensor import alias as alias_memory
     made = alias_memory(x, meta, offset)
     # what has no gradient is no part of a history
-    made._base = x if meta.dtype.is_inexact and not x._needs_grad else None
+    made._base = x if meta.dtype.is_inexact and not x._rush_needs_grad else None
     return made
 
 
@@ -110,10 +110,10 @@ def view(input, *shape):
     if len(shape) == 1 and isinstance(shape[0], dtype_class):
         return view_bytes(input, shape[0])
     shape = inferred(sizes_of(shape), input.numel())
-    if reshaped_strides(input._meta.shape, input._meta.strides, shape) is None:
+    if reshaped_strides(input._rush_meta.shape, input._rush_meta.strides, shape) is None:
         raise ViewError(
             f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides "
-            f"{list(input._meta.strides)} seen as "
+            f"{list(input._rush_meta.strides)} seen as "
             f"{list(shape)} (at least one dimension spans across two contiguous subspaces)",
             "dimensions joined only where they follow each other in memory",
             "Use .reshape(...) instead, which copies where it must")
@@ -238,7 +238,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 @op(view=True)
 def ravel(input):
     """All elements in one dimension, next to each other in memory: a copy if they are not."""
-    ordered = input if input._meta.contiguous else P.copy(input)
+    ordered = input if input._rush_meta.contiguous else P.copy(input)
     return P.reshape(ordered, shape=(input.numel(),))
 
 

@@ -150,10 +150,10 @@ def as_strided(input, size, stride, storage_offset=None):
         raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    holder = input._holder()
-    held = holder._memory_bytes()
+    holder = input._rush_holder()
+    held = holder._rush_memory_bytes()
     if storage_offset is None and holder is input:
-        own = start = input._offset
+        own = start = input._rush_offset
     else:
         own, start = holder.storage_offset(), input.storage_offset() if storage_offset is None else storage_offset
     if start < 0:
@@ -165,17 +165,17 @@ def as_strided(input, size, stride, storage_offset=None):
             f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} need {needed} bytes, out of "
             f"bounds for a storage of {held} bytes", "sizes, strides and start within the storage")
     if held is None and product(size) and (start < own or start - own + span(size, stride) > span(
-            holder.shape, holder._meta.strides)):
+            holder.shape, holder._rush_meta.strides)):
         raise StorageBoundsError(
             f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} show memory beyond the elements "
             f"of a value of a program, which begin at {own}", "a region within the value")
-    return turning(strided(holder, size, stride, start - own), holder._turned ^ input._turned)
+    return turning(strided(holder, size, stride, start - own), holder._rush_turned ^ input._rush_turned)
 
 
 @op(view=True, method=False, name="_as_strided")
 def strided(input, size, stride, start):
     """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
-    order = None if input._meta.contiguous else dense_strides(input.shape, input.stride())
+    order = None if input._rush_meta.contiguous else dense_strides(input.shape, input.stride())
     if order is not None:  # then the storage is known by the elements of input, whether it is computed or not
         ones = [d for d, size in enumerate(input.shape) if is_one(size)]
         input = P.permute(input, dims=(*ones, *reversed(order)))
@@ -191,7 +191,7 @@ def within(input, size, stride, start):
 def region(tensor, meta, start):
     """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers
     that share its memory."""
-    return turning(memory_region(turning(tensor, tensor._turned), meta, start), meta.turned)
+    return turning(memory_region(turning(tensor, tensor._rush_turned), meta, start), meta.turned)
 
 
 def turning(tensor, bits: int):

@@ -102,7 +102,7 @@ class BoardModel:
             if writes:
                 raise NotPackable(f"the program writes into its input {spec.arg.name}: return what it writes")
             self.names.append(f"i{len(self.inputs)}")
-            self.inputs.append((spec.arg.name, value._meta))
+            self.inputs.append((spec.arg.name, value._rush_meta))
         self.names += [f"o{k}" for k in range(len(self.outputs))]
         self.names += [f"t{k}" for k in range(len(self.code.temporaries))]
         self.call = call_of(program, [one], [])
@@ -114,7 +114,7 @@ class BoardModel:
     @property
     def wide(self) -> bool:
         """Whether positions in some memory have 64 bits."""
-        metas = [*(meta for _, meta in (*self.inputs, *self.outputs)), *(x._meta for _, x in self.constants)]
+        metas = [*(meta for _, meta in (*self.inputs, *self.outputs)), *(x._rush_meta for _, x in self.constants)]
         return max((*(meta.nbytes for meta in metas), *self.code.temporaries), default=0) >= FAR
 
     def add(self, launch):
@@ -150,7 +150,7 @@ class BoardModel:
                 "varying": [], "checks": [], "call": self.call, "inputs": [told(*one) for one in self.inputs],
                 "outputs": [told(*one) for one in self.outputs], "kernels": self.rows, "launches": self.launches,
                 "temporaries": list(self.code.temporaries), "steps": list(self.code.labels),
-                "constants": [told(name, value._meta) | {"at": self.weights.places[k]}
+                "constants": [told(name, value._rush_meta) | {"at": self.weights.places[k]}
                               for k, (name, value) in enumerate(self.constants)]}
         if self.weights is not None:
             made["weights"] = {"bytes": self.weights.nbytes, "sha256": self.weights.sha256}
@@ -223,6 +223,6 @@ class BoardModel:
         out.add_data("model_entries", bytes(entries) or bytes(8))
         out.add_data("model_kernels", shared or bytes(8), pointers=pointers)
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
-                           ("constants", [(name, value._meta) for name, value in self.constants])):
+                           ("constants", [(name, value._rush_meta) for name, value in self.constants])):
             add_rows(out, kind, rows)
         return out.image(PUBLIC, f"{self.name}.so")

@@ -37,7 +37,7 @@ def model_of(program, name: str, identity, targets=()):
             for spec, (value, _) in zip(program.graph_signature.input_specs, program.given())]
     constants = [value.detach() for target, value in rows if target and isinstance(value, Tensor)]
     try:
-        known = encode([getattr(value, "_meta", None) for _, value in rows])
+        known = encode([getattr(value, "_rush_meta", None) for _, value in rows])
     except Unsaveable:
         return Model(program, name, targets)
     built = [one.fingerprint for one in targets or (host(),)]
@@ -49,7 +49,7 @@ def model_of(program, name: str, identity, targets=()):
 def shared(constants) -> list:
     """For each constant the number of the first one that is the same memory."""
     first: dict = {}
-    return [first.setdefault((place(one), one._meta.nbytes), k) for k, one in enumerate(constants)]
+    return [first.setdefault((place(one), one._rush_meta.nbytes), k) for k, one in enumerate(constants)]
 
 
 def digest(value) -> str:

@@ -145,7 +145,7 @@ class Loaded:
             key = tuple([tuple(value.shape) for value in given])
             inputs, outputs, shapes = self.known.get(key) or self.sized(key)
         values = tuple(self.fitted(value, meta, k) for k, (value, meta) in enumerate(zip(given, inputs)))
-        key = (*(value._meta for value in values), None, 0)
+        key = (*(value._rush_meta for value in values), None, 0)
         plan = self.operator.plans.get(key)
         if plan is None or plan.kind != self.KIND:
             plan = self.operator.plans.enter(key, self.plan(outputs, shapes))
@@ -236,7 +236,7 @@ class Loaded:
         """Has calls from here on read another tensor for a constant."""
         self.replaced.append(self.held.get(name))
         self.held[name] = value if user_managed else value.clone()
-        if value._meta.nbytes:
+        if value._rush_meta.nbytes:
             code = self.library.rl_set_constant(self.model, self.constants.index(name), address(self.held[name]))
             if code:
                 raise self.failure(code)
@@ -269,7 +269,7 @@ def fitted(value: Tensor, meta: Meta, which) -> Tensor:
             f"input {which} is {value.dtype} of shape {tuple(value.shape)}; the model was compiled for {meta.dtype} "
             f"of shape {tuple(meta.shape)}")
     value = value.detach().resolve_conj().resolve_neg()
-    if value._meta is meta:
+    if value._rush_meta is meta:
         return value
     made = empty_of(meta)
     return made.copy_(value)

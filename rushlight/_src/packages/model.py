@@ -56,7 +56,7 @@ class Model:
                 numbers[k] = len(self.inputs)
                 self.given.append(("input", len(self.inputs)))
                 self.inputs.append((spec.arg.name, Meta.of(self.domain.shape(k, value, {}), value.dtype)
-                                    if k in self.domain.forms else value._meta))
+                                    if k in self.domain.forms else value._rush_meta))
             else:
                 self.given.append(("constant", len(self.constants)))
                 self.constants.append((spec.target, value.detach(), writes))
@@ -72,7 +72,7 @@ class Model:
                for (_, meta), (_, other) in zip(build.outputs, self.outputs, strict=True)):
             raise NotPackable("results lie in other orders on other processors: package for one at a time")
         kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
-        beside = first.target != WASM and sum(v._meta.nbytes for _, v in kept) >= BESIDE
+        beside = first.target != WASM and sum(v._rush_meta.nbytes for _, v in kept) >= BESIDE
         self.packed = self.pack() if beside and len(self.builds) == 1 else []
         rows = kept + [(len(self.constants) + k, value) for k, value in enumerate(self.packed)]
         self.weights = Weights(rows) if beside else None
@@ -109,7 +109,7 @@ class Model:
                             for v in self.varying],
                 "conditions": list(map(self.spelled, self.domain.conditions)),
                 "inputs": [told(*x) for x in self.inputs], "outputs": [told(*x) for x in self.outputs],
-                "constants": [told(name, value._meta) for name, value, _ in self.constants],
+                "constants": [told(name, value._rush_meta) for name, value, _ in self.constants],
                 "steps": list(first.code.labels) if first.code
                 else [item.label for item in first.programs[0].outline.items]}
         made["checks"], made["call"] = self.checks, self.call
@@ -187,7 +187,7 @@ class Model:
         texts = (one["text"].encode()[:255].ljust(256, b"\0") for one in self.checks)
         out.add_data("model_checks", b"".join(texts) or b"\0")
         for kind, rows in (("inputs", self.inputs), ("outputs", self.outputs),
-                           ("constants", [(name, value._meta) for name, value, _ in self.constants])):
+                           ("constants", [(name, value._rush_meta) for name, value, _ in self.constants])):
             starts_of = add_rows(out, kind, [(name, settled(meta, self.example)) for name, meta in rows])
             if kind == "inputs":
                 out.add_data("model_input_shapes", bytes(8 * max(1, len(rows))),
@@ -244,5 +244,5 @@ def contents(value) -> bytes:
     """The bytes of a tensor as its Meta sees them."""
     import ctypes
 
-    span = value._meta.nbytes
+    span = value._rush_meta.nbytes
     return ctypes.string_at(place(value), span) if span else b"\0"

@@ -150,7 +150,7 @@ def traced(program, found, domain: Domain, fixed: dict, shape_env: Sizes, name: 
             return value
         shape = domain.shape(k, value, fixed)
         varies = any(isinstance(n, Expr) for n in shape) or shape != tuple(value.shape)
-        return trace.input(Meta.of(shape, value.dtype, value.device) if varies else value._meta)
+        return trace.input(Meta.of(shape, value.dtype, value.device) if varies else value._rush_meta)
 
     with unwound(), recording(0), shape_env:
         entries = [entered(k, value) for k, (value, _) in enumerate(found)]

@@ -27,7 +27,7 @@ class Weights:
         self.values, self.places, at, shared = values, {}, 0, {}
         self.parts = []  # (address, bytes, bytes that fill it up)
         for k, value in values:
-            where = place(value), value._meta.nbytes
+            where = place(value), value._rush_meta.nbytes
             if where in shared:  # parameters that are tied
                 self.places[k] = shared[where]
                 continue

@@ -22,7 +22,7 @@ class Batched(Wrapped):
     shown, place_shown = "BatchedTensor", "bdim=0, "
 
     def __new__(cls, level, value):
-        meta = value._meta
+        meta = value._rush_meta
         return super().__new__(cls, level, value, meta.like(meta.shape[1:], meta.strides[1:]))
 
     @property
@@ -259,7 +259,7 @@ def later(v, size, value):
 
 
 SHIFTED = {  # parameters of views, with a first dimension more
-    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value._meta.strides[0]),
+    "shape": first(lambda size, value: size), "strides": first(lambda size, value: value._rush_meta.strides[0]),
     "starts": first(lambda size, value: 0),
     "steps": first(lambda size, value: 1), "low": first(lambda size, value: 0), "high": first(lambda size, value: 0),
     "inner": first(lambda size, value: 0),

@@ -69,7 +69,7 @@ def consists_of(function, args, kwargs, kinds) -> bool:
     trace = Trace()
 
     def enter(tensor):
-        return trace.input(tensor._meta)
+        return trace.input(tensor._rush_meta)
 
     try:
         with trace:

@@ -65,8 +65,8 @@ class Dual(Wrapped):
         """The memory of the value, in a ``dual_level`` block."""
         return self.value.untyped_storage() if self.level.takes_contexts else super().untyped_storage()
 
-    def _memory_bytes(self):
-        return self.value._memory_bytes() if self.level.takes_contexts else super()._memory_bytes()
+    def _rush_memory_bytes(self):
+        return self.value._rush_memory_bytes() if self.level.takes_contexts else super()._rush_memory_bytes()
 
     def storage(self):
         """As ``untyped_storage``, counting elements."""
@@ -127,7 +127,7 @@ class Forward(Level):
 
 def like(tangent, value):
     """A tangent laid out as its value is, where that is row-major."""
-    return OPS["contiguous"](tangent) if value._meta.contiguous and not tangent._meta.contiguous else tangent
+    return OPS["contiguous"](tangent) if value._rush_meta.contiguous and not tangent._rush_meta.contiguous else tangent
 
 
 def paired(level, op, results):
@@ -261,7 +261,7 @@ def transposed(op: Op, results, args, duals, params):
     outputs = list(results) if several else [results]
     floating = [k for k, r in enumerate(outputs) if r.dtype.is_inexact]
     trace = Trace()
-    enter = lambda t: trace.input(t._meta, weak=getattr(t, "weak", False))
+    enter = lambda t: trace.input(t._rush_meta, weak=getattr(t, "weak", False))
     inputs = map_every(enter, args)
     ys = [enter(r) for r in outputs]
     cotangents = [enter(r) if k in floating else None for k, r in enumerate(outputs)]

@@ -38,16 +38,16 @@ class Wrapped(Tensor):
     def __new__(cls, level, value, meta=None):
         made = blank(cls)
         made.level, made.value = level, value
-        made._meta = meta or value._meta
-        made.itemsize = made._meta.itemsize
+        made._rush_meta = meta or value._rush_meta
+        made.itemsize = made._rush_meta.itemsize
         return made
 
     def __init__(self, *_):
         pass
 
     @property
-    def _turned(self) -> int:
-        return self.current().value._turned
+    def _rush_turned(self) -> int:
+        return self.current().value._rush_turned
 
     @property
     def weak(self):
@@ -117,9 +117,9 @@ class Wrapped(Tensor):
 
     def replace_value(self, other: "Wrapped"):
         """Becomes another value of the same level."""
-        self.value, self._meta = other.value, other._meta
+        self.value, self._rush_meta = other.value, other._rush_meta
 
-    def _become(self, view: "Wrapped"):
+    def _rush_become(self, view: "Wrapped"):
         """From now on this is what a view of it is."""
         if view is self:
             return
@@ -155,7 +155,7 @@ def written_through(parent: Wrapped, view: Wrapped, new: Wrapped):
     """The parent with the elements that a view of it shows replaced."""
     count = product(parent.shape)
     at = view.replay(OPS["arange"](count).reshape(tuple(parent.shape)))
-    bits = parent._turned ^ view._turned
+    bits = parent._rush_turned ^ view._rush_turned
     if bits:
         at, new = OPS["abs"](at), turning(new, bits)
     size = (product(view.shape),)

@@ -58,7 +58,7 @@ class Traced(Tensor):
         return self.node.weak
 
     @property
-    def _turned(self) -> int:
+    def _rush_turned(self) -> int:
         found = view_of_input(self.node)
         return found[1].turned if found else 0
 
@@ -72,7 +72,7 @@ class Traced(Tensor):
             raise ValueNeeded("iteration over a 0-d tensor")
         return super().__iter__()
 
-    def _become(self, view: "Traced"):
+    def _rush_become(self, view: "Traced"):
         """From now on this is what a view of it is."""
         if view is not self:
             top().turn(self, view)
@@ -83,7 +83,7 @@ class Traced(Tensor):
         return traced(self.node)
 
     def __repr__(self):
-        return f"Traced({self.node.name}: {self._meta})"
+        return f"Traced({self.node.name}: {self._rush_meta})"
 
 
 class Number(RunTime, Traced):
@@ -94,7 +94,7 @@ class Number(RunTime, Traced):
 
 def traced(node: Node) -> Traced:
     value = blank(Traced if node.number is None else Number)
-    value._meta, value.value = node.meta, node
+    value._rush_meta, value.value = node.meta, node
     return value
 
 
@@ -157,7 +157,7 @@ class Trace(Interpreter):
 
     def turn(self, value: Traced, view: Traced):
         """Makes a value what a view of it is."""
-        value.value, value._meta = view.value, view._meta
+        value.value, value._rush_meta = view.value, view._rush_meta
 
     def empty(self, meta):
         return traced(zeros_laid(meta).node) if meta.device.provider.has_data else None  # a view of nothing
@@ -194,7 +194,7 @@ class Trace(Interpreter):
         """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the
         arguments are not those that it was written for, or where operators carry their bodies."""
         graph = getattr(graph, "graph", graph)
-        known = all(isinstance(v, Traced) and v._meta is n.meta for v, n in zip(values, graph.inputs))
+        known = all(isinstance(v, Traced) and v._rush_meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
             return None
         self.simple = not self.nodes
@@ -219,7 +219,7 @@ class Trace(Interpreter):
             if isinstance(value, Tensor):
                 outer_nodes.append(value)
                 weak = getattr(value, "weak", False)
-                return inner.input(value._meta, weak=weak, number=value.node.number if weak else None)
+                return inner.input(value._rush_meta, weak=weak, number=value.node.number if weak else None)
             if isinstance(value, (list, tuple)):
                 return type(value)(map(enter, value)) if type(value) in (list, tuple) else value
             return value

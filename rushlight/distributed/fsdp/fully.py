@@ -39,7 +39,7 @@ class State:
 
 def taken(tensor):
     """What a backward pass keeps of a whole parameter: which one, and how it is seen."""
-    member = LIVE.get(id(tensor._storage))
+    member = LIVE.get(id(tensor._rush_storage))
     if member is None or member.tensor_mesh is not None:
         return tensor
     return member, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()

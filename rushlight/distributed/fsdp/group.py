@@ -44,9 +44,9 @@ class Member:
         """The part as a DTensor over the grid of this layer, and of the tensor's own where it is split already."""
         placements = (Replicate(),) * (mesh.ndim - 1) + (Shard(self.dim),)
         if not isinstance(parameter, DTensor):
-            return DTensor.wrapped(part, mesh, placements, parameter._meta)
+            return DTensor.wrapped(part, mesh, placements, parameter._rush_meta)
         self.tensor_mesh, self.tensor_placements = parameter.device_mesh, parameter.placements
-        meta = parameter._meta
+        meta = parameter._rush_meta
         self.tensor_meta = type(meta)(tuple(meta.shape), tuple(meta.strides), self.compute_dtype)
         root = mesh._get_root_mesh()
         both = root[(*(mesh.mesh_dim_names or ()), *(self.tensor_mesh.mesh_dim_names or ()))]
@@ -79,14 +79,14 @@ class Member:
         with torch.no_grad():
             if self.tensor_mesh is None:
                 self.full.data = local
-                LIVE[id(local._storage)] = self
+                LIVE[id(local._rush_storage)] = self
             else:
                 self.full._local_tensor = local
 
     def drop_full(self):
         with torch.no_grad():
             if self.tensor_mesh is None:
-                LIVE.pop(id(self.full._storage), None)
+                LIVE.pop(id(self.full._rush_storage), None)
                 self.full.data = self.nothing()
             else:
                 self.full._local_tensor = self.nothing()
@@ -225,7 +225,7 @@ class Group:
         for member in members:
             part = member.part_of(found[start:start + member.count], member.own).to(member.dtype).contiguous()
             spec = member.sharded._spec
-            made = DTensor.wrapped(part, spec.mesh, spec.placements, member.sharded._meta)
+            made = DTensor.wrapped(part, spec.mesh, spec.placements, member.sharded._rush_meta)
             member.sharded.grad = made if member.sharded.grad is None else member.sharded.grad + made
             member.full.grad = None
             start += member.count

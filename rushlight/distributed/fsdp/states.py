@@ -146,7 +146,7 @@ def before_loading(wrapper, state, prefix, *_):
         value, parameter = state.pop(name), own.get(rest)
         if isinstance(parameter, DTensor) and not isinstance(value, DTensor):
             if wrapper.settings.state_dict_type is StateDictType.LOCAL_STATE_DICT:
-                value = DTensor.wrapped(value, parameter.device_mesh, parameter.placements, parameter._meta)
+                value = DTensor.wrapped(value, parameter.device_mesh, parameter.placements, parameter._rush_meta)
             else:
                 value = distribute_tensor(value.detach(), parameter.device_mesh, parameter.placements,
                                           src_data_rank=None)

@@ -43,7 +43,7 @@ class Flight:
     def __init__(self, engine, jobs: list, origin: int, number: int, recorded: bool):
         self.engine, self.origin, self.number, self.recorded = engine, origin, number, recorded
         self.kept, self.entries = jobs, [job.entry for job in jobs if job.entry]
-        self.subjects = [(job.name, [tensor._meta for tensor in job.result[:3]]) for job in jobs]
+        self.subjects = [(job.name, [tensor._rush_meta for tensor in job.result[:3]]) for job in jobs]
         self.error, self.awaited = None, False  # awaited: whether a stream, and with it the program, relies on it
         self.done, self.begun = engine.streams.mark(engine.stream), time.monotonic()
 

@@ -52,10 +52,10 @@ class DTensor(Tensor):
     def wrapped(cls, local, mesh, placements, meta) -> DTensor:
         """The tensor of this global Meta of which this process has ``local``."""
         made = blank(cls)
-        made._storage, made._offset = OPS["empty"].body(0, device="meta")._storage, 0
-        made._meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
+        made._rush_storage, made._rush_offset = OPS["empty"].body(0, device="meta")._rush_storage, 0
+        made._rush_meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
         made.itemsize, made._wraps = meta.itemsize, True
-        made._local_tensor = local.detach() if local._needs_grad else local
+        made._local_tensor = local.detach() if local._rush_needs_grad else local
         made._spec = DTensorSpec(mesh, tuple(placements),
                                  TensorMeta(torch.Size(meta.shape), tuple(meta.strides), meta.dtype))
         return made
@@ -120,8 +120,8 @@ class DTensor(Tensor):
     def __deepcopy__(self, memo):
         if id(self) not in memo:
             made = memo[id(self)] = DTensor.wrapped(self._local_tensor.detach().clone(), self._spec.mesh,
-                                                    self._spec.placements, self._meta)
-            made.requires_grad = bool(self._needs_grad)
+                                                    self._spec.placements, self._rush_meta)
+            made.requires_grad = bool(self._rush_needs_grad)
             made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
         return memo[id(self)]
 
@@ -210,9 +210,9 @@ def relaid(tensor, placements) -> DTensor:
     """A DTensor lying otherwise, without history."""
     spec = tensor._spec
     if spec.placements == placements:
-        return DTensor.wrapped(tensor._local_tensor, spec.mesh, placements, tensor._meta)
+        return DTensor.wrapped(tensor._local_tensor, spec.mesh, placements, tensor._rush_meta)
     local = redistributed(tensor._local_tensor, tuple(tensor.shape), spec.mesh, spec.placements, placements)
-    return DTensor.wrapped(local, spec.mesh, placements, tensor._meta)
+    return DTensor.wrapped(local, spec.mesh, placements, tensor._rush_meta)
 
 
 def whole_gradient(placements) -> tuple:
@@ -291,7 +291,7 @@ class ToLocal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, grad_placements):
-        ctx.spec, ctx.meta = tensor._spec, tensor._meta
+        ctx.spec, ctx.meta = tensor._spec, tensor._rush_meta
         ctx.grad_placements = grad_placements or whole_gradient(tensor._spec.placements)
         return tensor._local_tensor.view_as(tensor._local_tensor)
 
@@ -346,13 +346,13 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     placements = checked(placements, mesh, tensor.dim())
     local, whole = mesh.taken(tensor.detach()), (Replicate(),) * mesh.ndim
     if mesh.get_coordinate() is None:
-        made = DTensor.wrapped(local.new_empty(0), mesh, placements, tensor._meta)
+        made = DTensor.wrapped(local.new_empty(0), mesh, placements, tensor._rush_meta)
     else:
         if src_data_rank is not None and not tensor.is_meta:
             for k in range(mesh.ndim):
                 local = transport.sent(local, mesh.get_group(k), src_data_rank)
         made = DTensor.wrapped(redistributed(local, tuple(tensor.shape), mesh, whole, placements,
-                                             "distribute_tensor").clone(), mesh, placements, tensor._meta)
+                                             "distribute_tensor").clone(), mesh, placements, tensor._rush_meta)
     return made.requires_grad_(tensor.requires_grad)
 
 

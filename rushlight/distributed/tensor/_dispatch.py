@@ -172,7 +172,7 @@ def composite(op, args, kwargs):
 
 def as_one(op, args, kwargs, tensors, mesh):
     """A composite as one program, in which what is written is another value, with one backward."""
-    wanted = is_recording() and any(t._needs_grad for t in tensors)
+    wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
     with recording(False):
         results = computed(op, args, kwargs, mesh)
     return recorded(op, args, kwargs, tensors, results, Body) if wanted else results
@@ -183,7 +183,7 @@ def adopted(result, mesh, model):
     DTensor = kind()
     if isinstance(result, DTensor):
         return result
-    made = DTensor.wrapped(result, mesh, (Replicate(),) * mesh.ndim, result._meta)
+    made = DTensor.wrapped(result, mesh, (Replicate(),) * mesh.ndim, result._rush_meta)
     return made.redistribute(mesh, parts_of(model)) if tuple(made.shape) == tuple(model.shape) else made
 
 
@@ -231,7 +231,7 @@ def fresh(op, args, kwargs):
                      else {**kwargs, "device": "meta"})
     placements = parts_of(model) if tuple(sample.shape) == tuple(model.shape) else (Replicate(),) * mesh.ndim
     if mesh.get_coordinate() is None:
-        return DTensor.wrapped(torch.empty(0, dtype=sample.dtype, device=where), mesh, placements, sample._meta)
+        return DTensor.wrapped(torch.empty(0, dtype=sample.dtype, device=where), mesh, placements, sample._rush_meta)
     lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
     known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory",
                                                           "layout")}
@@ -246,7 +246,7 @@ def fresh(op, args, kwargs):
         made = torch.empty(lengths, dtype=sample.dtype, device=where)
     return DTensor.wrapped(made, mesh, placements,
                            torch.empty(sample.shape, dtype=sample.dtype,
-                                       device="meta")._meta).requires_grad_(bool(kwargs.get("requires_grad")))
+                                       device="meta")._rush_meta).requires_grad_(bool(kwargs.get("requires_grad")))
 
 
 def mutated(op, args, kwargs, mesh):
@@ -381,7 +381,7 @@ def on_whole(op, args, kwargs, mesh):
     def laid(result):
         if result.requires_grad:
             return DTensor.from_local(result, mesh, whole)
-        return DTensor.wrapped(result, mesh, whole, result._meta)
+        return DTensor.wrapped(result, mesh, whole, result._rush_meta)
 
     results = op(*map(gathered, args), **{k: gathered(v) for k, v in kwargs.items()})
     return map_results(laid, results) if isinstance(results, (Tensor, tuple, list)) else results

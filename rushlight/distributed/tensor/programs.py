@@ -276,8 +276,8 @@ class ShardedProgram:
 
 def shown(op, x, **params):
     """The view that a primitive makes of a tensor: of the same memory where strides allow."""
-    found = op.kind.strided(op, x._meta, **params)
-    return op(x, **params) if found is None else alias(x, found[0], x._offset + found[1])
+    found = op.kind.strided(op, x._rush_meta, **params)
+    return op(x, **params) if found is None else alias(x, found[0], x._rush_offset + found[1])
 
 
 def local(planner, node, given, results, ins, call=None):

@@ -138,7 +138,7 @@ def hints_of(program) -> dict:
     for node, _, leaf in leaves_of(program):
         value = node.meta.get("val")
         if isinstance(value, Tensor) and isinstance(leaf, Tensor):
-            found.update((e, n) for e, n in zip(value._meta.shape, leaf.shape) if isinstance(e, Expr)
+            found.update((e, n) for e, n in zip(value._rush_meta.shape, leaf.shape) if isinstance(e, Expr)
                          and e.op == "size" and type(n) is int)
     return found
 
@@ -153,7 +153,7 @@ def ranges_record(program, symbols, invented) -> dict:
     for k, (node, (_, _, varying), _) in enumerate(leaves_of(program)):
         for dim, free in varying.items():
             value = node.meta.get("val")
-            e = value._meta.shape[dim] if isinstance(value, Tensor) else None
+            e = value._rush_meta.shape[dim] if isinstance(value, Tensor) else None
             if e in symbols:
                 bounds = known[getattr(getattr(free, "root", free), "__name__", f"s{k}_{dim}")]
                 made[symbols[e]] = {"min_val": bounds.lower, "max_val": bounds.upper}
@@ -294,11 +294,11 @@ class Assembled:
         for spec, node in zip(self.signature.input_specs, self.reader.graph.find_nodes(op="placeholder")):
             if spec.kind is InputKind.USER_INPUT:
                 continue
-            found, wanted = named.get(spec.target), node.meta["val"]._meta
+            found, wanted = named.get(spec.target), node.meta["val"]._rush_meta
             if found is None:
                 raise SerializeError(f"the file lacks {spec.target!r}")
             if tuple(found.shape) != tuple(wanted.shape) or found.dtype is not wanted.dtype:
-                raise SerializeError(f"{spec.target} is {found._meta}, where the program takes {wanted}")
+                raise SerializeError(f"{spec.target} is {found._rush_meta}, where the program takes {wanted}")
 
     def call(self, record) -> ModuleCallEntry:
         """How one module is called."""
@@ -331,9 +331,10 @@ class Assembled:
             if isinstance(spec.arg, ConstantArgument):
                 expected.append((None, spec.arg.value, {}))
             elif isinstance(leaf, Tensor):
-                meta = node.meta["val"]._meta
+                meta = node.meta["val"]._rush_meta
                 if leaf.dtype is not meta.dtype or len(leaf.shape) != len(meta.shape):
-                    raise SerializeError(f"the example of {node.name} is {leaf._meta}, where the program takes {meta}")
+                    raise SerializeError(
+                        f"the example of {node.name} is {leaf._rush_meta}, where the program takes {meta}")
                 expected.append((tuple(leaf.shape), leaf.dtype, free[k]))
             else:
                 raise SerializeError(f"the program takes the number {node.name}, which varies: that is not read")
@@ -362,7 +363,7 @@ class Assembled:
             return spec.arg.value
         from ..._src.core.nodes import evaluate
         from ..._src.core.tensor import empty
-        meta = node.meta["val"]._meta
+        meta = node.meta["val"]._rush_meta
         hints = {symbol: self.reader.hints.get(symbol, 2) for e in meta.shape if isinstance(e, Expr)
                  for symbol in e.free}
         shape = [evaluate(e, hints) if isinstance(e, Expr) else e for e in meta.shape]
@@ -381,7 +382,7 @@ class Assembled:
         ranges, dims = field(self.record, "range_constraints", dict), {}
         for k, node in enumerate(nodes):
             value = node.meta.get("val")
-            for dim, e in enumerate(value._meta.shape if isinstance(value, Tensor) else ()):
+            for dim, e in enumerate(value._rush_meta.shape if isinstance(value, Tensor) else ()):
                 if isinstance(e, Expr):
                     free[k][dim] = self.dim_of(e, ranges, dims)
         return free
@@ -409,7 +410,7 @@ class Assembled:
             k, dim, what = row
             value = nodes[of_kind(k, int, "an input")].meta.get("val")
             if k < 0 or not isinstance(value, Tensor) or not 0 <= of_kind(dim, int, "a dimension") < len(
-                    value._meta.shape):
+                    value._rush_meta.shape):
                 raise SerializeError(f"the file says that the size {dim} of input {k} varies, which there is not")
             bounds = ()
             if type(what) is dict:

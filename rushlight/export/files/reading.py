@@ -181,7 +181,7 @@ class GraphReader:
         known(LAYOUTS, field(record, "layout", int), "a layout")
         dtype, device = dtype_of(field(record, "dtype", int)), device_of(field(record, "device", dict))
         made = faked(self.mode, Meta(tuple(sizes), tuple(strides), dtype, device))
-        made._needs_grad = int(field(record, "requires_grad", bool))
+        made._rush_needs_grad = int(field(record, "requires_grad", bool))
         return made
 
     def number(self, record):

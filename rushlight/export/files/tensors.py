@@ -83,11 +83,11 @@ class Tables:
         config, names, kept = {}, {}, []
         for name, tensor in tensors.items():
             self.check(name, tensor)
-            storage = tensor._storage
+            storage = tensor._rush_storage
             if id(storage) not in names:
                 names[id(storage)] = f"{stem}{len(names)}"
                 on_host = tensor.device.provider.on_host
-                held = storage if on_host else UntypedStorage(tensor).cpu().tensor()._storage
+                held = storage if on_host else UntypedStorage(tensor).cpu().tensor()._rush_storage
                 kept.append(held)  # alive, so that no other storage has its id
                 self.archive.write(f"{folder}{names[id(storage)]}", storage_bytes(held))
             record = meta_record(tensor.dtype, list(map(number_record, tensor.shape)),
@@ -102,8 +102,8 @@ class Tables:
         """SerializeError for what is no plain tensor with data."""
         if not isinstance(tensor, Tensor):
             raise SerializeError(f"{name} is a {type(tensor).__name__}: a file of a program has tensors only")
-        plain = tensor.layout is strided and not tensor.is_quantized and not tensor.is_nested and not tensor._turned
-        if not plain or tensor._storage is None or not tensor.device.provider.has_data or type(tensor) not in (
+        plain = not (tensor.layout is not strided or tensor.is_quantized or tensor.is_nested or tensor._rush_turned)
+        if not plain or tensor._rush_storage is None or not tensor.device.provider.has_data or type(tensor) not in (
                 Tensor, Parameter) and not type(tensor).__module__.startswith("rushlight.nn"):
             raise SerializeError(f"{name} is a {type(tensor).__name__} on {tensor.device} with the layout "
                                  f"{tensor.layout}: a file of a program has plain tensors with data only")

@@ -106,10 +106,10 @@ class GraphWriter:
     def described(self, name, value, node) -> dict:
         """The record of a result, of which what is known is noted."""
         if isinstance(value, Tensor):
-            meta = value._meta
+            meta = value._rush_meta
             self.made["tensor_values"][name] = meta_record(
                 meta.dtype, list(map(self.size, meta.shape)), list(map(self.size, meta.strides)), value.device,
-                bool(getattr(value, "_needs_grad", False)), {"as_int": 0})
+                bool(getattr(value, "_rush_needs_grad", False)), {"as_int": 0})
             return {"as_tensor": {"name": name}}
         kind = self.number_kind(value, node)
         self.made[NAMES[kind]][name] = self.number_value(name, value, kind)

@@ -219,7 +219,7 @@ class Branch(ProxyTorchDispatchMode):
         if not all(isinstance(leaf, Tensor) for leaf in results):
             raise RuntimeError("make_fx: functions of cond and while_loop give tensors alone, to be written down")
         self.found = results
-        return [leaf.clone() if any(leaf._storage is given._storage for given in (*copies, *self.outside)
+        return [leaf.clone() if any(leaf._rush_storage is given._rush_storage for given in (*copies, *self.outside)
                                     if isinstance(given, Tensor)) else leaf for leaf in results], nested
 
     def finish(self):

@@ -43,7 +43,7 @@ class Lifting(Trace):
                 number = len(self.outside)
                 self.outside.append(value)
             if number not in self.lifted:
-                self.lifted[number] = self.input(value._meta, "outside")
+                self.lifted[number] = self.input(value._rush_meta, "outside")
             return self.lifted[number]
         return type(value)(map(self.lift, value)) if type(value) in (list, tuple) else value
 

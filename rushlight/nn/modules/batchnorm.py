@@ -23,10 +23,10 @@ class _NormBase(Module):
                                                                                              momentum, affine,
                                                                                              track_running_stats)
         enter_parameters(self, num_features, {"weight": affine, "bias": affine and bias}, device, dtype)
-        self._enter_running_stats(device, dtype)
+        self._rush_enter_running_stats(device, dtype)
         self.reset_parameters()
 
-    def _enter_running_stats(self, device, dtype):
+    def _rush_enter_running_stats(self, device, dtype):
         if self.track_running_stats:
             mean = torch.zeros(self.num_features, device=device, dtype=dtype)
             stats = mean, torch.ones_like(mean), torch.tensor(0, device=mean.device)
@@ -64,22 +64,23 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     """Batch normalisation for inputs of some ranks."""
 
-    ranks: tuple = ()
+    _rush_ranks: tuple = ()
 
     def _check_input_dim(self, input):
-        if input.dim() not in self.ranks:
-            raise ValueError(f"expected {' or '.join(f'{r}D' for r in self.ranks)} input (got {input.dim()}D input)")
+        if input.dim() not in self._rush_ranks:
+            wanted = " or ".join(f"{rank}D" for rank in self._rush_ranks)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
     def forward(self, input):
         self._check_input_dim(input)
-        factor = self._counted()
+        factor = self._rush_counted()
         training = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None,
                             self.weight, self.bias, training, factor, self.eps)
 
 
-    def _counted(self) -> float:
+    def _rush_counted(self) -> float:
         """Counts a batch of training; how much of it the running statistics take."""
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -95,7 +96,7 @@ class BatchNorm1d(_BatchNorm):
     torch.Size([4, 3])
     """
 
-    ranks = (2, 3)
+    _rush_ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
@@ -105,7 +106,7 @@ class BatchNorm2d(_BatchNorm):
     torch.Size([2, 3, 4, 4])
     """
 
-    ranks = (4,)
+    _rush_ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
@@ -115,7 +116,7 @@ class BatchNorm3d(_BatchNorm):
     torch.Size([2, 3, 2, 2, 2])
     """
 
-    ranks = (5,)
+    _rush_ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -147,7 +148,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def forward(self, input):
-        group = self._group()
+        group = self._rush_group()
         if group is None or not self.training and self.running_mean is not None:
             return super().forward(input)
         self._check_input_dim(input)
@@ -159,13 +160,14 @@ class SyncBatchNorm(_BatchNorm):
         number = whole[-1].detach()
         centered = x - (whole[:-1] / number).view(shape)
         variance = all_reduce(centered.square().sum(dims), "sum", group) / number
-        self._follow(self._counted(), (whole[:-1] / number).detach(), (variance * number / (number - 1)).detach())
+        self._rush_follow(self._rush_counted(), (whole[:-1] / number).detach(),
+                          (variance * number / (number - 1)).detach())
         result = centered * (variance + self.eps).rsqrt().view(shape)
         if self.weight is not None:
             result = result * self.weight.view(shape)
         return (result if self.bias is None else result + self.bias.view(shape)).to(input.dtype)
 
-    def _group(self):
+    def _rush_group(self):
         """The group with which statistics are shared; None where there is nobody else."""
         from ...distributed import is_initialized
         if not is_initialized():
@@ -174,7 +176,7 @@ class SyncBatchNorm(_BatchNorm):
         group = chosen(self.process_group)
         return group if group is not None and group.size() > 1 else None
 
-    def _follow(self, factor, mean, variance):
+    def _rush_follow(self, factor, mean, variance):
         """Running statistics take in those of a batch."""
         if self.training and self.track_running_stats and self.running_mean is not None:
             with torch.no_grad():
@@ -185,14 +187,14 @@ class SyncBatchNorm(_BatchNorm):
 class _InstanceNorm(_NormBase):
     """Instance normalisation for inputs of some ranks."""
 
-    ranks: tuple = ()
+    _rush_ranks: tuple = ()
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
                  dtype=None, *, bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input):
-        rank = self.ranks[0]
+        rank = self._rush_ranks[0]
         if input.dim() not in (rank, rank - 1):
             raise ValueError(f"expected {rank - 1}D or {rank}D input (got {input.dim()}D input)")
         single = input.dim() == rank - 1
@@ -216,7 +218,7 @@ class InstanceNorm1d(_InstanceNorm):
     torch.Size([2, 3, 4])
     """
 
-    ranks = (3,)
+    _rush_ranks = (3,)
 
 
 class InstanceNorm2d(_InstanceNorm):
@@ -226,13 +228,13 @@ class InstanceNorm2d(_InstanceNorm):
     torch.Size([2, 3, 4, 4])
     """
 
-    ranks = (4,)
+    _rush_ranks = (4,)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of [n, c, d, h, w]."""
 
-    ranks = (5,)
+    _rush_ranks = (5,)
 
 
 def lazy_class(base):
@@ -258,15 +260,15 @@ def lazy_class(base):
 
         def initialize_parameters(self, input):
             if self.num_features == 0:
-                self.num_features = input.shape[self.channels(input)]
+                self.num_features = input.shape[self._rush_channels(input)]
                 for value in (*self._parameters.values(), *self._buffers.values()):
                     if value is not None and is_lazy(value):
                         value.materialize((self.num_features,))
                 self.reset_parameters()
 
-        def channels(self, input):
+        def _rush_channels(self, input):
             """The dimension of the channels: instance norms take single samples too."""
-            return input.dim() - self.ranks[0] + 1 if issubclass(base, _InstanceNorm) else 1
+            return input.dim() - self._rush_ranks[0] + 1 if issubclass(base, _InstanceNorm) else 1
 
     Lazy.__name__ = Lazy.__qualname__ = f"Lazy{base.__name__}"
     Lazy.__doc__ = f"A {base.__name__} that learns its number of channels from its first input."

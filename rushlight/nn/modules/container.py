@@ -14,24 +14,24 @@ from .module import Module
 class _Row(Module):
     """Modules in a row, by integer or slice."""
 
-    def _key(self, index):
+    def _rush_key(self, index):
         """The name of the module at an index; IndexError outside."""
         size, index = len(self), operator.index(index)
         if not -size <= index < size:
             raise IndexError(f"index {index} is out of range")
         return list(self._modules)[index % size]
 
-    def _enter(self, modules):
+    def _rush_enter(self, modules):
         """Modules named by their places."""
         self._modules = OrderedDict((str(place), module) for place, module in enumerate(modules))
 
     def __setitem__(self, index, module):
-        setattr(self, self._key(index), module)
+        setattr(self, self._rush_key(index), module)
 
     def __delitem__(self, index):
-        for key in (list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]):
+        for key in (list(self._modules)[index] if isinstance(index, slice) else [self._rush_key(index)]):
             delattr(self, key)
-        self._enter(self)
+        self._rush_enter(self)
 
     def __len__(self):
         return len(self._modules)
@@ -72,7 +72,7 @@ class Sequential(_Row):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return self._modules[self._key(index)]
+        return self._modules[self._rush_key(index)]
 
     def __add__(self, other):
         if not isinstance(other, Sequential):
@@ -96,7 +96,7 @@ class Sequential(_Row):
             raise IndexError(f"Index out of range: {index}")
         modules = list(self)
         modules.insert(index, module)
-        self._enter(modules)
+        self._rush_enter(modules)
         return self
 
     def extend(self, sequential):
@@ -138,7 +138,7 @@ class ModuleList(_Row):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
-        return self._modules[self._key(index)]
+        return self._modules[self._rush_key(index)]
 
     def __add__(self, other):
         return ModuleList([*self, *other])
@@ -158,7 +158,7 @@ class ModuleList(_Row):
         """Puts a module before an index."""
         modules = list(self)
         modules.insert(index, module)
-        self._enter(modules)
+        self._rush_enter(modules)
 
     def __repr__(self):
         if not len(self):
@@ -255,7 +255,7 @@ class ParameterList(Module):
         if values is not None:
             self += values
 
-    def _key(self, index):
+    def _rush_key(self, index):
         index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range")
@@ -264,12 +264,12 @@ class ParameterList(Module):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)([self[k] for k in range(len(self))[index]])
-        return getattr(self, self._key(index))
+        return getattr(self, self._rush_key(index))
 
     def __setitem__(self, index, value):
         if isinstance(value, Tensor) and not isinstance(value, Parameter):
             value = Parameter(value)
-        setattr(self, self._key(index), value)
+        setattr(self, self._rush_key(index), value)
 
     def __len__(self):
         return self._size

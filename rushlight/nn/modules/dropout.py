@@ -8,7 +8,7 @@ from .module import Module
 class _DropoutNd(Module):
     """Elements or channels zeroed with probability p in training."""
 
-    function = "dropout"
+    _rush_function = "dropout"
 
     def __init__(self, p=0.5, inplace=False):
         super().__init__()
@@ -17,7 +17,7 @@ class _DropoutNd(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input):
-        return getattr(F, self.function)(input, self.p, self.training, self.inplace)
+        return getattr(F, self._rush_function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
         return f"p={self.p}, inplace={self.inplace}"
@@ -38,7 +38,7 @@ class Dropout1d(_DropoutNd):
     torch.Size([2, 3])
     """
 
-    function = "dropout1d"
+    _rush_function = "dropout1d"
 
 
 class Dropout2d(_DropoutNd):
@@ -48,13 +48,13 @@ class Dropout2d(_DropoutNd):
     torch.Size([1, 2, 3, 3])
     """
 
-    function = "dropout2d"
+    _rush_function = "dropout2d"
 
 
 class Dropout3d(_DropoutNd):
     """Channels of [n, c, d, h, w] zeroed with probability p."""
 
-    function = "dropout3d"
+    _rush_function = "dropout3d"
 
 
 class AlphaDropout(_DropoutNd):
@@ -64,10 +64,10 @@ class AlphaDropout(_DropoutNd):
     tensor([1., 1., 1.])
     """
 
-    function = "alpha_dropout"
+    _rush_function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_DropoutNd):
     """Whole channels dropped so that mean and variance stay under SELU."""
 
-    function = "feature_alpha_dropout"
+    _rush_function = "feature_alpha_dropout"

@@ -26,7 +26,7 @@ class LazyModuleMixin:
     """
 
     cls_to_become = None
-    waiting = True  # for the first call
+    _rush_waiting = True  # for the first call
 
     def initialize_parameters(self, *args, **kwargs):
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
@@ -41,11 +41,11 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
-        module.waiting = False
+        module._rush_waiting = False
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
 
     def __call__(self, *args, **kwargs):
-        if self.waiting:
+        if self._rush_waiting:
             self._infer_parameters(self, args, kwargs)
         return Module.__call__(self, *args, **kwargs)

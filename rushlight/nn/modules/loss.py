@@ -14,8 +14,8 @@ from .rearrange import PairwiseDistance
 class _Loss(Module):
     """A loss with a reduction: ``forward`` calls the function of the family with its options."""
 
-    _function: str
-    _options: tuple = ()
+    _rush_function: str
+    _rush_options: tuple = ()
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
         super().__init__()
@@ -24,17 +24,17 @@ class _Loss(Module):
                                                                                           reduce)
 
     def forward(self, *values, **named):
-        options = {name: getattr(self, name) for name in self._options}
-        return getattr(F, self._function)(*values, **named, **options, reduction=self.reduction)
+        options = {name: getattr(self, name) for name in self._rush_options}
+        return getattr(F, self._rush_function)(*values, **named, **options, reduction=self.reduction)
 
-    def _check(self):
+    def _rush_check(self):
         """ValueError for options that mean nothing."""
 
 
 class _WeightedLoss(_Loss):
     """A loss with a weight for each class or element."""
 
-    _options = ("weight",)
+    _rush_options = ("weight",)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -58,16 +58,16 @@ def of(function, named_only=False, **arguments):
             given = signature.bind(self, *args, **kwargs)
             given.apply_defaults()
             _Loss.__init__(self, **{name: given.arguments[name] for name in OLD_FLAGS if name in arguments})
-            for name in cls._options:
+            for name in cls._rush_options:
                 if name in BUFFERS:
                     self.register_buffer(name, given.arguments[name])
                 else:
                     setattr(self, name, given.arguments[name])
-            self._check()
+            self._rush_check()
 
         __init__.__signature__ = signature
-        cls.__init__, cls._function, cls._options = __init__, function, tuple([name for name in arguments
-                                                                               if name not in OLD_FLAGS])
+        cls.__init__, cls._rush_function = __init__, function
+        cls._rush_options = tuple(name for name in arguments if name not in OLD_FLAGS)
         return cls
 
     return declare
@@ -258,7 +258,7 @@ class MultiMarginLoss(_WeightedLoss):
     tensor(1.)
     """
 
-    def _check(self):
+    def _rush_check(self):
         if self.p not in (1, 2):
             raise ValueError(f"only p == 1 and p == 2 are supported, not {self.p}")
 
@@ -276,7 +276,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 class _TripletLoss(_Loss):
     """How much nearer an anchor is to its like than to another, up to a margin."""
 
-    def _check(self):
+    def _rush_check(self):
         if self.margin <= 0:
             raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {self.margin} instead")
 
@@ -291,6 +291,6 @@ class TripletMarginLoss(_TripletLoss):
 class TripletMarginWithDistanceLoss(_TripletLoss):
     """The triplet loss for any distance."""
 
-    def _check(self):
-        super()._check()
+    def _rush_check(self):
+        super()._rush_check()
         self.distance_function = PairwiseDistance() if self.distance_function is None else self.distance_function

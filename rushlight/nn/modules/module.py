@@ -75,12 +75,12 @@ class Module:
     # --- attributes ---------------------------------------------------------------------------------------------------
     def register_parameter(self, name, param):
         """Adds a parameter under a name (None reserves the name)."""
-        self._check_name(name, "parameter")
+        self._rush_check_name(name, "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None "
                 "required)")
-        if param is not None and param._grad_node is not None:
+        if param is not None and param._rush_grad_node is not None:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly.")
         changed(self)
@@ -90,7 +90,7 @@ class Module:
         """Adds a tensor that is state but not a parameter."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        self._check_name(name, "buffer", self._buffers)
+        self._rush_check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
@@ -102,13 +102,13 @@ class Module:
         """Adds a submodule under a name."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._check_name(name, "module", self._modules)
+        self._rush_check_name(name, "module", self._modules)
         changed(self)
         self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 
-    def _check_name(self, name, what, own=None):
+    def _rush_check_name(self, name, what, own=None):
         if "_parameters" not in self.__dict__:
             raise AttributeError(f"cannot assign {what} before Module.__init__() call")
         if not isinstance(name, str):
@@ -134,7 +134,7 @@ class Module:
         if isinstance(value, Parameter):
             if "_parameters" not in places:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, "_buffers", "_modules")
+            self._rush_forget(name, "_buffers", "_modules")
             self.register_parameter(name, value)
         elif "_parameters" in places and name in places["_parameters"]:
             if value is not None:
@@ -145,7 +145,7 @@ class Module:
         elif isinstance(value, Module):
             if "_modules" not in places:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, "_parameters", "_buffers")
+            self._rush_forget(name, "_parameters", "_buffers")
             places["_modules"][name] = registered("module", self, name, value)
         elif "_modules" in places and name in places["_modules"]:
             if value is not None:
@@ -154,7 +154,7 @@ class Module:
                     "expected)")
             places["_modules"][name] = None
         elif isinstance(value, Buffer):
-            self._forget(name, "_parameters", "_modules")
+            self._rush_forget(name, "_parameters", "_modules")
             self.register_buffer(name, value, value.persistent)
         elif "_buffers" in places and name in places["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
@@ -165,7 +165,7 @@ class Module:
         else:
             object.__setattr__(self, name, value)
 
-    def _forget(self, name, *others):
+    def _rush_forget(self, name, *others):
         for place in others:
             self.__dict__.get(place, {}).pop(name, None)
         if name in self.__dict__:
@@ -201,29 +201,29 @@ class Module:
                 or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
                 or _global_backward_pre_hooks):  # by their names, which users fill and assign
             return self.forward(*args, **kwargs) if kwargs else self.forward(*args)  # no dict is made of no names
-        return self._call_with_hooks(args, kwargs)
+        return self._rush_call_with_hooks(args, kwargs)
 
-    def _call_with_hooks(self, args, kwargs):
+    def _rush_call_with_hooks(self, args, kwargs):
         called, result = set(), None
         try:
             for hook in list(_global_forward_pre_hooks.values()):  # by their names, which captured calls follow
                 args = as_arguments(hook(self, args), args)
-            args, kwargs = self._before_forward(args, kwargs)
-            watched = self._watch_backward()
+            args, kwargs = self._rush_before_forward(args, kwargs)
+            watched = self._rush_watch_backward()
             args = watched.inputs(args) if watched else args
             result = self.forward(*args, **kwargs)
-            for key, hook, with_kwargs, _ in self._after_forward():
+            for key, hook, with_kwargs, _ in self._rush_after_forward():
                 called.add(key)
                 changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                 result = result if changed is None else changed
             return watched.outputs(result) if watched else result
         except Exception:
-            for key, hook, with_kwargs, always in self._after_forward():
+            for key, hook, with_kwargs, always in self._rush_after_forward():
                 if always and key not in called:
                     call_silently(self, hook, (args, kwargs, result) if with_kwargs else (args, result))
             raise
 
-    def _before_forward(self, args, kwargs):
+    def _rush_before_forward(self, args, kwargs):
         """The arguments after the module's own pre-hooks."""
         for key, hook in list(self._forward_pre_hooks.items()):
             if key not in self._forward_pre_hooks_with_kwargs:
@@ -237,7 +237,7 @@ class Module:
                 args, kwargs = changed
         return args, kwargs
 
-    def _after_forward(self):
+    def _rush_after_forward(self):
         """(id, hook, whether it takes keywords, whether it is called after errors too) of all modules' hooks, then of
         the module's own."""
         with_kwargs, always = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
@@ -245,7 +245,7 @@ class Module:
             (k, h, k in self._forward_hooks_with_kwargs, k in self._forward_hooks_always_called)
             for k, h in self._forward_hooks.items()]
 
-    def _watch_backward(self):
+    def _rush_watch_backward(self):
         hooks = [] if _global_is_full_backward_hook is None else list(_global_backward_hooks.values())
         hooks += self._backward_hooks.values()
         pre_hooks = list(_global_backward_pre_hooks.values()) + list(self._backward_pre_hooks.values())
@@ -274,13 +274,13 @@ class Module:
     def register_full_backward_hook(self, hook, prepend=False):
         """Calls ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known; what it returns
         replaces them."""
-        return self._register_backward_hook(hook, True, prepend)
+        return self._rush_register_backward_hook(hook, True, prepend)
 
     def register_backward_hook(self, hook):
         """``register_full_backward_hook`` by its old name; RuntimeError where a module has hooks by both names."""
-        return self._register_backward_hook(hook, False)
+        return self._rush_register_backward_hook(hook, False)
 
-    def _register_backward_hook(self, hook, full, prepend=False):
+    def _rush_register_backward_hook(self, hook, full, prepend=False):
         if self._is_full_backward_hook is (not full):
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a single Module: register all by "
@@ -398,13 +398,13 @@ class Module:
 
     def get_parameter(self, target):
         """The parameter at a dotted name.  AttributeError where there is none."""
-        return self._entry(target, "_parameters", "an nn.Parameter")
+        return self._rush_entry(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target):
         """The buffer at a dotted name.  AttributeError where there is none."""
-        return self._entry(target, "_buffers", "a buffer")
+        return self._rush_entry(target, "_buffers", "a buffer")
 
-    def _entry(self, target, table, kind):
+    def _rush_entry(self, target, table, kind):
         place, _, name = target.rpartition(".")
         module = self.get_submodule(place)
         if name in getattr(module, table):
@@ -476,23 +476,23 @@ class Module:
 
         return self._apply(convert)
 
-    def _cast(self, dtype):
+    def _rush_cast(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def type(self, dst_type):
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self):
-        return self._cast(BY_NAME["float32"])
+        return self._rush_cast(BY_NAME["float32"])
 
     def double(self):
-        return self._cast(BY_NAME["float64"])
+        return self._rush_cast(BY_NAME["float64"])
 
     def half(self):
-        return self._cast(BY_NAME["float16"])
+        return self._rush_cast(BY_NAME["float16"])
 
     def bfloat16(self):
-        return self._cast(BY_NAME["bfloat16"])
+        return self._rush_cast(BY_NAME["bfloat16"])
 
     def cpu(self):
         return self._apply(lambda t: t.cpu())

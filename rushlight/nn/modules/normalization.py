@@ -23,7 +23,7 @@ class _Affine(Module):
 class _OverLast(_Affine):
     """A norm over the last dimensions, ``normalized_shape``."""
 
-    def _enter(self, normalized_shape, eps, elementwise_affine, wanted, device, dtype):
+    def _rush_enter(self, normalized_shape, eps, elementwise_affine, wanted, device, dtype):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape,
                                                                   numbers.Integral) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -40,8 +40,8 @@ class LayerNorm(_OverLast):
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self._enter(normalized_shape, eps, elementwise_affine,
-                    {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
+        self._rush_enter(normalized_shape, eps, elementwise_affine,
+                         {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -59,7 +59,7 @@ class RMSNorm(_OverLast):
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
-        self._enter(normalized_shape, eps, elementwise_affine, {"weight": elementwise_affine}, device, dtype)
+        self._rush_enter(normalized_shape, eps, elementwise_affine, {"weight": elementwise_affine}, device, dtype)
 
     def forward(self, x):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)

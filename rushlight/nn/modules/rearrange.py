@@ -8,14 +8,14 @@ from .module import Module
 class _Padding(Module):
     """Pads the last ``rank`` dimensions."""
 
-    rank, mode, value = 0, "", None
+    _rush_rank, _rush_mode = 0, ""
 
     def __init__(self, padding):
         super().__init__()
-        self.padding = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        self.padding = (padding,) * (2 * self._rush_rank) if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input):
-        return F.pad(input, self.padding, self.mode, self.value)
+        return F.pad(input, self.padding, self._rush_mode)
 
     def extra_repr(self):
         return f"{self.padding}"
@@ -28,13 +28,16 @@ class _ConstantPadNd(_Padding):
         super().__init__(padding)
         self.value = value
 
+    def forward(self, input):
+        return F.pad(input, self.padding, self._rush_mode, self.value)
+
     def extra_repr(self):
         return f"padding={self.padding}, value={self.value}"
 
 
 def padding_class(name, dimensions, how, base=_Padding):
     class Made(base):
-        rank, mode, value = dimensions, how, 0.0 if name == "Zero" else None
+        _rush_rank, _rush_mode = dimensions, how
 
     Made.__name__ = Made.__qualname__ = f"{name}Pad{dimensions}d"
     Made.__doc__ = f"Pads the last {dimensions} dimension(s)."

@@ -89,7 +89,7 @@ class RNNBase(Module):
         options = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
 
-    def _direction(self, x, h, c, names, reverse, alive):
+    def _rush_direction(self, x, h, c, names, reverse, alive):
         """One layer in one direction over time: outputs, last hidden and cell state.  ``alive``: which sequences last
         until each time."""
         weights = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in names}
@@ -115,8 +115,8 @@ class RNNBase(Module):
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}")
         if packed is None and x.size(0) == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        h, c = self._start(x, hx, single, packed.sorted_indices if packed is not None else None)
-        x, h, c = self._layers(x, h, c, None if packed is None else lasting.unsqueeze(2))
+        h, c = self._rush_start(x, hx, single, packed.sorted_indices if packed is not None else None)
+        x, h, c = self._rush_layers(x, h, c, None if packed is None else lasting.unsqueeze(2))
         if packed is not None:
             h, c = (ordered(state, packed.unsorted_indices) for state in (h, c))
             x = PackedSequence(x[lasting], packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
@@ -126,7 +126,7 @@ class RNNBase(Module):
             x = x.transpose(0, 1)
         return x, h if c is None else (h, c)
 
-    def _start(self, x, hx, single, order):
+    def _rush_start(self, x, hx, single, order):
         """The first hidden state and (of LSTMs, else None) cell state, [layers * directions, batch, size]."""
         shape = self.num_layers * (1 + self.bidirectional), x.size(1)
         hidden = (*shape, self.proj_size or self.hidden_size)
@@ -138,7 +138,7 @@ class RNNBase(Module):
             raise RuntimeError(f"Expected hidden size {hidden}, got {list(h.shape)}")
         return h, c
 
-    def _layers(self, x, h, c, alive):
+    def _rush_layers(self, x, h, c, alive):
         """All layers over all times: outputs, last hidden and cell states."""
 
         directions = 1 + self.bidirectional
@@ -147,8 +147,8 @@ class RNNBase(Module):
             outs = []
             for backwards in range(directions):
                 at = layer * directions + backwards
-                out, last_h, last_c = self._direction(x, h[at], None if c is None else c[at], self._all_weights[at],
-                                                      bool(backwards), alive)
+                out, last_h, last_c = self._rush_direction(x, h[at], None if c is None else c[at],
+                                                           self._all_weights[at], bool(backwards), alive)
                 outs.append(out)
                 hidden.append(last_h)
                 cells.append(last_c)
@@ -258,7 +258,7 @@ class RNNCellBase(Module):
             text += f", nonlinearity={self.nonlinearity}"
         return text
 
-    def _run(self, mode, input, hx):
+    def _rush_run(self, mode, input, hx):
         if input.dim() not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead")
         lstm = mode == "LSTM"
@@ -290,7 +290,7 @@ class RNNCell(RNNCellBase):
     def forward(self, input, hx=None):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._run(f"RNN_{self.nonlinearity.upper()}", input, hx)
+        return self._rush_run(f"RNN_{self.nonlinearity.upper()}", input, hx)
 
 
 class LSTMCell(RNNCellBase):
@@ -304,7 +304,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._run("LSTM", input, hx)
+        return self._rush_run("LSTM", input, hx)
 
 
 class GRUCell(RNNCellBase):
@@ -318,7 +318,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._run("GRU", input, hx)
+        return self._rush_run("GRU", input, hx)
 
 
 def apply_permutation(tensor, permutation, dim=1):

@@ -21,7 +21,7 @@ def padding_row(index, rows, name):
 class _Table(Module):
     """A table of ``num_embeddings`` rows, of which one may stand for padding: it stays 0 and gets no gradient."""
 
-    def _enter(self, num_embeddings, embedding_dim, padding_idx, weight, trainable, device, dtype):
+    def _rush_enter(self, num_embeddings, embedding_dim, padding_idx, weight, trainable, device, dtype):
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         if weight is None:
             self.weight = empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
@@ -45,7 +45,7 @@ class _Table(Module):
             with no_grad():
                 self.weight[self.padding_idx].zero_()
 
-    def _described(self, **defaults):
+    def _rush_described(self, **defaults):
         """The size, and options that differ from their default."""
         return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *unusual(self, **defaults)])
 
@@ -63,15 +63,16 @@ class Embedding(_Table):
         super().__init__()
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (max_norm, norm_type, scale_grad_by_freq,
                                                                                sparse)
-        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "Padding_idx"), _weight,
-                    not _freeze, device, dtype)
+        self._rush_enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "Padding_idx"),
+                         _weight, not _freeze, device, dtype)
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq,
                            self.sparse)
 
     def extra_repr(self):
-        return self._described(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
+        return self._rush_described(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False,
+                                    sparse=False)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
@@ -96,8 +97,8 @@ class EmbeddingBag(_Table):
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (max_norm, norm_type, scale_grad_by_freq,
                                                                                sparse)
         self.mode, self.include_last_offset = mode, include_last_offset
-        self._enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "padding_idx"), _weight,
-                    True, device, dtype)
+        self._rush_enter(num_embeddings, embedding_dim, padding_row(padding_idx, num_embeddings, "padding_idx"),
+                         _weight, True, device, dtype)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
@@ -105,7 +106,7 @@ class EmbeddingBag(_Table):
                                self.include_last_offset, self.padding_idx)
 
     def extra_repr(self):
-        return self._described(max_norm=None, norm_type=2, scale_grad_by_freq=False, mode=None, padding_idx=None)
+        return self._rush_described(max_norm=None, norm_type=2, scale_grad_by_freq=False, mode=None, padding_idx=None)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,

@@ -34,8 +34,8 @@ def successor(own, value):
     if not isinstance(own, Parameter):
         return value
     if isinstance(value, Parameter):
-        return value.requires_grad_(bool(own._needs_grad))
-    return Parameter(value, requires_grad=bool(own._needs_grad))
+        return value.requires_grad_(bool(own._rush_needs_grad))
+    return Parameter(value, requires_grad=bool(own._rush_needs_grad))
 
 
 def swap(own, value, where: str):
@@ -57,7 +57,7 @@ def convert_parameter(module, key, own, fn):
     if Conversion.swaps:
         swap(own, changed, place)
     elif Conversion.overwrites or not may_stand_for(changed, own):
-        own = module._parameters[key] = Parameter(changed, bool(own._needs_grad))
+        own = module._parameters[key] = Parameter(changed, bool(own._rush_needs_grad))
     elif changed is not own:
         with no_grad():
             own.data = changed
@@ -67,7 +67,7 @@ def convert_parameter(module, key, own, fn):
         if Conversion.swaps:
             swap(gradient, converted.requires_grad_(gradient.requires_grad), f"{place}.grad")
             converted = gradient
-        own._gradient = converted
+        own._rush_gradient = converted
 
 
 def load_tensor(module, name, own, key, given, assign, error_msgs):

@@ -28,8 +28,8 @@ def _get_activation_fn(activation):
 class _Layer(Module):
     """Blocks (attentions, then a feed-forward network), each with a residual and a norm of its own."""
 
-    def _enter(self, attentions, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-               norm_first, bias, device, dtype):
+    def _rush_enter(self, attentions, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+                    norm_first, bias, device, dtype):
         made = {"bias": bias, "device": device, "dtype": dtype}
         for name in attentions:
             setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made))
@@ -43,7 +43,7 @@ class _Layer(Module):
         for block in blocks:
             setattr(self, f"dropout{block}", Dropout(dropout))
 
-    def _through(self, x, *blocks):
+    def _rush_through(self, x, *blocks):
         """x through blocks in turn: norms before them or, as in the paper, behind the residuals."""
         for place, block in enumerate(blocks, 1):
             norm = getattr(self, f"norm{place}")
@@ -53,7 +53,7 @@ class _Layer(Module):
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         return self.dropout1(attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
 
-    def _hidden(self, x):
+    def _rush_hidden(self, x):
         return self.dropout(self.activation(self.linear1(x)))
 
 
@@ -77,19 +77,19 @@ class TransformerEncoderLayer(_Layer):
                  batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        self._enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-                    norm_first, bias, device, dtype)
+        self._rush_enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+                         batch_first, norm_first, bias, device, dtype)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         usual = type(self)._sa_block is TransformerEncoderLayer._sa_block and type(
             self)._ff_block is TransformerEncoderLayer._ff_block
         if usual and not self.training and encoding.obstacle(self, src, src_mask, src_key_padding_mask) is None:
             return encoding.run(self, src, src_mask, src_key_padding_mask)
-        return self._through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal),
-                             self._ff_block)
+        return self._rush_through(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal),
+                                  self._ff_block)
 
     def _ff_block(self, x):
-        return self.dropout2(self.linear2(self._hidden(x)))
+        return self.dropout2(self.linear2(self._rush_hidden(x)))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -103,20 +103,20 @@ class TransformerDecoderLayer(_Layer):
                  batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
-        self._enter(["self_attn", "multihead_attn"], d_model, nhead, dim_feedforward, dropout, activation,
-                    layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+        self._rush_enter(["self_attn", "multihead_attn"], d_model, nhead, dim_feedforward, dropout, activation,
+                         layer_norm_eps, batch_first, norm_first, bias, device, dtype)
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
-        return self._through(tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
-                             lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask,
+        return self._rush_through(tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
+                                  lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask,
                                                        memory_is_causal), self._ff_block)
 
     def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
         return self.dropout2(attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
 
     def _ff_block(self, x):
-        return self.dropout3(self.linear2(self._hidden(x)))
+        return self.dropout3(self.linear2(self._rush_hidden(x)))
 
 
 class _Stack(Module):
@@ -127,7 +127,7 @@ class _Stack(Module):
         self.layers = _get_clones(layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
-    def _through(self, x, *args, after=lambda x: x):
+    def _rush_through(self, x, *args, after=lambda x: x):
         """x through every layer, then ``after`` and the norm."""
         for layer in self.layers:
             x = layer(x, *args)
@@ -150,11 +150,11 @@ class TransformerEncoder(_Stack):
         after the layers."""
         if not (all(type(layer) is TransformerEncoderLayer for layer in self.layers)
                 and encoding.packable(self, src, mask, src_key_padding_mask)):
-            return self._through(src, mask, src_key_padding_mask, bool(is_causal))
+            return self._rush_through(src, mask, src_key_padding_mask, bool(is_causal))
         from ...nested.padding import STEP, from_mask, to_mask
         shape, kept = tuple(src.shape), ~src_key_padding_mask
-        return self._through(from_mask(src, kept, STEP), mask, None, bool(is_causal),
-                             after=lambda x: to_mask(x, kept, shape))
+        return self._rush_through(from_mask(src, kept, STEP), mask, None, bool(is_causal),
+                                  after=lambda x: to_mask(x, kept, shape))
 
 
 class TransformerDecoder(_Stack):
@@ -165,8 +165,8 @@ class TransformerDecoder(_Stack):
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):
-        return self._through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
-                             bool(tgt_is_causal), memory_is_causal)
+        return self._rush_through(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+                                  bool(tgt_is_causal), memory_is_causal)
 
 
 class Transformer(Module):

@@ -51,18 +51,18 @@ class DataParallel(Module):
         self.module, self.dim = module, dim
         devices = devices_named(device_ids)
         self.device_ids = [one.index for one in devices]
-        self._places, self._output = devices, None
+        self._places, self._rush_output = devices, None
         self.output_device = output_device
         if devices:
-            self._output = devices[0] if output_device is None else placed(output_device)
-            self.output_device, self.src_device_obj = self._output.index, devices[0]
+            self._rush_output = devices[0] if output_device is None else placed(output_device)
+            self.output_device, self.src_device_obj = self._rush_output.index, devices[0]
             if len(devices) == 1:
                 module.to(devices[0])
 
     def forward(self, *inputs, **kwargs):
         if not self._places:
             return self.module(*inputs, **kwargs)
-        return spread(self.module, inputs, kwargs, self._places, self._output, self.dim)
+        return spread(self.module, inputs, kwargs, self._places, self._rush_output, self.dim)
 
 
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):

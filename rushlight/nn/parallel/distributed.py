@@ -106,8 +106,8 @@ class DistributedDataParallel(Module):
                  and name not in self.parameters_to_ignore}
         if self.process_group.size() > 1 and init_sync:
             check_same_model(self.process_group, named)
-            self.send_out([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
-                           *(self.shared_buffers() if syncs_at_init else ())])
+            self._rush_send_out([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
+                           *(self._rush_shared_buffers() if syncs_at_init else ())])
         self.reducer = Reducer(list(named.values()), self.process_group, self.bucket_bytes_cap, gradient_as_bucket_view,
                                find_unused_parameters, {id(p): name for name, p in named.items()})
         if static_graph:
@@ -118,10 +118,10 @@ class DistributedDataParallel(Module):
         log.info("%d gradients in %d buckets of %s bytes", len(named), len(self.reducer.buckets),
                  [sum(p.nbytes for p in b.parameters) for b in self.reducer.buckets])
 
-    def shared_buffers(self) -> list:
+    def _rush_shared_buffers(self) -> list:
         return [buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
-    def send_out(self, tensors):
+    def _rush_send_out(self, tensors):
         """Gives all processes the tensors of rank 0 (in a ``join`` block, of one with batches)."""
         with no_grad():
             for place in dict.fromkeys(t.device for t in tensors):
@@ -170,7 +170,7 @@ class DistributedDataParallel(Module):
     join_process_group = property(lambda self: self.process_group)
 
     def forward(self, *inputs, **kwargs):
-        if is_compiling() and self.averages_within():
+        if is_compiling() and self._rush_averages_within():
             if self.device_ids is not None:
                 inputs, kwargs = tree_map(self.moved, (inputs, kwargs))
             made = averaged(self.module, self.names_by_bucket, self.reducer.name, self.group_name)
@@ -180,10 +180,10 @@ class DistributedDataParallel(Module):
             inputs, kwargs = tree_map(self.moved, (inputs, kwargs))
         outputs = self.module(*inputs, **kwargs)
         if grad_enabled() and self.require_backward_grad_sync:
-            self.await_gradients(outputs)
+            self._rush_await_gradients(outputs)
         return outputs
 
-    def averages_within(self) -> bool:
+    def _rush_averages_within(self) -> bool:
         """Whether a compiled program has the averages of its gradients in it: there is nothing to do before a pass, and
         nothing to wait for after it."""
         return (grad_enabled() and self.require_backward_grad_sync and self.joining is None
@@ -200,14 +200,14 @@ class DistributedDataParallel(Module):
             self.joining.notify(self)
         if (self.require_backward_grad_sync and self.will_sync_module_buffers() and self.process_group.size() > 1
             and grad_enabled()):
-            self.send_out(self.shared_buffers())
+            self._rush_send_out(self._rush_shared_buffers())
 
     @disable
-    def await_gradients(self, outputs):
+    def _rush_await_gradients(self, outputs):
         self.reducer.prepare(_find_tensors(outputs))
 
     def will_sync_module_buffers(self) -> bool:
-        return self.forward_sync_buffers and bool(self.shared_buffers())
+        return self.forward_sync_buffers and bool(self._rush_shared_buffers())
 
     @property
     def broadcast_buffers(self) -> bool:

@@ -284,7 +284,7 @@ class Reducer:
     def replaced(self, bucket, found):
         """What a hook has made of a bucket."""
         with no_grad():
-            if found._storage is not bucket.buffer._storage:
+            if found._rush_storage is not bucket.buffer._rush_storage:
                 bucket.buffer.copy_(found.detach().reshape(-1))
         bucket.results = list(map(bucket.part, range(len(bucket.parameters))))
 
@@ -327,7 +327,7 @@ class Reducer:
 
 def same_memory(a, b) -> bool:
     """Whether two gradients of one parameter lie in the same place."""
-    return a._storage is b._storage and a._offset == b._offset
+    return a._rush_storage is b._rush_storage and a._rush_offset == b._rush_offset
 
 
 def flags_of(keys, unused, where):

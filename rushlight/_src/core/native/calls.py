@@ -61,9 +61,9 @@ class Op:
             kind = type(argument)
             if kind is state.tensor or kind is state.parameter:
                 tensor = cast(Tensor, argument)
-                tuple_set(key, k, tensor._meta)
-                store_i64(values, used, tensor._storage.address + tensor._offset * tensor.itemsize)
-                if tensor._needs_grad:
+                tuple_set(key, k, tensor._rush_meta)
+                store_i64(values, used, tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize)
+                if tensor._rush_needs_grad:
                     mask |= bit
                 elif tensor._base is not None:
                     if joins(tensor):
@@ -141,8 +141,8 @@ def call_many(op: Op, args: Args, names: tuple, scalars: i64) -> object:
         kind = type(argument)
         if kind is state.tensor or kind is state.parameter:
             tensor = cast(Tensor, argument)
-            tuple_set(key, k, tensor._meta)
-            store_i64(given, used, tensor._storage.address + tensor._offset * tensor.itemsize)
+            tuple_set(key, k, tensor._rush_meta)
+            store_i64(given, used, tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize)
             used += 1
         elif kind is float or kind is int or kind is bool:
             if k >= WORD:
@@ -219,11 +219,11 @@ def run(plan: Plan, args: Args, names: tuple, values: i64, used: i64, mask: i64)
                 return state.slow(plan.op, others, names)
         return overwrite(plan, target, args, values, used, mask)
     itemsize: i64 = plan.itemsizes[0]
-    start = target._offset if itemsize == target.itemsize else target._offset * target.itemsize // itemsize
+    start = target._rush_offset if itemsize == target.itemsize else target._rush_offset * target.itemsize // itemsize
     result = part_of(target, start + plan.offset, plan.outputs[0], itemsize)
     if plan.apart == 0:
         result._base = target if target._base is None else target._base
-    result._seen = made_at(target)
+    result._rush_seen = made_at(target)
     if mask != 0:
         record(plan, args, (result,), values)
     return result

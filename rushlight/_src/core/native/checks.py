@@ -43,8 +43,8 @@ class Snapshot:
         tensors = self.tensors
         for k in range(len(tensors)):
             tensor = cast(Tensor, tensors[k])
-            self.metas[k] = tensor._meta
-            store_i64(words, 2 * count + k, tensor._needs_grad)
+            self.metas[k] = tensor._rush_meta
+            store_i64(words, 2 * count + k, tensor._rush_needs_grad)
 
     def holds(self) -> bool:
         """True if nothing differs."""
@@ -57,6 +57,6 @@ class Snapshot:
         metas = self.metas
         for k in range(len(tensors)):
             tensor = cast(Tensor, tensors[k])
-            if tensor._meta is not metas[k] or tensor._needs_grad != load_i64(words, 2 * count + k):
+            if tensor._rush_meta is not metas[k] or tensor._rush_needs_grad != load_i64(words, 2 * count + k):
                 return False
         return True

@@ -203,7 +203,7 @@ def run_steps(run: Run, roots: list) -> None:
                 gradients = state.unreached(node)
         if gradients is not None:
             if node.kind == ACCUMULATE:
-                if cast(Tensor, node.variable)._hooks is not None:
+                if cast(Tensor, node.variable)._rush_hooks is not None:
                     gradients = state.run_hooks(node, gradients)
             elif node.hooks is not None:
                 gradients = state.run_hooks(node, gradients)

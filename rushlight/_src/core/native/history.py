@@ -17,7 +17,7 @@ CROWDED = 16  # references to nodes at one storage, from which on those to dead 
 def joins(view: Tensor) -> bool:
     """Whether operators on a view without history are recorded: its base wants a gradient, perhaps since it was changed
     in place, and ``edge`` asks for the history that the view has now."""
-    return cast(Tensor, view._base)._needs_grad != 0 and counter(view).version >= 0
+    return cast(Tensor, view._base)._rush_needs_grad != 0 and counter(view).version >= 0
 
 
 @native
@@ -26,15 +26,15 @@ def made_at(target: Tensor) -> i64:
     UNRECORDED where nothing is recorded, or was when the tensor was made; below MULTIPLE for a view of one of several
     results."""
     version = counter(target).version
-    if mine.grad == 0 or (target._seen < UNRECORDED and target._seen > MULTIPLE):
+    if mine.grad == 0 or (target._rush_seen < UNRECORDED and target._rush_seen > MULTIPLE):
         return UNRECORDED - 1 - version
-    return version if target._seen >= UNRECORDED else MULTIPLE - version
+    return version if target._rush_seen >= UNRECORDED else MULTIPLE - version
 
 
 @native
 def seen_at(view: Tensor) -> i64:
     """The version of its memory at which a view has the history it has."""
-    seen = view._seen
+    seen = view._rush_seen
     if seen >= UNRECORDED:
         return seen
     return UNRECORDED - 1 - seen if seen > MULTIPLE else MULTIPLE - seen
@@ -45,22 +45,22 @@ def note_multiple(view: Tensor) -> None:
     """Notes that a view is one of several results of an operator: its node has the others, too, so no write may give
     it another one."""
     version = counter(view).version
-    if view._base is not None and version >= 0 and view._seen >= UNRECORDED:
-        view._seen = MULTIPLE - version
+    if view._base is not None and version >= 0 and view._rush_seen >= UNRECORDED:
+        view._rush_seen = MULTIPLE - version
 
 
 @native
 def edge(tensor: Tensor) -> object:
     """The node that a gradient of this tensor goes to; None if it wants none."""
-    if tensor._base is not None and (tensor._grad_node is not None or joins(tensor)):
+    if tensor._base is not None and (tensor._rush_grad_node is not None or joins(tensor)):
         if seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
-    if tensor._grad_node is not None:
-        return tensor._grad_node
-    if tensor._needs_grad == 0:
+    if tensor._rush_grad_node is not None:
+        return tensor._rush_grad_node
+    if tensor._rush_needs_grad == 0:
         return None
-    if tensor._accumulator is not None:
-        known = tensor._accumulator()
+    if tensor._rush_accumulator is not None:
+        known = tensor._rush_accumulator()
         if known is not None:
             return known
     node = GradNode()
@@ -69,7 +69,7 @@ def edge(tensor: Tensor) -> object:
     node.number = LAST
     node.edges = ()
     node.slots = ()
-    tensor._accumulator = state.weak(node)
+    tensor._rush_accumulator = state.weak(node)
     return node
 
 
@@ -86,7 +86,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     for k in range(count):
         tensor = cast(Tensor, tensor_argument(args, wanted[k]))
         tuple_set(edges, k, edge(tensor))
-        tuple_set(slots, k, tensor._output)
+        tuple_set(slots, k, tensor._rush_output)
     node.edges = filled(edges)
     node.slots = filled(slots)
     node.plan = plan
@@ -99,9 +99,9 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
     for k in range(len(carrying)):
         slot: i64 = carrying[k]
         result = cast(Tensor, results[slot])
-        result._grad_node = node
-        result._output = slot
-        result._needs_grad = 1
+        result._rush_grad_node = node
+        result._rush_output = slot
+        result._rush_needs_grad = 1
     keep(node, plan, args, results, values)
     if mine.packing != 0:
         state.pack(node)
@@ -134,8 +134,8 @@ def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) ->
                 state.unsaveable(tensor)
         else:
             result = cast(Tensor, results[-1 - code])
-            alias = part_of(result, result._offset, result._meta, result.itemsize)
-            alias._output = result._output
+            alias = part_of(result, result._rush_offset, result._rush_meta, result.itemsize)
+            alias._rush_output = result._rush_output
             tuple_set(saved, k, alias)
             version = counter(result).version
         tuple_set(versions, k, version)
@@ -152,7 +152,7 @@ def lend(node: GradNode, plan: Plan) -> None:
     saved = node.saved
     for k in range(len(plan.lent)):
         place: i64 = plan.lent[k]
-        lend_storage(cast(Tensor, saved[place])._storage, reference)
+        lend_storage(cast(Tensor, saved[place])._rush_storage, reference)
 
 
 @native

@@ -12,9 +12,9 @@ def copy_rows(tensors: tuple, out: i64, rows: i64, width: i64) -> None:
     on."""
     for k in range(len(tensors)):
         tensor = cast(Tensor, tensors[k])
-        nbytes: i64 = tensor._meta.nbytes
+        nbytes: i64 = tensor._rush_meta.nbytes
         own = nbytes // rows
-        source = tensor._storage.address + tensor._offset * tensor.itemsize
+        source = tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize
         for row in range(rows):
             copy_bytes(out + row * width, source + row * own, own)
         out += own

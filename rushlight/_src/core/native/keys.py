@@ -43,9 +43,9 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
             if used >= most:
                 return None
             tensor = cast(Tensor, element)
-            tuple_set(key, k, tensor._meta)
-            store_i64(values, used, tensor._storage.address + tensor._offset * tensor.itemsize)
-            if tensor._needs_grad:
+            tuple_set(key, k, tensor._rush_meta)
+            store_i64(values, used, tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize)
+            if tensor._rush_needs_grad:
                 mask |= bit
             elif tensor._base is not None:
                 if joins(tensor):
@@ -112,7 +112,7 @@ def gradient_words(args: Args) -> list:
                 element = argument[j]
             if isinstance(element, Tensor):
                 tensor = cast(Tensor, element)
-                if tensor._needs_grad != 0 or (tensor._base is not None and joins(tensor)):
+                if tensor._rush_needs_grad != 0 or (tensor._base is not None and joins(tensor)):
                     word |= 1 << place
                 place += 1
                 if place == WORD:

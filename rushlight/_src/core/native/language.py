@@ -50,7 +50,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall`
     method). `attributes`: instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no
     instance is part of a reference cycle, so the garbage collector is not told of them. `called`: with arguments,
-    calling the class calls its `made_of`.
+    calling the class calls its `_rush_construct`.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -139,7 +139,7 @@ def _plain_class(source, traits):
 
 def _maker(made, fields, called):
     """`__new__` of a class, with one assignment written out for each field: objects are made all the time."""
-    given = ["    if args or names:", "        return cls.made_of(*args, **names)"] if called else [
+    given = ["    if args or names:", "        return cls._rush_construct(*args, **names)"] if called else [
         "    if cls is made and (args or names):", "        raise TypeError(f'{cls.__name__}() takes no arguments')"]
     lines = ["def __new__(cls, *args, **names):", *given, "    instance = make(cls)",
              *(f"    instance.{name} = {zero!r}" for name, zero in fields.items()), "    return instance"]

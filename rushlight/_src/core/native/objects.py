@@ -90,29 +90,29 @@ state = State()
 class Tensor:
     """A strided array of elements of one dtype.  Its methods are attached in ``core/tensor.py``."""
 
-    _storage: Storage
-    _counter: object  # the storage whose version counts its writes; None: its own (see ``counter``)
-    _offset: i64  # in elements
+    _rush_storage: Storage
+    _rush_counter: object  # the storage whose version counts its writes; None: its own (see ``counter``)
+    _rush_offset: i64  # in elements
     itemsize: i64
-    _meta: object
-    _needs_grad: i64
-    _output: i64  # which result of ``_grad_node`` this is
-    _grad_node: object  # how it was made, or None
-    _gradient: object  # the accumulated gradient of a leaf
-    _accumulator: object  # weak in spirit: the leaf's accumulation node
+    _rush_meta: object
+    _rush_needs_grad: i64
+    _rush_output: i64  # which result of ``_rush_grad_node`` this is
+    _rush_grad_node: object  # how it was made, or None
+    _rush_gradient: object  # the accumulated gradient of a leaf
+    _rush_accumulator: object  # weak in spirit: the leaf's accumulation node
     _base: object  # the tensor this is a view of
-    _seen: i64  # the storage version at which ``_grad_node`` of a view was made
-    _hooks: object
+    _rush_seen: i64  # the storage version at which ``_rush_grad_node`` of a view was made
+    _rush_hooks: object
 
 
 @native
 def counter(tensor: Tensor) -> Storage:
     """The storage whose version counts the writes to a tensor and its views: that of its memory, but for what
     ``.data`` gave or was given, and views made before that."""
-    own = tensor._counter
+    own = tensor._rush_counter
     if own is None:
-        own = tensor._storage.counted
-    return tensor._storage if own is None else cast(Storage, own)
+        own = tensor._rush_storage.counted
+    return tensor._rush_storage if own is None else cast(Storage, own)
 
 
 @native(weakref=True)
@@ -202,9 +202,9 @@ LAST = 1 << 62  # accumulation runs as soon as it can
 def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
     """A tensor over this memory."""
     tensor = Tensor()
-    tensor._storage = storage
-    tensor._offset = offset
-    tensor._meta = meta
+    tensor._rush_storage = storage
+    tensor._rush_offset = offset
+    tensor._rush_meta = meta
     tensor.itemsize = itemsize
     return tensor
 
@@ -212,7 +212,7 @@ def wrap(storage: Storage, offset: i64, meta: object, itemsize: i64) -> Tensor:
 @native
 def part_of(tensor: Tensor, offset: i64, meta: object, itemsize: i64) -> Tensor:
     """A tensor over the memory of another, whose writes count as writes to that one."""
-    part = wrap(tensor._storage, offset, meta, itemsize)
-    if tensor._counter is not None:
-        part._counter = tensor._counter
+    part = wrap(tensor._rush_storage, offset, meta, itemsize)
+    if tensor._rush_counter is not None:
+        part._rush_counter = tensor._rush_counter
     return part

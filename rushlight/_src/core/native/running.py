@@ -73,11 +73,11 @@ def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) ->
     donated: Storage = None
     if len(plan.reused) != 0:
         tensor = cast(Tensor, tensor_argument(args, plan.source))
-        if tensor._storage.kind == LARGE and tensor._offset == 0:
-            donated = tensor._storage
+        if tensor._rush_storage.kind == LARGE and tensor._rush_offset == 0:
+            donated = tensor._rush_storage
             lay(made, plan.reused, donated)
     for k in range(count):
-        storage = cast(Tensor, made[k])._storage
+        storage = cast(Tensor, made[k])._rush_storage
         if storage.address == 0:
             provide(storage)
         store_i64(values, used, storage.address)
@@ -102,7 +102,7 @@ def lay(made: tuple, places: tuple, whole: Storage) -> None:
     for k in range(len(places)):
         place: tuple = places[k]
         offset: i64 = place[1]
-        cast(Tensor, made[place[0]])._storage.address = whole.address + offset
+        cast(Tensor, made[place[0]])._rush_storage.address = whole.address + offset
 
 
 @native
@@ -111,7 +111,7 @@ def settle(made: tuple, places: tuple, whole: Storage) -> None:
     rest = whole.address
     for k in range(len(places)):
         place: tuple = places[k]
-        rest = divide(whole, cast(Tensor, made[place[0]])._storage, rest)
+        rest = divide(whole, cast(Tensor, made[place[0]])._rush_storage, rest)
     if rest != 0:
         give(rest)
 
@@ -133,7 +133,7 @@ def pass_on(plan: Plan, args: Args, fresh: tuple) -> tuple:
             if view[2] is None:
                 tuple_set(results, k, source)
             else:
-                tuple_set(results, k, part_of(source, source._offset + offset, view[2], view[3]))
+                tuple_set(results, k, part_of(source, source._rush_offset + offset, view[2], view[3]))
     return filled(results)
 
 
@@ -143,14 +143,14 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
     check_writable(target)
     if mine.grad != 0:
         base = cast(Tensor, target._base)
-        if mask != 0 or target._needs_grad != 0 or (base is not None and base._needs_grad != 0):
+        if mask != 0 or target._rush_needs_grad != 0 or (base is not None and base._rush_needs_grad != 0):
             return state.mutate(plan, target, collect(args), values, used)
     if plan.place is not None:
         into(plan, args, values, used)
     else:
         launch(plan, args, values, used)
     counter(target).version += 1
-    target._storage.writes += 1
+    target._rush_storage.writes += 1
     return target
 
 

@@ -46,22 +46,22 @@ def made(shape: tuple, strides: tuple, itemsize: i64, nbytes: i64, dtype: object
 def places(mask: Tensor, apart: i64, dtype: object) -> object:
     """The indices at which a dense mask holds, in order, as integers of 8 bytes: [n, dims], or where ``apart`` is set a
     vector for each dimension."""
-    sizes = cast(tuple, mask._meta.shape)
-    device = mask._meta.device
+    sizes = cast(tuple, mask._rush_meta.shape)
+    device = mask._rush_meta.device
     rank = len(sizes)
-    numel: i64 = mask._meta.numel
-    start = mask._storage.address + mask._offset
+    numel: i64 = mask._rush_meta.numel
+    start = mask._rush_storage.address + mask._rush_offset
     found = count_true(start, numel)
     vectors = new_tuple(rank if apart != 0 else 1)
     out = stack(rank + 1)
     for d in range(len(vectors)):
         if apart != 0:
             tensor = made((found,), (1,), 8, found * 8, dtype, device)
-            store_i64(out, d, tensor._storage.address)
+            store_i64(out, d, tensor._rush_storage.address)
         else:
             tensor = made((found, rank), (rank, 1), 8, found * rank * 8, dtype, device)
             for k in range(rank):
-                store_i64(out, k, tensor._storage.address + 8 * k)
+                store_i64(out, k, tensor._rush_storage.address + 8 * k)
         tuple_set(vectors, d, tensor)
     if found != 0 and rank == 1:
         vector_places(start, numel, load_i64(out, 0))
@@ -109,10 +109,10 @@ def table_places(mask: i64, sizes: tuple, numel: i64, out: i64, step: i64) -> No
 @native
 def chosen(values: Tensor, mask: Tensor) -> object:
     """The rows of a dense tensor at which a dense mask of its first dimensions holds: [n, *rest]."""
-    masked = len(cast(tuple, mask._meta.shape))
-    sizes = cast(tuple, values._meta.shape)
-    count: i64 = mask._meta.numel
-    start = mask._storage.address + mask._offset
+    masked = len(cast(tuple, mask._rush_meta.shape))
+    sizes = cast(tuple, values._rush_meta.shape)
+    count: i64 = mask._rush_meta.numel
+    start = mask._rush_storage.address + mask._rush_offset
     found = count_true(start, count)
     shape = new_tuple(len(sizes) - masked + 1)
     strides = new_tuple(len(sizes) - masked + 1)
@@ -126,12 +126,12 @@ def chosen(values: Tensor, mask: Tensor) -> object:
         step *= size if size != 0 else 1
     tuple_set(shape, 0, found)
     tuple_set(strides, 0, step)
-    width = 0 if values._meta.numel == 0 else step * values.itemsize
-    result = made(filled(shape), filled(strides), values.itemsize, found * width, values._meta.dtype,
-                  values._meta.device)
+    width = 0 if values._rush_meta.numel == 0 else step * values.itemsize
+    result = made(filled(shape), filled(strides), values.itemsize, found * width, values._rush_meta.dtype,
+                  values._rush_meta.device)
     if found * width != 0:
-        gather_rows(start, count, values._storage.address + values._offset * values.itemsize, width,
-                    result._storage.address)
+        gather_rows(start, count, values._rush_storage.address + values._rush_offset * values.itemsize, width,
+                    result._rush_storage.address)
     return result
 
 

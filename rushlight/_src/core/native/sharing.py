@@ -33,10 +33,10 @@ def shares(plan: Plan, target: Tensor, args: Args) -> bool:
 @native
 def sharing(target: Tensor, tensor: Tensor) -> i64:
     """0 for tensors in different memory, 1 for the same elements, 2 where that is not clear at once."""
-    a, b = tensor._storage, target._storage
+    a, b = tensor._rush_storage, target._rush_storage
     if a is not b and (a.address + a.nbytes <= b.address or b.address + b.nbytes <= a.address):
         return 0
-    return 1 if a is b and tensor._offset == target._offset and tensor._meta is target._meta else 2
+    return 1 if a is b and tensor._rush_offset == target._rush_offset and tensor._rush_meta is target._rush_meta else 2
 
 
 @native
@@ -48,20 +48,20 @@ def collides(plan: Plan, args: Args) -> bool:
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
         check_writable(target)
-        target._storage.mark = search
+        target._rush_storage.mark = search
     found = 0
     for k in range(len(args)):
         argument = args[k]
         kind = type(argument)
         if isinstance(argument, Tensor):
-            if cast(Tensor, argument)._storage.mark == search:
+            if cast(Tensor, argument)._rush_storage.mark == search:
                 found += 1
         elif kind is list or kind is tuple:
             inner: i64 = len(argument)
             for j in range(inner):
                 element = argument[j]
                 if isinstance(element, Tensor):
-                    if cast(Tensor, element)._storage.mark == search:
+                    if cast(Tensor, element)._rush_storage.mark == search:
                         found += 1
     return found != len(written)
 
@@ -73,7 +73,7 @@ def touch(plan: Plan, args: Args) -> None:
     for k in range(len(written)):
         target = cast(Tensor, tensor_argument(args, written[k]))
         counter(target).version += 1
-        target._storage.writes += 1
+        target._rush_storage.writes += 1
 
 
 @native
@@ -95,8 +95,8 @@ def count_writes(args: Args) -> None:
 @native
 def count_end(target: Tensor) -> None:
     """Notes that a write which was counted before has ended, well or not."""
-    if target._storage is not None:
-        target._storage.writes += 1
+    if target._rush_storage is not None:
+        target._rush_storage.writes += 1
 
 
 @native
@@ -105,7 +105,7 @@ def check_writable(target: Tensor) -> None:
     may write."""
     if counter(target).version < 0 and mine.inference == 0:
         state.unwritable(target)
-    storage = target._storage
+    storage = target._rush_storage
     if storage is not None:
         if storage.lent is not None:
             state.copy_lent(storage)
@@ -117,5 +117,5 @@ def count_write(target: Tensor) -> None:
     """Notes that a tensor was written.  Raises as ``check_writable``."""
     check_writable(target)
     counter(target).version += 1
-    if target._storage is not None:
-        target._storage.writes += 1
+    if target._rush_storage is not None:
+        target._rush_storage.writes += 1

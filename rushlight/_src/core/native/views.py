@@ -18,10 +18,10 @@ def part(tensor: object, index: object) -> object:
     if len(own.stack) + len(own.modes) != 0 or (kind is not state.tensor and kind is not state.parameter):
         return None
     whole = cast(Tensor, tensor)
-    if own.grad != 0 and (whole._needs_grad != 0 or (whole._base is not None and joins(whole))):
+    if own.grad != 0 and (whole._rush_needs_grad != 0 or (whole._base is not None and joins(whole))):
         return None
     entries = cast(tuple, index) if type(index) is tuple else cast(tuple, (index,))
-    rank = len(cast(tuple, whole._meta.shape))
+    rank = len(cast(tuple, whole._rush_meta.shape))
     used = 0
     kept = 0
     rests = 0
@@ -50,7 +50,7 @@ def part(tensor: object, index: object) -> object:
 def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tuple) -> object:
     """The part that ``entries`` show, of which an ellipsis or the end stands for ``rest`` dimensions; fills ``shape``
     and ``strides``."""
-    meta = tensor._meta
+    meta = tensor._rush_meta
     sizes = cast(tuple, meta.shape)
     steps = cast(tuple, meta.strides)
     offset = 0
@@ -99,9 +99,9 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
     known = state.metas.get(key)
     if known is None:
         known = state.meta(key)
-    result = part_of(tensor, tensor._offset + offset, known, tensor.itemsize)
+    result = part_of(tensor, tensor._rush_offset + offset, known, tensor.itemsize)
     result._base = tensor if tensor._base is None else tensor._base
-    result._seen = made_at(tensor)
+    result._rush_seen = made_at(tensor)
     return result
 
 

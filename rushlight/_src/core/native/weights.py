@@ -89,14 +89,14 @@ def sources(packing: Packing, args: Args) -> tuple:
         argument = args[k]
         kind = type(argument)
         if isinstance(argument, Tensor):
-            at = taken(found, at, wanted, number, cast(Tensor, argument)._storage)
+            at = taken(found, at, wanted, number, cast(Tensor, argument)._rush_storage)
             number += 1
         elif kind is list or kind is tuple:
             inner: i64 = len(argument)
             for j in range(inner):
                 element = argument[j]
                 if isinstance(element, Tensor):
-                    at = taken(found, at, wanted, number, cast(Tensor, element)._storage)
+                    at = taken(found, at, wanted, number, cast(Tensor, element)._rush_storage)
                     number += 1
     while at < count:
         tuple_set(found, at, None)

@@ -107,11 +107,11 @@ class RecordedProgram:
             copied, keep = [], []
             for k, x in tensors.items():
                 if self.known[k] is None and k not in written:
-                    low, high = span(x._meta)
+                    low, high = span(x._rush_meta)
                     keep.append(board.storage(high - low))
                     given[k] = keep[-1].address - low
                     copied.append((k, low, keep[-1].address, high - low))
-            results = [empty_of(meta)._storage for meta in plan.outputs]
+            results = [empty_of(meta)._rush_storage for meta in plan.outputs]
             rooms = [board.storage(nbytes) for nbytes in plan.temporaries]
             for at, storage in enumerate((*results, *rooms), used):
                 given[at] = storage.address

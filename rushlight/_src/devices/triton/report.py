@@ -25,8 +25,9 @@ def holders(memory) -> str:
     held = {}
     for one in gc.get_objects():
         # its class may be said to be another by what only warns, or does more
-        if issubclass(type(one), Tensor) and one._storage is not None and within(memory, one._storage.address):
-            held.setdefault(one._storage.address, (one._storage.nbytes, tuple(one.shape), one.dtype))
+        if issubclass(type(one), Tensor) and one._rush_storage is not None and within(memory,
+                                                                                      one._rush_storage.address):
+            held.setdefault(one._rush_storage.address, (one._rush_storage.nbytes, tuple(one.shape), one.dtype))
     rows = sorted((row + (address,) for address, row in held.items()), key=lambda row: -row[0])
     named = ", ".join(f"{nbytes} bytes of shape {list(shape)} ({dtype}){made_at(memory, address)}"
                       for nbytes, shape, dtype, address in rows[:MOST])

@@ -175,7 +175,7 @@ class Strided(View):
     too."""
 
     def vjp(self, op, g, y, x, shape, strides, offset):
-        own = x._meta.strides
+        own = x._rush_meta.strides
         low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
         memory = laid_down(g, shape, strides, offset - low, high - low)
         if overlapping(x.shape, own):  # each of the elements that are one place gets its share
@@ -232,9 +232,9 @@ class Within(View):
 
     def vjp(self, op, g, y, x, shape, strides, offset):
         ones = P.full(shape=tuple(shape), value=1, dtype=g.dtype)
-        memory = laid_down(ones, shape, strides, offset, max(span(x.shape, x._meta.strides),
+        memory = laid_down(ones, shape, strides, offset, max(span(x.shape, x._rush_meta.strides),
                                                              offset + span(shape, strides)))
-        seen = P.strided(memory, shape=tuple(x.shape), strides=tuple(x._meta.strides), offset=0)
+        seen = P.strided(memory, shape=tuple(x.shape), strides=tuple(x._rush_meta.strides), offset=0)
         return [P.where(P.ne(seen, 0), g, 0)]
 
 

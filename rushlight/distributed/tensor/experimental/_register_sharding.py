@@ -41,7 +41,7 @@ def rule(function):
         whole, more = map_call(lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
                                if isinstance(t, DTensor) else t, args, kwargs)
         metas, number = [], iter(range(len(rows[0][0])))
-        map_results(lambda r: metas.append(r._meta), op(*whole, **more))
+        map_results(lambda r: metas.append(r._rush_meta), op(*whole, **more))
 
         def wrapped(result):
             k = next(number)

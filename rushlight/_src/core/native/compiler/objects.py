@@ -155,8 +155,8 @@ derived:
 }}"""
 
     def _tp_new_called(self):
-        """Calling the class, or one derived from it, from Python: with arguments, ``made_of`` of the class answers."""
-        attribute = self.program.constants.address("literal", "'made_of'")
+        """Calling the class, or one derived from it, from Python: with arguments, its ``_rush_construct`` answers."""
+        attribute = self.program.constants.address("literal", "'_rush_construct'")
         return f"""
 define ptr @tp_new.{self.name}(ptr %type, ptr %args, ptr %names) nounwind {{
   %size.at = getelementptr i8, ptr %args, i64 {layout.SIZE}

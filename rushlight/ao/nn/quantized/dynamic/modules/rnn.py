@@ -75,7 +75,7 @@ class RNNBase(Module):
 
     _version = 2
     proj_size = 0
-    _start, _layers = floats.RNNBase._start, floats.RNNBase._layers
+    _rush_start, _rush_layers = floats.RNNBase._rush_start, floats.RNNBase._rush_layers
 
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, dtype=qint8):
@@ -102,7 +102,7 @@ class RNNBase(Module):
     def _all_weights(self):
         return [one.param for one in self._all_weight_values]
 
-    def _direction(self, x, h, c, cell, reverse, alive):
+    def _rush_direction(self, x, h, c, cell, reverse, alive):
         """As that of ``nn.RNNBase``, by prepared weights."""
         x = x if alive is None else facade().where(alive, x, 0.0)  # what is not there has no part in the extremes
         hh = cell.hh
@@ -234,7 +234,7 @@ class RNNCellBase(Prepared, Module):
             raise RuntimeError(f"hidden{hidden_label} has inconsistent hidden_size: got {hx.size(1)}, expected "
                                f"{self.hidden_size}")
 
-    def _run(self, mode, input, hx):
+    def _rush_run(self, mode, input, hx):
         """One step: [batch, size] -> the new state, of an LSTM (hidden, cell)."""
         lstm = mode == "lstm"
         self.check_forward_input(input)
@@ -303,7 +303,7 @@ class RNNCell(RNNCellBase):
     def forward(self, input, hx=None):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._run(f"rnn_{self.nonlinearity}", input, hx)
+        return self._rush_run(f"rnn_{self.nonlinearity}", input, hx)
 
 
 class LSTMCell(RNNCellBase):
@@ -317,7 +317,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(*args, num_chunks=4, **kwargs)
 
     def forward(self, input, hx=None):
-        return self._run("lstm", input, hx)
+        return self._rush_run("lstm", input, hx)
 
 
 class GRUCell(RNNCellBase):
@@ -331,7 +331,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, dtype)
 
     def forward(self, input, hx=None):
-        return self._run("gru", input, hx)
+        return self._rush_run("gru", input, hx)
 
 
 def apply_permutation(tensor, permutation, dim=1):
