@@ -5,6 +5,7 @@ import copy
 import importlib
 import inspect
 import io
+import os
 import re
 
 import pytest
@@ -18,8 +19,10 @@ FAMILIES = "nn", "nn.parallel", "optim", "optim.lr_scheduler"
 
 def members_of(kind) -> set:
     """The names that PyTorch's class has or sets: also those that only its methods mention."""
-    source = "".join(inspect.getsource(base) for base in kind.__mro__ if base.__module__.startswith("torch.")
-                     and not base.__module__.startswith("torch._C"))
+    methods = (inspect.unwrap(getattr(kind, name)) for name in dir(kind))
+    functions = (getattr(one, "__func__", one) for one in methods)
+    source = "".join(inspect.getsource(one) for one in functions if inspect.isfunction(one)
+                     and os.path.isfile(one.__code__.co_filename))
     return set(dir(kind)) | set(re.findall(r"\w+", source))
 
 
