@@ -53,7 +53,9 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
 
 def is_outdated(view: Tensor) -> bool:
     """True if the node of a view does not describe it: its memory was written, or its metadata replaced."""
-    return history.seen_at(view) != counter(view).version or view._rush_output in (view._rush_grad_node.expected or ())
+    noted = (view._rush_grad_node.expected or {}).get(view._rush_output)  # of another dtype: no part of the base
+    replaced = noted is not None and noted.dtype is view._rush_meta.dtype
+    return replaced or history.seen_at(view) != counter(view).version
 
 
 def written(target: Tensor):

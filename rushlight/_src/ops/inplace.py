@@ -10,7 +10,7 @@ from ..core.meta import broadcast, channels_last_strides, row_major, suggests_ch
 from ..core.interpret import is_inference_mode_enabled, is_recording
 from ..core.native import Tensor, sharing, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
-from ..core.tensor import check_size, empty_of, refuse_leaf, take_memory
+from ..core.tensor import check_size, empty_of, expect_gradients, refuse_leaf, take_memory
 from ..core.undefined import settled
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
@@ -153,7 +153,7 @@ def resize_(input, *sizes, memory_format=None):
     meta = input._rush_meta.like(shape, strides_in(memory_format, shape))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
-    if input.requires_grad:
+    if input.requires_grad and not is_inference_mode_enabled():
         raise RuntimeError("cannot resize variables that require grad")
     check_size(meta)
     if meta.shape == input._rush_meta.shape and memory_format is None:
@@ -162,6 +162,7 @@ def resize_(input, *sizes, memory_format=None):
     if meta.numel > room:
         UntypedStorage(input).resize_(input._rush_offset * input.itemsize + meta.nbytes)
     sharing.count_write(input)
+    expect_gradients(input)
     input._rush_meta = meta
     return settled(input, room) if meta.contiguous else input
 
