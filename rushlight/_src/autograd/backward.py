@@ -14,6 +14,7 @@ from ..core.op import OPS
 from ..core.overriding import DISPATCH, kind_of
 from ..core.tensor import empty_of
 from . import hooks  # noqa: F401 - gives tensors their hooks
+from .conforming import conform
 from .mutation import mutate, refresh
 from .node import GradientEdge
 from .reached import partly_reached
@@ -308,5 +309,5 @@ def activate():
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,
             partly_reached=partly_reached, stale=stale, derive_recorded=derive_recorded, mutate=mutate, refresh=refresh,
-            add=OPS["add"],
+            add=OPS["add"], conform=conform,
             zeros=lambda meta: full_of(meta, 0))

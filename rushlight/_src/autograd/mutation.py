@@ -9,18 +9,18 @@ from ..core.native import GradNode, Plan, Tensor, counter, history, mine, runnin
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
-from ..core.tensor import alias, empty_of
+from ..core.tensor import alias, attach, empty_of, expect_gradients, refuse_leaf
 from ..ops.slices import region, turning
 from .hooks import retained
 from .node import class_name
-from .slow_paths import full_of
+from .passing import following, full_of
 
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._rush_grad_node is not None and history.seen_at(target) != counter(target).version:
+    if base is not None and target._rush_grad_node is not None and is_outdated(target):
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
@@ -51,6 +51,13 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     return target
 
 
+def is_outdated(view: Tensor) -> bool:
+    """True if the node of a view does not describe it: its memory was written, or its metadata replaced."""
+    noted = (view._rush_grad_node.expected or {}).get(view._rush_output)  # of another dtype: no part of the base
+    replaced = noted is not None and noted.dtype is view._rush_meta.dtype
+    return replaced or history.seen_at(view) != counter(view).version
+
+
 def written(target: Tensor):
     """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
     gradients."""
@@ -61,6 +68,40 @@ def written(target: Tensor):
     for changed in (target, base):
         if changed is not None and changed._rush_gradient_hook is not None and changed._rush_grad_node is not None:
             retained(changed)
+
+
+@attach
+def _rush_become(self, view: Tensor):
+    """Replaces the metadata of this tensor by those of a view of it.  If the view was recorded, it is the tensor's
+    history too; otherwise the tensor keeps its own, as one does that is written under ``no_grad``."""
+    if view._rush_grad_node is not None:
+        refuse_leaves(self)
+    sharing.count_write(self)
+    if view._rush_grad_node is None:
+        expect_gradients(self)
+    else:
+        self._rush_grad_node, self._rush_output, self._rush_needs_grad = view._rush_grad_node, view._rush_output, 1
+        if self._base is not None:
+            self._rush_seen = counter(self).version
+    self._rush_meta, self._rush_offset = view._rush_meta, view._rush_offset
+
+
+@attach
+def _rush_write_underivable(self, name: str, write, *sources: Tensor):
+    """Calls ``write``, an operator in place without a derivative, and makes it the history of this tensor, and of the
+    one it is a view of: RuntimeError where a gradient arrives."""
+    refuse_leaves(self)
+
+    def refuse(*gradients):
+        raise RuntimeError(f"derivative for {name} is not implemented")
+
+    changed = [self] if self._base is None else [self, self._base]
+    made = following([*changed, *sources], "NotImplemented", refuse)
+    write()
+    for tensor, result in zip(changed, made):
+        tensor._rush_grad_node, tensor._rush_output, tensor._rush_needs_grad = (
+            result._rush_grad_node, result._rush_output, 1)
+        tensor._rush_seen = counter(tensor).version
 
 
 def copy_before(target: Tensor, shown: Tensor) -> Tensor:
@@ -76,9 +117,7 @@ def copy_before(target: Tensor, shown: Tensor) -> Tensor:
 def refuse_leaves(target: Tensor):
     """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
     if target._rush_grad_node is None and target._rush_needs_grad:
-        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
-                               "a result, or a leaf without gradient",
-                               "change a clone(), or do it under no_grad()")
+        refuse_leaf(target)
     if target._rush_seen < history.UNRECORDED:
         refuse_view(target, "is being modified inplace with grad mode enabled")
     base = target._base
@@ -183,7 +222,7 @@ def refresh(view: Tensor):
     base = view._base
     if base is not None and base._rush_needs_grad and view._rush_seen < history.UNRECORDED:
         refuse_view(view, "its base or another view of its base has been modified inplace")
-    if base is None or not base._rush_needs_grad or base._rush_grad_node is None:
+    if base is None or not base._rush_needs_grad:
         return view._rush_grad_node
     with recording(True):
         again = region(base, view._rush_meta, view._rush_offset - base._rush_offset * base.itemsize // view.itemsize)

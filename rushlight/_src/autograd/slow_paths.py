@@ -129,10 +129,12 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
 
 
 def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
-    """A copy of a gradient that lies as the gradient of this leaf is to."""
+    """A copy of a gradient that lies as the gradient of this leaf is to.  A gradient of the shape that the leaf had
+    before its metadata were replaced is broadcast to that of the leaf; RuntimeError where that cannot be."""
     if type(gradient) is not Tensor:
         return OPS["clone"](gradient)
-    return OPS["copy_"](empty_of(gradient._rush_meta.like(strides=strides_for(leaf._rush_meta))), gradient)
+    shown = leaf._rush_meta
+    return OPS["copy_"](empty_of(gradient._rush_meta.like(shown.shape, strides_for(shown))), gradient)
 
 
 def strides_for(leaf: Meta) -> tuple:
@@ -141,8 +143,8 @@ def strides_for(leaf: Meta) -> tuple:
 
 
 def lies_as(meta: Meta, leaf: Meta) -> bool:
-    """Whether a gradient has the strides that a leaf's is to have."""
-    return meta.contiguous if leaf.contiguous else meta.strides == strides_for(leaf)
+    """Whether a gradient has the shape and strides that a leaf's is to have."""
+    return meta.shape == leaf.shape and (meta.contiguous if leaf.contiguous else meta.strides == strides_for(leaf))
 
 
 def unreached(node: GradNode) -> list:

@@ -108,7 +108,7 @@ class Fake(Tensor):
     def detach_(self):
         if self.node.op is None or self.node in self.recorder.bases or self.node in self.recorder.leaves:
             raise Break("RB011", "detach_() of a view, a leaf, or a tensor from outside")
-        self._rush_become(OPS["detach"](self))
+        self._rush_replace(OPS["detach"](self))
         return self
 
     def __repr__(self):
@@ -120,6 +120,12 @@ class Fake(Tensor):
     def _rush_become(self, view):
         if self.node.op is None:
             raise Break("RB011", "a tensor from outside changes its shape in place")
+        if self._rush_needs_grad and not view._rush_needs_grad:
+            raise Break("RB011", "a tensor with a history changes its shape in place where that is not recorded")
+        self._rush_replace(view)
+
+    def _rush_replace(self, view):
+        """Becomes the value that a view is, after the writes so far."""
         self.recorder.replace_viewed(self)
         self.node, self.inputs = view.node, view.inputs
         self._rush_meta, self._rush_needs_grad = view._rush_meta, view._rush_needs_grad

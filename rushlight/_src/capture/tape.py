@@ -56,6 +56,12 @@ def finished(step, results, gradients):
     return state.run_posthooks(step, results, gradients)
 
 
+@disable
+def conformed(step, slot, gradient):
+    """A gradient as one of a result whose tensor has had other metadata since."""
+    return state.conform(None, step, slot, gradient)
+
+
 class Tape:
     """The steps of a backward pass, latest first, as the engine would run them."""
 
@@ -76,7 +82,7 @@ class Tape:
         place = self.place
         return tuple((place[s], slot) for s, slot in self.roots), tuple(
             (s.kind, s.plan.derived if s.kind == DERIVED else None, tuple(place.get(e) for e in s.edges), s.slots,
-             bool(s.hooks), bool(s.posthooks)) for s in self.steps)
+             bool(s.hooks), bool(s.posthooks), bool(s.expected)) for s in self.steps)
 
     def saved(self):
         """What each derived step saved; the errors of the engine where it is gone or was changed."""
@@ -98,6 +104,8 @@ class Tape:
         arriving: dict = collections.defaultdict(dict)  # place of a step -> {slot: expression}
 
         def deliver(place, slot, text):
+            if self.steps[place].expected:
+                text = f"conformed(steps[{place}], {slot}, {text})"
             known = arriving[place].get(slot)
             arriving[place][slot] = text if known is None else f"plus({known}, {text})"
 
@@ -137,7 +145,8 @@ class Tape:
 
     def function(self):
         """The backward pass as a Python function."""
-        names = {"called": called, "hooked": hooked, "finished": finished, "__name__": "backward"}
+        names = {"called": called, "hooked": hooked, "finished": finished, "conformed": conformed,
+                 "__name__": "backward"}
         for n, step in enumerate(self.steps):
             if step.kind == DERIVED:
                 names[f"d{n}"], names[f"c{n}"] = step.plan.derived, step.plan.constants

@@ -259,6 +259,8 @@ def _set_data(self, value):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: "
             f"{self.layout} on {self.device} and {value.layout} on {value.device}")
+    if value._rush_meta.dtype is not self._rush_meta.dtype or value._rush_meta.device is not self._rush_meta.device:
+        self._rush_accumulator = None  # it accumulates gradients of the former dtype and device
     take_memory(self, value)
     Epoch.value += 1
 

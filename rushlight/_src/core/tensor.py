@@ -5,7 +5,7 @@ from . import dtypes
 from .advice import warn
 from .devices import device as Device, placed
 from .epoch import Epoch
-from .errors import DimensionError, InferenceTensorError, NegativeSizeError, OutOfMemoryError
+from .errors import DimensionError, InferenceTensorError, LeafWrittenError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
 from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, sharing, state, weights, wrap
@@ -100,11 +100,23 @@ def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
     """Lets a tensor show the memory of another, and count on from the writes it has, and so many more, together with
     its views and all that counted with it."""
     own = None if tensor._rush_storage is None else movable(tensor)
+    expect_gradients(tensor)
     show(tensor, other)
     if own is not None:
         tensor._rush_counter = own
         if own.version >= 0:
             own.version += writes
+
+
+def expect_gradients(tensor: Tensor):
+    """Notes at the node of a tensor whose metadata are about to be replaced what its gradients are to be like: the
+    tensor as it is now.  The first note stays, since it describes what the node computed."""
+    node = tensor._rush_grad_node
+    if node is None and tensor._rush_accumulator is not None:
+        node = tensor._rush_accumulator()
+    if node is not None:
+        node.expected = {} if node.expected is None else node.expected
+        node.expected.setdefault(tensor._rush_output, tensor._rush_meta)
 
 
 def movable(tensor: Tensor) -> Storage:
@@ -114,6 +126,14 @@ def movable(tensor: Tensor) -> Storage:
         found.counted = Storage()
         found.counted.version = found.version
     return counter(tensor)
+
+
+def refuse_leaf(tensor: Tensor):
+    """Raises LeafWrittenError for a leaf that wants a gradient, and is to be written in place where that is
+    recorded."""
+    kind = "a leaf" if tensor._base is None else "a view of a leaf"
+    raise LeafWrittenError(f"{kind} Variable that requires grad is being used in an in-place operation.",
+                           "a result, or a leaf without gradient", "change a clone(), or do it under no_grad()")
 
 
 def resolved(tensor: Tensor) -> Tensor:
@@ -394,14 +414,6 @@ def unsaveable(tensor: Tensor):
         f"Inference tensors cannot be saved for backward: {tensor._rush_meta.dtype} {list(tensor.shape)}, made in "
         "inference mode, is needed for a gradient",
         "tensors made outside of inference mode", CLONE)
-
-
-@attach
-def _rush_become(self, view):
-    """From now on the tensor is what a view of it is."""
-    sharing.count_write(self)
-    self._rush_meta, self._rush_offset = view._rush_meta, view._rush_offset
-    self._rush_grad_node, self._rush_output = view._rush_grad_node, view._rush_output
 
 
 connect("_src/core/tensor.py", unwritable=unwritable, unsaveable=unsaveable)

@@ -4,13 +4,13 @@ from __future__ import annotations
 from ..core.convert import UntypedStorage, channels_last, channels_last_3d, contiguous_format
 from ..core.devices import on
 from ..core.dtypes import FLOATING, bool_, complex128, float64, int64
-from ..core.errors import LeafWrittenError, NegativeSizeError
+from ..core.errors import NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import broadcast, channels_last_strides, row_major, suggests_channels_last
-from ..core.interpret import is_recording
+from ..core.interpret import is_inference_mode_enabled, is_recording
 from ..core.native import Tensor, sharing, wrap
 from ..core.op import OPS, Scalar, declare, declared_scalars, op
-from ..core.tensor import check_size, empty_of, take_memory
+from ..core.tensor import check_size, empty_of, expect_gradients, refuse_leaf, take_memory
 from ..core.undefined import settled
 from .former import ORDERS, former
 from .promotion import as_dtype, held, is_number
@@ -49,9 +49,7 @@ def derive_view(operator):
     """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
     def body(input, *args, **kwargs):
         if input._rush_needs_grad and input.is_leaf and is_recording():
-            raise LeafWrittenError(
-                f"a leaf Variable that requires grad is being used in an in-place operation ({operator.name}_)",
-                "a result", "view a clone()")
+            refuse_leaf(input)
         input._rush_become(operator(input, *args, **kwargs))
         return input
     body.__name__, body.__doc__ = operator.name + "_", f"In-place {operator.name}: no element moves."
@@ -155,7 +153,7 @@ def resize_(input, *sizes, memory_format=None):
     meta = input._rush_meta.like(shape, strides_in(memory_format, shape))
     if any(s < 0 for s in meta.shape):
         raise NegativeSizeError(f"resize_: a size is negative in {list(meta.shape)}", "sizes of 0 or more")
-    if input._rush_needs_grad:
+    if input.requires_grad and not is_inference_mode_enabled():
         raise RuntimeError("cannot resize variables that require grad")
     check_size(meta)
     if meta.shape == input._rush_meta.shape and memory_format is None:
@@ -164,6 +162,7 @@ def resize_(input, *sizes, memory_format=None):
     if meta.numel > room:
         UntypedStorage(input).resize_(input._rush_offset * input.itemsize + meta.nbytes)
     sharing.count_write(input)
+    expect_gradients(input)
     input._rush_meta = meta
     return settled(input, room) if meta.contiguous else input
 
@@ -208,6 +207,7 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
     if source.device != input.device:
         raise RuntimeError(f'Attempted to set the storage of a tensor on device "{input.device}" to a storage on '
                            f'different device "{source.device}".  This is no longer allowed; the devices must match.')
+    given = source
     if size is not None:
         size = (size,) if isinstance(size, int) else tuple(size)
         stride = row_major(size) if stride is None else tuple(stride)
@@ -219,6 +219,15 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {nbytes}")
         source = wrap(source._rush_storage, storage_offset, meta, input.itemsize)
     meta = source._rush_meta.plain.turning(input._rush_meta.turned)
-    take_memory(input, source, 1)
-    input._rush_meta = meta
+
+    def take():
+        if not is_inference_mode_enabled():
+            input._rush_accumulator = None  # gradients accumulate in the new shape
+        take_memory(input, source, 1)
+        input._rush_meta = meta
+
+    if is_recording() and (input.requires_grad or given.requires_grad):
+        input._rush_write_underivable("set_", take, given)
+    else:
+        take()
     return input

@@ -171,6 +171,8 @@ def start(run: Run, root: GradNode) -> None:
 @native
 def deliver(run: Run, node: GradNode, slot: i64, gradient: object) -> None:
     """Adds a gradient of result ``slot`` to what the node has received."""
+    if node.expected is not None:
+        gradient = state.conform(run.node, node, slot, gradient)
     buffer = received(run, node, slot)
     known = buffer[slot]
     if known is None:

@@ -70,6 +70,8 @@ HOOKS = {
     # backward passes
     "add": Hook("", "the operator that sums gradients", BACKWARD, "a value gets a second gradient"),
     "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "a result that nobody used has no gradient"),
+    "conform": Hook("producer, node, slot, gradient", "the gradient", BACKWARD,
+                    "a node has notes of what its gradients are to be like: the metadata of a result were replaced"),
     "accumulate": Hook("leaf, gradient, create", "nothing", BACKWARD, "a leaf has its gradient"),
     "run_hooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of tensors are there, before a node runs"),
     "run_prehooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of the node are there, before it runs"),

@@ -73,6 +73,7 @@ class State:
     unsaveable: object
     copy_lent: object
     zeros: object
+    conform: object
     derive_recorded: object
     leave_out: object
     copied: object
@@ -192,6 +193,8 @@ class GradNode:
     epoch: i64  # engine: the run that saw this node last
     buffer: list  # engine: the gradient of each result
     extra: object
+    # result: the Meta that its gradients are to have, for results whose tensor has had other metadata since; or None
+    expected: object
 
 
 DERIVED, ACCUMULATE, FUNCTION = 0, 1, 2  # kinds of node
