@@ -1,5 +1,6 @@
 """Tensors from other libraries' memory."""
 import copy
+import ctypes
 import warnings
 import weakref
 
@@ -120,7 +121,7 @@ def test_bfloat16_goes_by_dlpack():
 def test_capsules_go_while_an_exception_is_on_its_way():
     """What was on a stack goes before anybody catches what was raised."""
     x = rl.arange(6, dtype=rl.bfloat16).reshape(2, 3)[:, 1:]
-    gone = weakref.ref(x)
+    gone = weakref.ref(x._rush_storage)
     with pytest.raises(ZeroDivisionError):
         x.__dlpack__(), 1 // 0
     with pytest.raises(ZeroDivisionError):
@@ -142,3 +143,44 @@ def test_copies_of_tensors_whose_attributes_lead_back(M):
     x.others = {"me": x}
     y = copy.deepcopy(x)
     assert y is not x and y.others["me"] is not x and y.others["me"].tolist() == [1.0] * 3
+
+
+LENDERS = {  # what another library sees of a tensor's memory: (what keeps it, its address)
+    "numpy": lambda t: (a := t.numpy(), a.ctypes.data),
+    "array": lambda t: (a := np.asarray(t), a.ctypes.data),
+    "buffer": lambda t: (b := memoryview(t.numpy()), np.frombuffer(b, np.uint8).ctypes.data),
+    "dlpack to numpy": lambda t: (a := np.from_dlpack(t), a.ctypes.data),
+    "dlpack to torch": lambda t: (a := torch.from_dlpack(t), a.data_ptr()),
+    "dlpack to a capsule": lambda t: (a := torch.from_dlpack(t.__dlpack__()), a.data_ptr()),
+    "dlpack of 16 bits": lambda t: (a := torch.from_dlpack(t.view(rl.bfloat16)), a.data_ptr()),
+    "a storage": lambda t: (s := t.untyped_storage(), s.data_ptr()),
+    "a part of a storage": lambda t: (s := t.untyped_storage()[:], s.data_ptr()),
+    "elements of a storage": lambda t: (s := t.storage(), s.data_ptr()),
+}
+WITHOUT_BFLOAT16 = ("numpy", "array", "buffer", "dlpack to numpy")  # those by NumPy, which has no such dtype
+MOVES = {  # what gives a tensor other memory, or none
+    "set_": lambda t: t.set_(rl.zeros(3, dtype=t.dtype)),
+    "data": lambda t: setattr(t, "data", rl.zeros(3, dtype=t.dtype)),
+    "resize_": lambda t: t.resize_(5000),
+    "set_ of nothing": lambda t: t.set_(),
+    "free": lambda t: None,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("lender, dtype", [(name, dtype) for name in LENDERS for dtype in (rl.float32, rl.bfloat16)
+                                           if dtype is rl.float32 or name not in WITHOUT_BFLOAT16])
+def test_memory_that_is_lent_outlives_its_tensor(lender, move, dtype):
+    t = rl.full((40,), 2.0, dtype=dtype)
+    storage, where = weakref.ref(t._rush_storage), t.data_ptr()
+    held = ctypes.string_at(where, t.nbytes)
+    keeper, seen = LENDERS[lender](t)
+    assert seen == where
+    MOVES[move](t)
+    del t
+    others = [rl.full((40,), 7.0, dtype=dtype) for _ in range(8)]
+    assert storage() is not None and ctypes.string_at(where, len(held)) == held, others
+    assert move == "resize_" or not hasattr(keeper, "data_ptr") or keeper.data_ptr() == where
+    del keeper
+    assert storage() is None

@@ -545,8 +545,8 @@ class UntypedStorage(InProcess):
 
 @attach
 def untyped_storage(self):
-    """The memory that the tensor shares with its views, as bytes."""
-    return UntypedStorage(self)
+    """The memory that the tensor shares with its views, as bytes: the same memory after the tensor is given another."""
+    return UntypedStorage(self if self._rush_storage is None else alias(self))
 
 
 def write_part(part, value):

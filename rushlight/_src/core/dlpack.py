@@ -45,14 +45,15 @@ _api = ctypes.pythonapi
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _api))
+_api.Py_IncRef(ctypes.py_object(USED))  # renamed capsules point to these characters, and may outlive this module
 
 
 class Keeper:
-    """Memory as NumPy sees it, whose tensor lives as long as an array of it."""
+    """Memory as NumPy sees it, which lives as long as an array of it: the tensor itself may be given other memory."""
 
     def __init__(self, tensor: Tensor, address: int):
         size = tensor.itemsize
-        self.tensor, self.__array_interface__ = tensor, {
+        self.storage, self.__array_interface__ = tensor._rush_storage, {
             "version": 3, "shape": tuple(tensor.shape), "strides": tuple(size * s for s in tensor.stride()),
             "typestr": f"<c{size}" if size == LARGEST else f"<u{size}", "data": (address, False)}
 
