@@ -10,10 +10,14 @@ import pytest
 import rushlight as rl
 from rushlight._src.core.native import Op
 from rushlight._src.core.op import make, parameters
+from rushlight._src.core.operands import takes_element
 from rushlight._src.core.settings import settings
 from rushlight._src.eager import numbers, plan
 
 F = rl.nn.functional
+EXCEPT = {("var", "correction"), ("std", "correction"), ("var_mean", "correction"), ("std_mean", "correction"),
+          # compared with the number of elements
+          ("mvlgamma", 0)}  # how many terms are added
 KNOWN, NEW = 2, 3  # values by which an operator learns; values that must not be planned for
 
 
@@ -27,18 +31,29 @@ def made(monkeypatch):
 
 
 def values(base):
-    """Numbers near a number, none twice."""
+    """Numbers near a float, and ints above 10 (operators decide by smaller ones); none twice."""
+    if type(base) is int:
+        return [11 + k for k in range(KNOWN + NEW)]
     return [base * (1 + k / 97) + (base == 0) * k / 1000 for k in range(KNOWN + NEW)]
 
 
 def takes_float(call):
-    """Whether a parameter of an operator of ours is a float unless said otherwise."""
+    """True if a parameter of an operator of ours is a float unless said otherwise."""
     return isinstance(call, Op) and any(type(p.default) is float for p in call.signature.parameters.values())
 
 
-def entries():
-    """Each float that PyTorch's database gives an operator: (name, function of torch, arguments, keywords, place of the
-    float)."""
+def takes_int(call, at):
+    """True if an operator of ours computes with the int that it is given at ``at`` (a place after the input, or a
+    keyword)."""
+    if not isinstance(call, Op) or call.traits.get("composite"):
+        return False
+    order = list(call.signature.parameters)
+    return takes_element(call, at if type(at) is str else order[min(at + 1, len(order) - 1)])
+
+
+def entries(kind):
+    """Each float, or each int that is computed with, that PyTorch's database gives an operator: (entry, sample, place
+    of the number)."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
@@ -49,13 +64,14 @@ def entries():
     for info in op_db:
         seen = {"scale_factor"}  # which decides sizes
         if torch.float32 not in info.supported_dtypes("cpu") or any(word in info.name
-                                                                    for word in random) or not takes_float(
-                                                                            function(info.name)):
+                                                                    for word in random) or kind is float and (
+                                                                        not takes_float(function(info.name))):
             continue
         torch.manual_seed(0)
         for sample in itertools.islice(info.sample_inputs("cpu", torch.float32), 8):
             for at, value in itertools.chain(enumerate(sample.args), sample.kwargs.items()):
-                if type(value) is float and math.isfinite(value) and at not in seen:
+                if type(value) is kind and math.isfinite(value) and at not in seen and (
+                        kind is float or (info.name, at) not in EXCEPT and takes_int(function(info.name), at)):
                     seen.add(at)
                     yield info, sample, at
 
@@ -89,11 +105,20 @@ def outcome(function, sample, at, value):
         return type(error).__name__
 
 
-def test_every_number_of_the_database_is_a_run_time_value(made):
+def same_outcome(got, wanted):
+    """True if two calls gave the same results, or raised errors of one name."""
+    if type(got) is str or type(wanted) is str:
+        return got == wanted
+    return len(got) == len(wanted) and all(np.allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-5, equal_nan=True)
+                                           for a, b in zip(got, wanted))
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_every_number_of_the_database_is_a_run_time_value(made, kind):
     """New numbers make no plans, and give what PyTorch gives, gradients included."""
     from tests.ops.database import function, ours
     wrong = []
-    for info, sample, at in entries():
+    for info, sample, at in entries(kind):
         call = function(info.name)
         try:
             mine = SimpleNamespace(input=ours(sample.input), args=ours(list(sample.args)), kwargs=ours(sample.kwargs))
@@ -108,12 +133,7 @@ def test_every_number_of_the_database_is_a_run_time_value(made):
                 made.clear()
                 continue
             wanted = outcome(info.op, sample, at, value)
-            if type(got) is str or type(wanted) is str:
-                same = got == wanted
-            else:
-                same = len(got) == len(wanted) and all(np.allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-5,
-                                                                   equal_nan=True) for a, b in zip(got, wanted))
-            if not same:
+            if not same_outcome(got, wanted):
                 wrong.append(f"{info.name} {at}={value}: {got}, not {wanted}")
         if made:
             wrong.append(f"{info.name} {at}: plans of {sorted(set(made))}")
@@ -230,3 +250,19 @@ def test_the_scale_of_attention_is_a_run_time_number(made):
                                    torch.autograd.grad(wanted.square().sum(), theirs)):
             assert np.allclose(gradient.numpy(), right.numpy(), atol=1e-4)
     assert not made
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+def test_triangles_from_new_diagonals(made, name):
+    """One plan serves diagonals of both signs, forward and backward, and those that lie outside of the matrix."""
+    x = np.arange(1.0, 21.0, dtype=np.float32).reshape(4, 5)
+    for k in (0, 1, -1, 2, -2, 3, -3, 4, 17, -17, 1 << 40, -(1 << 40)):
+        given = rl.tensor(x, requires_grad=True)
+        result = getattr(given, name)(k)
+        result.sum().backward()
+        wanted = getattr(np, name)(x, k)
+        assert np.array_equal(result.detach().numpy(), wanted) and np.array_equal(given.grad.numpy(), wanted != 0)
+    assert made.count(name) == 1
+    for wrong in (1.0, "1", None):
+        with pytest.raises(TypeError, match="diagonal"):
+            getattr(rl.tensor(x), name)(wrong)

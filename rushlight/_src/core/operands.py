@@ -33,6 +33,9 @@ NAMES = {
     TEXT: "UPLO approximate driver indexing interpolation rounding_mode side",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
+# parameters whose ints are sizes, dimensions and the like: those of some kinds, and those that bodies check
+COUNTS = {name for name, kind in KINDS.items() if kind in (INT, PLACES, INTS)}.union(
+    "axis destination divisor_override index output_size padding source start step".split())
 NO_TENSOR = (bool, int, float, complex, str, list, tuple, dict, type(None))
 NO_INT = (bool, float, complex, str, bytes, list, tuple, dict, type(None))
 BEYOND = 1 << 63
@@ -41,16 +44,25 @@ BEYOND = 1 << 63
 @functools.lru_cache(maxsize=None)
 def parameters(op: Op) -> tuple:
     """({name: (kind of what it takes, whether None may stand)}, names by position, and which takes all further
-    arguments) of an operator.  Run-time numbers, and parameters that are annotated ``object``, take what the body makes
-    of them."""
+    arguments) of an operator.  Run-time numbers whose name does not say that they are ints, and parameters that are
+    annotated ``object``, take what the body makes of them."""
     scalars, found, order, last = declared_scalars(op), {}, [], None
     for k, parameter in enumerate(op.signature.parameters.values()):
         kind = KINDS.get(parameter.name)
-        if kind is not None and not scalars >> k & 1 and parameter.annotation not in (object, "object"):
+        free = scalars >> k & 1 and kind is not INT
+        if kind is not None and not free and parameter.annotation not in (object, "object"):
             found[parameter.name] = kind, parameter.default is None
         last = k if parameter.kind is parameter.VAR_POSITIONAL else last
         order.append(parameter.name)
     return found, tuple(order), len(order) - 1 if last is None else last
+
+
+def takes_element(op: Op, name: str) -> bool:
+    """True if a number given for a parameter is computed with, as elements are: parameters of operators that users
+    call, unless their name says that they take sizes or dimensions."""
+    if op.kind is not None or "::" in op.name or op.name.rpartition(".")[2].startswith("_"):
+        return False
+    return name not in COUNTS
 
 
 def check_operands(op: Op, args, names=()):

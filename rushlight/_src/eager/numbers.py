@@ -1,8 +1,8 @@
 """Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as
 they are.
 
-1. A parameter that took ``ENOUGH`` numbers of a kind is a run-time value from then on (``learned``): a bit of
-  ``Op.scalars``, so that keys hold its kind alone.
+1. A parameter that took enough different numbers of a type (``Experience.enough``) is a run-time value from then on
+  (``learned``): a bit of ``Op.scalars``, so that keys hold its type alone.
 2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a
   *choice*: a Plan that
    the hot path never runs, but asks (``Plan.large`` is CHOICE).
@@ -15,9 +15,10 @@ import inspect
 from ..core.native import Op, Plan
 from ..core.native.objects import CHOICE, PYTHON
 from ..core.op import keywords
+from ..core.operands import takes_element
 from ..core.runtime import holds
 
-ENOUGH = {float: 2, int: 8}  # different numbers of one parameter; whole ones are mostly sizes and dimensions
+ENOUGH, ENOUGH_COUNTS = 2, 8  # different numbers of one parameter; different ints, which may be sizes and dimensions
 MOST = 16     # plans for one key, by what numbers are
 BITS = 62     # of ``Op.scalars``
 KINDS = frozenset((int, float, bool))
@@ -32,9 +33,14 @@ class Experience:
         kinds = [(name, p.kind) for name, p in op.signature.parameters.items()] if op.signature is not None else ()
         self.place = {name: k for k, (name, kind) in enumerate(kinds) if kind in PLACED and k < BITS}
         self.plain = {k for k in self.place.values() if kinds[k][1] is not inspect.Parameter.KEYWORD_ONLY}
+        self.elements = {k for name, k in self.place.items() if takes_element(op, name)}
         self.took, self.learned = {}, set()
         # a polymorphic plan's plan serves all sizes
         self.structure = {self.place[name] for name in op.traits.get("symbols", ()) if name in self.place}
+
+    def enough(self, place: int, kind: type) -> int:
+        """How many different numbers of a type show that a parameter varies."""
+        return ENOUGH if kind is float or place in self.elements else ENOUGH_COUNTS
 
     def places(self, op: Op, count: int, names) -> list:
         """The parameter that each argument of a call is given for; None for those that several share."""
@@ -80,7 +86,7 @@ def learned(op: Op, args, names, key) -> bool:
             continue
         took = known.took.setdefault((place, type(number)), set())
         took.add(repr(number))
-        if len(took) >= ENOUGH[type(number)]:
+        if len(took) >= known.enough(place, type(number)):
             found.add(place)
             took.clear()
     if found:

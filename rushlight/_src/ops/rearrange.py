@@ -5,7 +5,7 @@ from ..core.dtypes import bool_, int64
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_channels_last
-from ..core.op import OPS, op, sample
+from ..core.op import OPS, Scalar, op, sample
 from ..core.tensor import Tensor, wrapped
 from .pieces import joined
 from .promotion import as_dtype, check_number
@@ -130,13 +130,13 @@ def triangle(input, diagonal, keep):
 
 
 @op(samples=(sample((3, 4)),), inplace_too=True, out_exact=True)
-def tril(input, diagonal=0):
+def tril(input, diagonal: Scalar = 0):
     """The lower triangle, zero above ``diagonal``."""
     return triangle(input, diagonal, P.le)
 
 
 @op(samples=(sample((3, 4)),), inplace_too=True, out_exact=True)
-def triu(input, diagonal=0):
+def triu(input, diagonal: Scalar = 0):
     """The upper triangle, zero below ``diagonal``."""
     return triangle(input, diagonal, P.ge)
 
