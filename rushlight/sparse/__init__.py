@@ -10,7 +10,7 @@ from .indices import ravel
 from .products import addmm, mm
 from .rules import total
 from . import masked_rules  # noqa: F401 - enters its rules
-from .tensor import Coo, made, need_sparse
+from .tensor import make_unordered, need_sparse
 from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor  # noqa: F401
 
 
@@ -79,6 +79,5 @@ def spdiags(diagonals, offsets, shape, layout=None):
         first, last = max(offset, 0), min(shape[1], shape[0] + offset, length)
         column = OPS["arange"](first, max(last, first))
         rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
-    out = made(Coo, shape, OPS["cat"](kept), positions=OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]),
-               coalesced=False)
+    out = make_unordered(shape, OPS["cat"](kept), OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]))
     return out.to_sparse(layout=layout) if layout is not None else out

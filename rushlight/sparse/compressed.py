@@ -155,9 +155,7 @@ def to_layout(self, layout, blocksize=None, dense_dim=None):
     """A tensor of any layout in a compressed one.  RuntimeError for another ``dense_dim`` than a sparse one has."""
     if not isinstance(self, Sparse):
         return compress_dense(self, layout, blocksize, dense_dim or 0)
-    if dense_dim not in (None, self.dense_dim()):
-        raise RuntimeError(f"conversion of a sparse tensor keeps its dense dimensions, here {self.dense_dim()}, but "
-                           f"got dense_dim={dense_dim}")
+    self.check_dense_dim(layout, dense_dim)
     return convert_layout(self, layout, blocksize)
 
 

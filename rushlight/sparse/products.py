@@ -7,7 +7,7 @@ from .._src.core.op import OPS
 from .conversion import sort_rows
 from .indices import match_keys, ravel
 from .rules import add, rule, transpose
-from .tensor import Coo, Sparse, made, need_sparse
+from .tensor import Coo, Sparse, make_unordered, need_sparse
 
 REDUCTIONS = {None: None, "sum": None, "mean": "mean", "max": "amax", "min": "amin", "amax": "amax", "amin": "amin"}
 
@@ -66,8 +66,7 @@ def multiply_batch(a, b, reduce):
     row, column = x.positions[-2:]
     if b.dim() > 2:
         column, b, columns = batch * columns + column, b.reshape(count * columns, b.shape[-1]), count * columns
-    tall = made(Coo, (count * rows, columns), x.elements, positions=OPS["stack"]([batch * rows + row, column]),
-                coalesced=False)
+    tall = make_unordered((count * rows, columns), x.elements, OPS["stack"]([batch * rows + row, column]))
     return combine_rows(tall, b, reduce).reshape(*lead, rows, b.shape[-1])
 
 
@@ -99,8 +98,7 @@ def multiply_sparse(a, b):
     x, y = a.coo(), sort_rows(b)
     left, right = match_keys(x.positions[1], y.positions[0])
     at = OPS["stack"]([x.positions[0][left], y.positions[1][right]])
-    found = made(Coo, (a.shape[0], b.shape[1]), x.elements[left] * y.elements[right], positions=at,
-                 coalesced=False).coalesce()
+    found = make_unordered((a.shape[0], b.shape[1]), x.elements[left] * y.elements[right], at).coalesce()
     return found if isinstance(a, Coo) and isinstance(b, Coo) else found.to_sparse_csr()
 
 
@@ -131,7 +129,7 @@ def multiply_stored_rows(mat1, mat2):
     kept, own = OPS["unique"](rows, return_inverse=True) if rows.numel() else (rows, rows)
     parts = scale_rows(x.elements, mat2, columns)
     elements = parts.new_zeros((kept.size(0), mat2.shape[1])).index_add(0, own, parts).to(mat2.dtype)
-    return made(Coo, (mat1.shape[0], mat2.shape[1]), elements, positions=kept.unsqueeze(0), coalesced=False)
+    return make_unordered((mat1.shape[0], mat2.shape[1]), elements, kept.unsqueeze(0))
 
 
 def add_stored_rows(input, mat1, mat2, beta=1, alpha=1):

@@ -20,7 +20,7 @@ from .._src.transforms.elementwise import is_elementwise
 from .compressed import Compressed
 from .conversion import compress, make_vacant, sort_rows
 from .indices import match_keys
-from .tensor import Coo, Sparse, look_up, made, move, refuse_format, to_sparse
+from .tensor import Coo, Sparse, look_up, made, make_unordered, move, refuse_format, to_sparse
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
@@ -131,8 +131,8 @@ def add(a, b, *, alpha=1):
         if type(a) is type(b) and has_same_indices(a, b):
             return a.with_elements(a.elements + (b.elements if alpha == 1 else b.elements * alpha))
         ordered = all(not isinstance(z, Coo) or z.coalesced for z in (a, b))
-        both = made(Coo, a.shape, OPS["cat"]([x.elements, y.elements if alpha == 1 else y.elements * alpha]),
-                    positions=OPS["cat"]([x.positions, y.positions], 1), coalesced=False)
+        both = make_unordered(a.shape, OPS["cat"]([x.elements, y.elements if alpha == 1 else y.elements * alpha]),
+                              OPS["cat"]([x.positions, y.positions], 1))
         return laid_as(a, both.coalesce() if ordered else both)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return OPS["add"](dense(a), dense(b), alpha=alpha)
@@ -331,7 +331,7 @@ def cat(tensors, dim=0, **more):
         elements.append(own)
         start += x.shape[at]
     shape = [size if k == at else n for k, n in enumerate(parts[0].shape)]
-    return made(Coo, shape, OPS["cat"](elements), positions=OPS["cat"](positions, 1), coalesced=False)
+    return make_unordered(shape, OPS["cat"](elements), OPS["cat"](positions, 1))
 
 
 @rule("index_select")
@@ -346,14 +346,13 @@ def index_select(input, dim, index):
     index = OPS["where"](index < 0, index + size, index)
     shape = [index.numel() if k == at else size for k, size in enumerate(x.shape)]
     if at >= x.sparse_dim():
-        return made(Coo, shape, x.elements.index_select(at - x.sparse_dim() + 1, index), positions=x.positions,
-                    coalesced=False)
+        return make_unordered(shape, x.elements.index_select(at - x.sparse_dim() + 1, index), x.positions)
     order = OPS["argsort"](x.positions[at], stable=True)
     found, own = match_keys(index, x.positions[at][order])
     kept = order[own]
     positions = x.positions[:, kept]
     positions[at] = found
-    return made(Coo, shape, x.elements[kept], positions=positions, coalesced=False)
+    return make_unordered(shape, x.elements[kept], positions)
 
 
 @rule("select")
@@ -373,13 +372,14 @@ def select(input, dim, index):
     x = input.coo()
     shape, count = (*x.shape[:at], *x.shape[at + 1:]), x.sparse_dim()
     if at >= count:
-        return made(Coo, shape, x.elements.select(at - count + 1, index), positions=x.positions, coalesced=False)
+        return make_unordered(shape, x.elements.select(at - count + 1, index), x.positions)
     kept = (x.positions[at] == index).nonzero().reshape(-1)
     elements = x.elements[kept]
     if count == 1:
         return elements.sum(0)
     left = [d for d in range(count) if d != at]
-    return made(Coo, shape, elements, positions=x.positions[left][:, kept], coalesced=x.coalesced)
+    return made(Coo, shape, elements, positions=x.positions[left][:, kept],
+                coalesced=x.coalesced or elements.size(0) < 2)
 
 
 @rule("unbind")

@@ -77,22 +77,28 @@ class Sparse(Composed):
     def to_sparse_csr(self, dense_dim=None):
         """This matrix, or batch of matrices, in the CSR layout.  RuntimeError for another ``dense_dim`` than its
         own."""
-        if dense_dim not in (None, self.dense_dim()):
-            raise RuntimeError(f"conversion to CSR keeps the dense dimensions, here {self.dense_dim()}, but got "
-                               f"dense_dim={dense_dim}")
+        self.check_dense_dim(convert.sparse_csr, dense_dim)
         return convert_layout(self, convert.sparse_csr)
 
     def to_sparse_coo(self):
         """This tensor in the COO layout."""
         return convert_layout(self, convert.sparse_coo)
 
-    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None):
-        """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another
-        ``sparse_dim``."""
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+        """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another ``sparse_dim`` or
+        ``dense_dim`` than its own."""
         if sparse_dim not in (None, self.sparse_dim()):
             raise RuntimeError(f"to_sparse: conversion from {self.layout} to Sparse with sparse_dim argument "
                                f"!={self.sparse_dim()} is not supported, got {sparse_dim}")
-        return convert_layout(self, layout or convert.sparse_coo, blocksize)
+        layout = layout or convert.sparse_coo
+        self.check_dense_dim(layout, dense_dim)
+        return convert_layout(self, layout, blocksize)
+
+    def check_dense_dim(self, layout, dense_dim):
+        """Raise RuntimeError for another ``dense_dim`` than this tensor's: conversions keep dense dimensions."""
+        if dense_dim not in (None, self.dense_dim()):
+            raise RuntimeError(f"to_sparse: conversion from {self.layout} to {layout} with dense_dim argument "
+                               f"!={self.dense_dim()} is not supported, got {dense_dim}")
 
     def _nnz(self) -> int:
         return self.elements.size(0)
@@ -164,6 +170,11 @@ def made(kind, shape, elements, **fields):
     for name, value in fields.items():
         setattr(out, name, value)
     return out
+
+
+def make_unordered(shape, elements, positions):
+    """A COO tensor of positions in any order, of which some may be equal: coalesced if it has at most one element."""
+    return made(Coo, shape, elements, positions=positions, coalesced=elements.size(0) < 2)
 
 
 class Coo(Sparse):
@@ -370,8 +381,10 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
     shape = given_size(size, (*needed, *elements.shape[1:]))
     if wanted(check_invariants):
         coo(at, elements, shape, is_coalesced)
-    out = move(made(Coo, shape, elements if dtype is None else elements.to(dtype), positions=at,
-                    coalesced=bool(is_coalesced)), device, pin_memory)
+    out = make_unordered(shape, elements if dtype is None else elements.to(dtype), at)
+    if is_coalesced is not None:
+        out.coalesced = bool(is_coalesced)
+    out = move(out, device, pin_memory)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -399,17 +412,29 @@ def look_up(x, at):
     return OPS["where"](hit, x.elements[found], OPS["zeros"]((), dtype=x.dtype))
 
 
+def check_blocksize(source, layout, blocksize):
+    """Raise RuntimeError for a size of blocks where the layout has none."""
+    if blocksize is not None and layout not in (convert.sparse_bsr, convert.sparse_bsc):
+        raise RuntimeError(f"to_sparse: conversion from {source} to {layout} with blocksize argument given is not "
+                           "supported")
+
+
 def convert_layout(x, layout, blocksize=None):
     """A sparse tensor in another layout, by sorting its indices."""
+    check_blocksize(x.layout, layout, blocksize)
     return x if layout is x.layout and blocksize is None else convert_sparse(x, layout, blocksize)
 
 
 def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-    """The elements other than 0 of a strided tensor: in the COO layout by its first ``sparse_dim`` dimensions (all), or
-    in a compressed layout."""
+    """The elements other than 0 of a strided tensor: in the COO layout by its first ``sparse_dim`` dimensions (all but
+    the last ``dense_dim``), or in a compressed layout."""
+    check_blocksize(dense.layout, layout, blocksize)
+    dense_dim = dense_dim or 0
+    if not 0 <= dense_dim <= dense.dim():
+        raise RuntimeError(f"to_sparse: dense_dim argument must be in range [0, {dense.dim()}], got {dense_dim}")
     if layout not in (None, convert.sparse_coo):
-        return compress_dense(dense, layout, blocksize, dense_dim or 0)
-    count = dense.dim() if sparse_dim is None else sparse_dim
+        return compress_dense(dense, layout, blocksize, dense_dim)
+    count = dense.dim() - dense_dim if sparse_dim is None else sparse_dim
     if not min(dense.dim(), 1) <= count <= dense.dim():
         raise RuntimeError(f"sparse_dim must be in [1, {dense.dim()}], got {count}")
     hit = dense.detach() != 0

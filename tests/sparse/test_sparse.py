@@ -243,3 +243,62 @@ def test_a_linear_layer_with_a_sparse_factor(layout):
 def test_what_is_said_of_order():
     s = rushlight.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,))
     assert not s.is_coalesced() and s._coalesced_(True) is s and s.is_coalesced() and s.values().tolist() == [1, 2]
+
+
+LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_dense_dimensions_of_conversions(layout):
+    """``to_sparse`` of a strided tensor with each number of dense dimensions."""
+    options = {"blocksize": (2, 3)} if layout in ("sparse_bsr", "sparse_bsc") else {}
+    pattern = np.abs(draw.standard_normal((4, 6, 3, 2))) * (draw.random((4, 6, 1, 1)) < 0.4)
+
+    def found(lib, dense_dim):
+        try:
+            x = lib.tensor(pattern).to_sparse(layout=getattr(lib, layout), dense_dim=dense_dim, **options)
+        except (RuntimeError, IndexError):  # PyTorch asks for the size of a dimension that is not there
+            return None
+        assert np.array_equal(dense(x), pattern)
+        return x.dense_dim(), x._nnz(), tuple(x.values().shape)
+
+    for dense_dim in (-1, 1, 2, 3, 4, 5):
+        assert found(rushlight, dense_dim) == found(torch, dense_dim), dense_dim
+    assert found(rushlight, 2)[0] == 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sparse_tensors_keep_their_dense_dimensions(layout):
+    options = {"blocksize": (1, 3)} if layout in ("sparse_bsr", "sparse_bsc") else {}
+    x = rushlight.ones(2, 3, 2).to_sparse(2)
+    for dense_dim in (0, 2):
+        with pytest.raises(RuntimeError, match="dense_dim"):
+            x.to_sparse(layout=getattr(rushlight, layout), dense_dim=dense_dim, **options)
+    with pytest.raises(RuntimeError, match="dense_dim"):
+        torch.ones(2, 3, 2).to_sparse(2).to_sparse(layout=getattr(torch, layout), dense_dim=0, **options)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:3])
+def test_sizes_of_blocks_are_refused_by_layouts_without_blocks(layout):
+    for lib in (rushlight, torch):
+        for x in (lib.eye(4), lib.eye(4).to_sparse(), lib.eye(4).to_sparse_csr()):
+            with pytest.raises(RuntimeError, match="blocksize argument given is not supported"):
+                x.to_sparse(layout=getattr(lib, layout), blocksize=(2, 2))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_at_most_one_element_is_coalesced(count):
+    calls = {
+        "made": lambda t, x: x, "cat": lambda t, x: t.cat([x, x]), "select": lambda t, x: x.select(1, 0),
+        "index_select": lambda t, x: x.index_select(0, t.tensor([1])), "neg": lambda t, x: -x, "add": lambda t, x:
+        x + x, "hspmm": lambda t, x: t.hspmm(x, t.ones(3, 2)), "dense": lambda t, x: x.to_sparse_coo(),
+    }
+
+    def found(lib, call, **options):
+        at = lib.tensor([[1, 1][:count], [2, 1][:count]], dtype=lib.int64)
+        return call(lib, lib.sparse_coo_tensor(at, lib.ones(count), (3, 3), **options)).is_coalesced()
+
+    for name, call in calls.items():
+        assert found(rushlight, call) == found(torch, call), name
+    for said in (True, False):
+        assert found(rushlight, calls["made"], is_coalesced=said) is said

@@ -4,14 +4,14 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import FLOATING, int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, bool_, int32, int64, type_name, uint8
 from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
-from .activation import log_softmax, soft
-from .promotion import needs, promoted, real, upcast
+from .activation import below_zero, log_softmax, soft
+from .promotion import downcast, needs, promoted, real, upcast
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -49,11 +49,9 @@ def warn_of_broadcast(input, target):
 def pairwise(name, formula, doc, **traits):
     """A loss of input and target, element by element, then reduced."""
     @op(method=False, name=f"_{name}", **traits)
-    def core(input, target, weight, reduction, option):
+    def core(input, target, reduction, option):
         x, y = promoted(input, target)
         loss = formula(upcast(x), upcast(y), option) if option is not None else formula(upcast(x), upcast(y))
-        if weight is not None:
-            loss = P.mul(loss, weight)
         out = reduced(loss, reduction)
         return P.convert(out, dtype=x.dtype) if x.dtype.is_half else out
     core.traits["doc"] = doc
@@ -91,16 +89,35 @@ huber_core = pairwise("huber_loss", huber, "")
 soft_margin_core = pairwise("soft_margin_loss", lambda x, y: soft(P.neg(P.mul(x, y))), "log(1 + exp(-xy))")
 
 
-def with_target(core, name, option=None, weighted=True):
+def check_weight(input, weight):
+    """Raise ValueError for weights of another size than the input's."""
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError(f"Weights and input must have the same size: {list(weight.shape)}, {list(input.shape)}.")
+
+
+def with_weight(core, name):
+    """A loss of input, target and a weight for each element, by whose sum the mean divides."""
     def body(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
         warn_of_broadcast(input, target)
-        return core(input, target, weight, chosen(reduction, size_average, reduce), None)
+        reduction = chosen(reduction, size_average, reduce)
+        if weight is None:
+            return core(input, target, reduction, None)
+        check_weight(input, weight)
+        loss = core(input, target, "none", None) * weight
+        return loss.sum() / weight.sum() if reduction == "mean" else finish(loss, reduction)
     body.__name__, body.__doc__ = name, core.traits["doc"]
     return op(body, namespace=F, composite=True)
 
 
-mse_loss, l1_loss, soft_margin_loss = with_target(mse_core, "mse_loss"), with_target(l1_core, "l1_loss"), with_target(
-    soft_margin_core, "soft_margin_loss")
+mse_loss, l1_loss = with_weight(mse_core, "mse_loss"), with_weight(l1_core, "l1_loss")
+
+
+@op(composite=True, namespace=F)
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target * input)), in the dtype of the input."""
+    needs(FLOATING, "soft_margin_loss", input, FLOATING)
+    warn_of_broadcast(input, target)
+    return soft_margin_core(input, target, chosen(reduction, size_average, reduce), None).to(input.dtype)
 
 
 @op(composite=True, namespace=F)
@@ -109,7 +126,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
-    return smooth_core(input, target, None, chosen(reduction, size_average, reduce), real(beta))
+    return smooth_core(input, target, chosen(reduction, size_average, reduce), real(beta))
 
 
 @op(composite=True, namespace=F)
@@ -118,7 +135,25 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     warn_of_broadcast(input, target)
-    return huber_core(input, target, weight, chosen(reduction), real(delta))
+    if weight is None:
+        return huber_core(input, target, chosen(reduction), real(delta))
+    check_weight(input, weight)
+    return finish(huber_core(input, target, "none", real(delta)) * weight, chosen(reduction))
+
+
+def check_one_dtype(input, target):
+    """Raise RuntimeError unless probabilities and targets have one dtype, a floating one."""
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(input.dtype)}")
+    needs(FLOATING, "binary_cross_entropy", input, FLOATING)
+
+
+def weigh(loss, weight):
+    """loss * weight in the dtype of the loss, whatever that of the weight is."""
+    if weight.dtype.is_complex and not loss.dtype.is_complex:
+        raise RuntimeError(f"result type {type_name(weight.dtype)} can't be cast to {type_name(loss.dtype)}")
+    a, b = promoted(loss, weight)
+    return downcast(P.mul(a, b), loss)
 
 
 @op(method=False, name="_bce")
@@ -129,7 +164,7 @@ def bce_core(input, target, weight, reduction):
     y = upcast(target)
     loss = P.sub(P.mul(P.sub(y, 1.0), log_rest), P.mul(y, log_x))
     if weight is not None:
-        loss = P.mul(loss, weight)
+        loss = weigh(loss, weight)
     out = reduced(loss, reduction)
     return P.convert(out, dtype=input.dtype) if out.dtype is not input.dtype else out
 
@@ -143,7 +178,7 @@ def vjp(g, y, input, target, weight, reduction):
     gx = P.mul(slope, scale)
     gt = P.mul(P.sub(P.log1p(P.neg(x)), P.log(x)), scale)
     if weight is not None:
-        gx, gt = P.mul(gx, weight), P.mul(gt, weight)
+        gx, gt = weigh(gx, weight), weigh(gt, weight)
     out = [P.convert(gx, dtype=input.dtype), P.convert(gt, dtype=target.dtype)]
     return out + [None] if weight is not None else out
 
@@ -155,23 +190,25 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size.")
+    check_one_dtype(input, target)
     refuse_where(~((input >= 0) & (input <= 1)), RuntimeError("all elements of input should be between 0 and 1"))
     return bce_core(input, target, weight, chosen(reduction, size_average, reduce))
 
 
 @op(method=False, name="_bce_logits")
 def bce_logits_core(input, target, weight, pos_weight, reduction):
-    """The cross entropy of logits, without overflow."""
-    x, y = upcast(input), upcast(target)
+    """The cross entropy of logits, without overflow, in the dtype of the targets."""
+    needs(FLOATING, "binary_cross_entropy_with_logits", input, FLOATING)
+    x, y = (upcast(value) for value in promoted(input, target))
     if pos_weight is None:
-        loss = P.sub(soft(x), P.mul(x, y))
+        # one factor of x for each sign: of an infinite x no two infinities are subtracted
+        loss = P.add(P.mul(P.where(P.lt(x, 0), P.neg(y), P.sub(1.0, y)), x), P.log1p(P.exp(below_zero(x))))
     else:
-        scale = P.add(P.mul(P.sub(pos_weight, 1.0), y), 1.0)
+        scale = P.add(weigh(y, P.sub(*promoted(pos_weight, 1.0))), 1.0)
         loss = P.add(P.mul(P.sub(1.0, y), x), P.mul(scale, soft(P.neg(x))))
     if weight is not None:
-        loss = P.mul(loss, weight)
-    out = reduced(loss, reduction)
-    return P.convert(out, dtype=input.dtype) if out.dtype is not input.dtype else out
+        loss = weigh(loss, weight)
+    return downcast(reduced(loss, reduction), target)
 
 
 @op(composite=True, namespace=F)
@@ -184,6 +221,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
         raise CastError(
             f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
             "floating targets", "Convert them: target.float()")
+    if pos_weight is not None and pos_weight.dtype is bool_:
+        raise RuntimeError("pos_weight must be a tensor of numbers, got torch.bool. Convert it: pos_weight.float()")
     return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
 
 
@@ -197,6 +236,8 @@ def nll_core(input, target, weight, ignore_index, reduction):
     picked = P.reshape(P.gather(input, P.reshape(safe, shape=(n, 1)), dim=1), shape=(n,))
     scale = P.convert(P.logical_not(ignored), dtype=input.dtype)
     if weight is not None:
+        if weight.dtype is not input.dtype:
+            raise RuntimeError(f"expected scalar type {type_name(input.dtype)} but found {type_name(weight.dtype)}")
         scale = P.mul(scale, P.take(weight, safe, dim=0))
     loss = P.where(ignored, 0, P.neg(P.mul(upcast(picked), upcast(scale))))
     if reduction == "none":
