@@ -74,6 +74,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
                        "_masked_softmax", "lstm", "gru", "rnn_tanh", "rnn_relu", "embedding_bag", "detach_", "smm",
                        "hspmm", "hsmm", "sspaddmm", "slice_copy"),
     "_lobpcg": ("lobpcg",),
+    "amp.scaling": ("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"),
     "_src.core.quantized": ("qscheme", "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric",
                             "per_channel_symmetric", "per_channel_affine_float_qparams"),
     "_higher_order_ops": ("cond", "while_loop"),

@@ -6,10 +6,11 @@ import warnings
 from collections import defaultdict
 
 from .._src.autograd.mode import no_grad
-from .._src.core.dtypes import float16
+from .._src.core.dtypes import float16, float32, int32
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .autocast import is_autocast_available
+from .scaling import _amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_
 
 
 class OptState(enum.Enum):
@@ -21,9 +22,9 @@ class OptState(enum.Enum):
 READY, UNSCALED, STEPPED = OptState
 
 
-def ready() -> OptState:
-    """Where every optimizer begins: a function with a name, since scalers are pickled."""
-    return READY
+def _refresh_per_optimizer_state() -> dict:
+    """The state of an optimizer at the beginning of a step: a function with a name, since scalers are pickled."""
+    return {"stage": READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -49,13 +50,11 @@ class GradScaler:
         if enabled and backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._enabled, self._device = enabled, device
-        self._init_scale, self._scale, self._growth_tracker = float(init_scale), None, 0
+        self._init_scale, self._scale = float(init_scale), None
+        self._init_growth_tracker, self._growth_tracker = 0, None
         self._growth_factor, self._backoff_factor, self._growth_interval = (growth_factor, backoff_factor,
                                                                             growth_interval)
-        self._forget()
-
-    def _forget(self):
-        self._stages, self._found = defaultdict(ready), {}
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     # --- scaling ------------------------------------------------------------------------------------------------------
     def scale(self, outputs):
@@ -63,39 +62,66 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._tensor().to(outputs.dtype if outputs.dtype.is_half else self._tensor().dtype)
+            scale = self._tensor(outputs.device)
+            return outputs * scale.to(outputs.device, outputs.dtype if outputs.dtype.is_half else scale.dtype)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
         if hasattr(outputs, "__iter__"):
             return map(self.scale, outputs)
         raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, not {type(outputs).__name__}")
 
-    def _tensor(self):
+    def _tensor(self, device=None):
         if self._scale is None:
-            import rushlight
-            self._scale = rushlight.tensor(self._init_scale)
+            self._lazy_init_scale_growth_tracker(device)
         return self._scale
+
+    def _lazy_init_scale_growth_tracker(self, dev):
+        """Makes the tensors of the scale and of the steps since it changed, on the device of what is scaled first."""
+        self._scale = OPS["full"]((), self._init_scale, dtype=float32, device=dev)
+        self._growth_tracker = OPS["full"]((), self._init_growth_tracker, dtype=int32, device=dev)
 
     def unscale_(self, optimizer):
         """Divides an optimizer's gradients by the scale, once a step: for what looks at them before it, such as
         clipping."""
         if not self._enabled:
             return
-        stage = self._stages[id(optimizer)]
-        if stage == UNSCALED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        if stage == STEPPED:
+        if state["stage"] == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse, flags = self._tensor().double().reciprocal().float(), []
+        scale = self._tensor()
+        found_inf = OPS["zeros"]((), dtype=float32, device=scale.device)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, scale.double().reciprocal().float(), found_inf,
+                                                             self.halves)
+        state["stage"] = UNSCALED
+
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """Multiplies an optimizer's gradients by ``inv_scale``: for each device that has some, ``found_inf`` there, 1
+        where an element was infinite or NaN.  ValueError for gradients of float16, unless ``allow_fp16``."""
+        lists = defaultdict(list)
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
                     if p.grad is not None:
-                        if p.grad.dtype is float16 and not self.halves:
-                            raise ValueError("Attempting to unscale FP16 gradients.")
-                        flags.append(p.grad.mul_(inverse).isfinite().all())
-        self._found[id(optimizer)] = bool(flags) and not OPS["stack"](flags).all()  # one number to wait for
-        self._stages[id(optimizer)] = UNSCALED
+                        values = self._values_of(p, allow_fp16)
+                        lists[values.device].append(values)
+            found = {device: found_inf if device == found_inf.device else found_inf.to(device) for device in lists}
+            for device, values in lists.items():
+                _amp_foreach_non_finite_check_and_unscale_(values, found[device], inv_scale.to(device))
+        return found
+
+    @staticmethod
+    def _values_of(p, allow_fp16):
+        """The tensor whose elements are a gradient's: the values of a sparse one.  Elements of float16 at one position
+        are summed first, since their sum may overflow."""
+        if p.grad.dtype is float16 and not allow_fp16:
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        if not p.grad.is_sparse:
+            return p.grad
+        if p.grad.dtype is float16:
+            p.grad = p.grad.coalesce()
+        return p.grad._values()
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def step(self, optimizer, *args, **kwargs):
@@ -105,32 +131,39 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        stage = self._stages[id(optimizer)]
-        if stage == STEPPED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if stage == READY:
+        if state["stage"] == READY:
             self.unscale_(optimizer)
-        self._stages[id(optimizer)] = STEPPED
-        return None if self._found[id(optimizer)] else optimizer.step(*args, **kwargs)
+        if not state["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = STEPPED
+        return result
+
+    def _maybe_opt_step(self, optimizer, optimizer_state, *args, **kwargs):
+        if any(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+            return None
+        return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale=None):
         """Sets the scale of the next step: backed off after an overflow, grown after ``growth_interval`` steps without
         one."""
         if not self._enabled:
             return
+        scale = self._tensor()
         if new_scale is not None:
-            self._tensor().fill_(float(new_scale))
-        elif not self._found:
-            raise AssertionError("No inf checks were recorded prior to update.")
-        elif any(self._found.values()):
-            self._tensor().mul_(self._backoff_factor)
-            self._growth_tracker = 0
+            with no_grad():
+                scale.fill_(float(new_scale))
         else:
-            self._growth_tracker += 1
-            if self._growth_tracker == self._growth_interval:
-                self._tensor().mul_(self._growth_factor)
-                self._growth_tracker = 0
-        self._forget()
+            found = [value.to(scale.device) for state in self._per_optimizer_states.values()
+                     for value in state["found_inf_per_device"].values()]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            _amp_update_scale_(scale, self._growth_tracker, sum(found), self._growth_factor, self._backoff_factor,
+                               self._growth_interval)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     # --- settings and state -------------------------------------------------------------------------------------------
     def is_enabled(self) -> bool:
@@ -167,7 +200,19 @@ class GradScaler:
             return {}
         return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
                 "growth_interval": self._growth_interval,
-                "_growth_tracker": self._growth_tracker}
+                "_growth_tracker": self._get_growth_tracker()}
+
+    def _get_growth_tracker(self) -> int:
+        """How many steps there were since the scale changed."""
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
+    def _get_scale_async(self):
+        return self._scale
+
+    def _found_inf_per_device(self, optimizer) -> dict:
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
 
     def load_state_dict(self, state_dict):
         """Takes over scale and settings.  RuntimeError for an empty dict."""
@@ -176,7 +221,22 @@ class GradScaler:
         if not state_dict:
             raise RuntimeError(
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
-        self._init_scale = state_dict["scale"]
-        self._tensor().fill_(state_dict["scale"])
+        self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
-        self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
+        self._growth_interval = state_dict["growth_interval"]
+
+    def __getstate__(self):
+        """Numbers in the place of tensors.  AssertionError within a step, where state is of optimizers by identity."""
+        if not self._enabled:
+            return self.__dict__.copy()
+        if self._per_optimizer_states:
+            raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, or at "
+                                 "the end after scaler.update().")
+        return {**self.__dict__, "_init_scale": self.get_scale(), "_scale": None,
+                "_init_growth_tracker": self._get_growth_tracker(), "_growth_tracker": None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)

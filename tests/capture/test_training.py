@@ -522,3 +522,17 @@ def test_a_schedule_after_a_step_has_nothing_to_warn_of():
         for k in range(3):
             step(*batch(k))
     assert not step.owner.stats.breaks and optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x + 1, lambda x: (x > 0).all()])
+def test_absent_attributes_of_tensors(make):
+    """An input and tensors that the graph makes: asked for an attribute that no tensor has, they say so."""
+    def look(x):
+        t = make(x)
+        try:
+            t.absent
+        except AttributeError as error:
+            return hasattr(t, "absent"), getattr(t, "absent", 3), "no attribute" in str(error), t + 1
+    x = torch.ones(3)
+    plain, compiled = look(x), torch.compile(look, fullgraph=True)(x)
+    assert plain[:3] == compiled[:3] and plain[3].equal(compiled[3])

@@ -230,3 +230,37 @@ def test_levels_hide_no_operator():
     def below(cls):
         return [cls, *(found for inner in cls.__subclasses__() for found in below(inner))]
     assert not [(cls.__name__, name) for cls in below(Wrapped) for name in vars(cls) if name in OPS]
+
+
+DRAWS = {
+    "rand": lambda t, a, **kw: t.rand(a.shape, **kw),
+    "randn": lambda t, a, **kw: t.randn(a.shape, dtype=a.dtype, **kw),
+    "randint": lambda t, a, **kw: t.randint(3, 1 << 40, a.shape, **kw),
+    "few integers": lambda t, a, **kw: t.randint(9, a.shape, **kw),
+    "normal": lambda t, a, **kw: t.normal(a, a, **kw),
+    "uniform_": lambda t, a, **kw: a.clone().uniform_(1, 2, **kw),
+    "normal_": lambda t, a, **kw: a.clone().normal_(1, 2, **kw),
+    "exponential_": lambda t, a, **kw: a.clone().exponential_(**kw),
+    "bernoulli": lambda t, a, **kw: t.bernoulli(a / 2, **kw),
+    "poisson": lambda t, a, **kw: t.poisson(a, **kw),
+    "multinomial": lambda t, a, **kw: t.multinomial(a, 2, **kw),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_different_randomness_draws_what_the_batch_draws(name, dtype):
+    """The numbers of a draw of the whole batch, from the default generator and from one that is given, whichever
+    dimension is mapped over."""
+    draw, ones = DRAWS[name], rushlight.ones(4, 5, dtype=getattr(rushlight, dtype))
+    for generator in (rushlight.random.default_generator, rushlight.Generator()):
+        found = []
+        for call in (lambda a: draw(rushlight, a, generator=generator),
+                     rushlight.vmap(lambda a: draw(rushlight, a, generator=generator), randomness="different")):
+            generator.manual_seed(7)
+            found.append((call(ones), generator.get_state()))
+        generator.manual_seed(7)
+        last = rushlight.vmap(lambda a: draw(rushlight, a, generator=generator), in_dims=1, randomness="different")
+        found.append((last(ones.t()), generator.get_state()))
+        for value, state in found[1:]:
+            assert value.equal(found[0][0]) and state.equal(found[0][1])

@@ -116,7 +116,8 @@ class Classes(Part, part="classes"):
     def missing(self, owner, name):
         """The error of an attribute that an object does not have, in the words of Python."""
         text = f"{self.class_of(owner).__name__!r} object has no attribute {name!r}"
-        real = owner.real if isinstance(owner, TensorValue) else owner.value if isinstance(owner, Object) else None
+        real = getattr(owner, "real", None) if isinstance(owner, TensorValue) else (
+            owner.value if isinstance(owner, Object) else None)
         if real is not None and not isinstance(real, (type, types.ModuleType)):
             try:
                 object.__getattribute__(real, name)

@@ -36,6 +36,7 @@ TRAITS: dict[str, tuple] = {
     "dynamic": (bool, "the size of its result depends on data"),
     "fresh": (str, "it makes a tensor like its argument: 'empty' or 'filled'"),
     "random": (bool, "it draws from the random stream"),
+    "by_size": (bool, "it draws elements of the sizes in its parameter `size`, of no tensor: draws of a batch are one"),
     # its plans
     "composite": (bool, "a call runs the operators of its body one by one"),
     "planned": (bool, "a composite that is one program where nothing interprets it"),

@@ -39,7 +39,7 @@ def draw(generator, count, words=1):
     return generator.reserve(blocks)
 
 
-@op(method=False, name="_uniform")
+@op(method=False, name="_uniform", by_size=True)
 def uniform_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Uniform in [0, 1) with the full precision of ``dtype``."""
     if dtype is float64:
@@ -63,7 +63,7 @@ def two_words(bits, size):
         yield P.slice(bits, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *size))
 
 
-@op(method=False, name="_normal")
+@op(method=False, name="_normal", by_size=True)
 def normal_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     """Standard normal, by the transform of Box and Muller (1958)."""
     wide = float64 if dtype is float64 else float32
@@ -75,7 +75,7 @@ def normal_at(seed: Scalar, offset: Scalar, size, dtype, device=None):
     return out if dtype is wide else P.convert(out, dtype=dtype)
 
 
-@op(method=False, name="_integers")
+@op(method=False, name="_integers", by_size=True)
 def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + span)."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
@@ -85,7 +85,7 @@ def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, d
     return P.convert(out, dtype=dtype) if dtype is not int64 else out
 
 
-@op(method=False, name="_most_integers")
+@op(method=False, name="_most_integers", by_size=True)
 def most_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + 2^64 + span), more than 2^63: of words without a sign, those beyond begin again."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
@@ -106,7 +106,7 @@ def normal_tensor(size, dtype, generator=None):
     return normal_at(seed, block, tuple(size), dtype, *on(None))
 
 
-@op(method=False, name="_few_integers")
+@op(method=False, name="_few_integers", by_size=True)
 def few_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
     """Integers in [low, low + span), of at most 2^31: the upper part of a word's product with ``span``."""
     bits = P.random_bits(seed, offset, shape=tuple(size))

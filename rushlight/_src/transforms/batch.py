@@ -133,11 +133,21 @@ class Batch(Level):
             "that vmap maps over.")
 
     def answer(self, op: Op, tensors, args, kwargs):
+        if op.traits.get("by_size") and self.always(op) and not self.among(tensors):
+            return self.drawn(op, args, kwargs)
         mask = tuple([self.owns(t) for t in tensors])
         operator = batched(op, mask, self.randomness, None if True in mask else self.size)
         with self.below():
             results = operator(*args, **kwargs)
         return map_results(lambda r: Batched(self, r), results)
+
+    def drawn(self, op, args, kwargs) -> Batched:
+        """One draw for all examples: the numbers that a draw of the whole size has outside of vmap, whatever the number
+        of words that an element takes."""
+        bound = op.signature.bind(*args, **kwargs)
+        bound.arguments["size"] = (self.size, *bound.arguments["size"])
+        with self.below():
+            return Batched(self, op(*bound.args, **bound.kwargs))
 
     def stacked(self, value) -> Tensor:
         """A value with the batch as its first dimension, whether batched or not.  Called below this level."""

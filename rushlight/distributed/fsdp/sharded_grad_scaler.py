@@ -37,6 +37,10 @@ class ShardedGradScaler(GradScaler):
         """Divides an optimizer's gradients by the scale, and asks all processes whether theirs are finite."""
         super().unscale_(optimizer)
         if self._enabled:
-            found = torch.tensor(float(self._found[id(optimizer)]), device=membership.device_for(self.process_group))
+            state = self._per_optimizer_states[id(optimizer)]
+            device = membership.device_for(self.process_group)
+            found = torch.zeros((), device=device)
+            for value in state["found_inf_per_device"].values():
+                found += value.to(device)
             collectives.all_reduce(found, RedOpType.MAX, self.process_group)
-            self._found[id(optimizer)] = bool(found)
+            state["found_inf_per_device"] = {found.device: found}
