@@ -193,15 +193,34 @@ class Pickler(pickle._Pickler):
 
 
 def writing(kind, pickle_module):
-    """A class of picklers that write what is no tensor as another module's Pickler does."""
+    """Return a class of picklers that write what is no tensor as another module's Pickler does.  NotImplementedError
+    for a Pickler that derives neither from ``pickle._Pickler`` nor from ``pickle.Pickler``.
+    """
     if pickle_module in (None, pickle):
         return kind
     base = pickle_module.Pickler
+    if base is pickle.Pickler:
+        return kind
+    if issubclass(base, pickle.Pickler):
+        return joining_compiled(kind, base)
     if not issubclass(base, pickle._Pickler):
         raise NotImplementedError(
-            f"pickle_module: {base.__module__}.{base.__name__} is none of Python's own picklers (pickle._Pickler, as "
-            "dill's are), of which alone the tensors' references are made")
+            f"pickle_module: {base.__module__}.{base.__name__} derives neither from pickle._Pickler, as dill's does, "
+            "nor from pickle.Pickler, as cloudpickle's does")
     return type(kind.__name__, (kind, base), {"dispatch": {**base.dispatch, GlobalName: kind.save_global_name}})
+
+
+def joining_compiled(kind, base):
+    """Return a class of picklers that write as ``kind`` does, and ask the hooks (``reducer_override``,
+    ``dispatch_table``) of ``base``, a class derived from the compiled ``pickle.Pickler``."""
+    class Joined(kind, base):
+        memo, bin, fast = None, True, False  # pickle._Pickler keeps these in the instance, not in the compiled fields
+
+        def __init__(self, file, protocol=DEFAULT_PROTOCOL):
+            base.__init__(self, file, protocol)
+            kind.__init__(self, file, protocol)
+
+    return Joined
 
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True,

@@ -1,6 +1,7 @@
 """What users call to compile: ``compile``, and how they steer it."""
 from __future__ import annotations
 
+import functools
 import os
 import types
 
@@ -97,6 +98,11 @@ class OptimizedModule(Module):
 
     def __reduce_ex__(self, protocol):
         return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles anew, under the same options
+
+    @property
+    def dynamo_ctx(self):
+        """A function that compiles another function under the options of this module."""
+        return functools.partial(compiled, owner=self.owner)
 
     @property
     def training(self):

@@ -356,3 +356,21 @@ def test_hooks_that_hold_their_node_are_freed():
     del out
     gc.collect()
     assert mark() is None
+
+
+def names_of_layers(t):
+    """The name of the node with which each layer's result ends, by layer and shape of the input."""
+    found = {}
+    for shape in ((2,), (3, 2), (3, 1, 2)):
+        for bias in (True, False):
+            found["Linear", shape, bias] = t.nn.Linear(2, 2, bias=bias)(t.ones(shape)).grad_fn.name()
+    for rank in (1, 2, 3):
+        for stem in ("Conv", "ConvTranspose"):
+            for shape in ((1, 2) + (3,) * rank, (2,) + (3,) * rank):
+                layer = getattr(t.nn, f"{stem}{rank}d")(2, 2, 1)
+                found[stem, shape] = layer(t.ones(shape)).grad_fn.name()
+    return found
+
+
+def test_names_of_nodes_of_layers():
+    assert names_of_layers(rl) == names_of_layers(torch)

@@ -170,6 +170,24 @@ def test_explain():
                                                                                            torch.full((2,), 4.0))
 
 
+def test_calls_that_count_uses_stay_in_the_graph():
+    def f(x):
+        torch._C._log_api_usage_once("mine.f")
+        y = x + 1
+        torch._C._log_api_usage_once(f"mine.{len(x.shape)}")
+        return y * 2
+
+    assert torch._dynamo.explain(f)(torch.ones(2)).graph_break_count == 0
+
+
+def test_context_of_a_compiled_module_compiles_functions():
+    compiled = torch.compile(torch.nn.Linear(2, 2), backend="eager")
+    module, x = compiled._orig_mod, torch.ones(1, 2)
+    wanted, module.forward = module(x), compiled.dynamo_ctx(module.forward)
+    before = len(compiled.owner.stats.graphs)
+    assert torch.equal(module(x), wanted) and len(compiled.owner.stats.graphs) == before + 1
+
+
 def test_reset_and_counters():
     compiled = torch.compile(lambda x: x + 1)
     compiled(torch.ones(1))

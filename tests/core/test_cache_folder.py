@@ -299,3 +299,14 @@ def test_processes_write_and_trim_at_once(place, monkeypatch):
         thread.join()
     found = sum(folders.taken(path.stat().st_size) for path in entries(place))
     assert 0 < found <= 1 << 20 and not [path for path in entries(place) if path.name.startswith(folders.TEMPORARY)]
+
+
+def test_small_files_count_the_blocks_that_they_take(place):
+    folder = Folder(place)
+    for k in range(64):
+        folder.put(f"object/{k % 4:02x}/{k:04x}", b"x" * 1000)
+    folder.trim(64 * folders.BLOCK)
+    assert len(list(entries(place))) == 64
+    folder.trim(64 * folders.BLOCK - 1)
+    assert len(list(entries(place))) == 47  # down to three quarters
+    assert [folders.taken(size) // folders.BLOCK for size in (0, 1, 4096, 4097, 1 << 20)] == [1, 1, 1, 2, 256]

@@ -95,8 +95,29 @@ def test_pickle_modules(options, tmp_path):
 
 def test_picklers_that_are_not_pythons(tmp_path):
     class Compiled:
-        Pickler = pickle.Pickler
+        Pickler = object
     with pytest.raises(NotImplementedError, match="pickle_module"):
         rl.save({}, tmp_path / "x", pickle_module=Compiled)
     rl.save({}, tmp_path / "x", pickle_module=importlib.import_module("pickle"), pickle_protocol=4)
     assert torch.load(tmp_path / "x", weights_only=False) == {}
+
+
+def test_picklers_derived_from_the_compiled_one(tmp_path):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    scale = 3.0
+
+    class Local:
+        def __init__(self, t):
+            self.weight = t
+
+    for t in (torch, rl):
+        weight = t.arange(6.0).reshape(2, 3)
+        whole = {"f": lambda x: x * scale, "object": Local(weight), "row": weight[1], "plain": [weight, t.float64]}
+        t.save(whole, tmp_path / "x", pickle_module=cloudpickle)
+        found = t.load(tmp_path / "x", weights_only=False)
+        assert found["f"](2.0) == 6.0 and found["plain"][1] is t.float64
+        assert found["object"].weight.tolist() == weight.tolist()
+        found["row"].fill_(7.0)  # all see one storage still
+        assert found["object"].weight[1].tolist() == found["plain"][0][1].tolist() == [7.0] * 3
+        t.save({"a": weight}, tmp_path / "x", pickle_module=type("Module", (), {"Pickler": pickle.Pickler}))
+        assert t.load(tmp_path / "x")["a"].tolist() == weight.tolist()

@@ -6,6 +6,7 @@ import functools
 import itertools
 import weakref
 
+from ..core.meta import Meta
 from ..core.native import GradNode, Tensor, engine, history, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
 from .slow_paths import Before, call_function, unreached
@@ -159,7 +160,35 @@ def class_name(node: GradNode) -> str:
     stem = node.plan.op.name.split(".")[-1].strip("_")
     if stem == "copy":
         return "CopyBackwards"
+    if stem in COMPOSITES and (given := given_to(node.plan)):
+        return COMPOSITES[stem](given)
     return "".join(part.capitalize() for part in stem.split("_")) + "Backward0"
+
+
+def given_to(plan) -> dict:
+    """Return the Meta, or the value, of each parameter of the call that a plan is for."""
+    from .inspection import parameters
+    return dict(parameters(plan))
+
+
+def name_linear(given: dict) -> str:
+    """Return the name of the node with which PyTorch's ``linear`` ends."""
+    rank, has_bias = len(given["self"].shape), isinstance(given.get("bias"), Meta)
+    if rank == 2:
+        return "AddmmBackward0" if has_bias else "MmBackward0"
+    if has_bias:
+        return "ViewBackward0"
+    return "SqueezeBackward4" if rank == 1 else "UnsafeViewBackward0"
+
+
+def name_convolution(given: dict) -> str:
+    """Return the name of the node with which PyTorch's convolutions end: one without a batch drops its dimension."""
+    return "ConvolutionBackward0" if len(given["self"].shape) == len(given["weight"].shape) else "SqueezeBackward1"
+
+
+# composites of PyTorch, which records the operators they call: name -> a function of the call that names the last node
+COMPOSITES = {"linear": name_linear, **{f"{stem}{rank}d": name_convolution
+                                        for stem in ("conv", "conv_transpose") for rank in (1, 2, 3)}}
 
 
 def edges_of(node: GradNode):

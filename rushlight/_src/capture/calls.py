@@ -44,7 +44,7 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributions", "jit", "library.overloads", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
     "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
-    "distributed.fsdp", "distributed.rpc.remote_module", "_functorch.make_functional"))
+    "distributed.fsdp", "distributed.rpc.remote_module", "_functorch.make_functional", "_C"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
                                                "_src.compiler", "distributed.functional",
@@ -55,6 +55,7 @@ SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.sw
                                                     "_src.devices.cpu.llvm.pool",
                                                         "_src.compat.devices", "_src.core.random"))
 FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",),
+             f"{FRAMEWORK}._C": ("_set_", "_jit_set_", "_cuda_", "_current_", "_will_", "_are_", "_is_"),
              f"{FRAMEWORK}._src.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}._src.core.printing": ("set_",)}
 OUTPUT = frozenset(("print", "input", "open", "exec", "eval", "breakpoint", "warn"))

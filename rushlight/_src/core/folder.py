@@ -23,7 +23,7 @@ SECRET = "secret"
 LENGTH = 32  # of the secret, and of what signs a file
 PATIENCE = 1.0  # seconds in which another process may finish writing a secret where files cannot be linked
 FRESH = 3600  # seconds in which a file counts as used lately: no need to say so again
-LEAST = 1 << 14  # bytes that a file counts at least: looking through many costs, too
+BLOCK = 1 << 12  # bytes that file systems allocate at once
 TEMPORARY = "tmp"  # what the names of files begin with that are being written
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _SAFE
@@ -108,8 +108,8 @@ def create(path, *parts):
 
 
 def taken(size: int) -> int:
-    """The bytes that a file of so many counts."""
-    return max(size, LEAST)
+    """Return the bytes on disk of a file of ``size`` bytes."""
+    return max(1, -(-size // BLOCK)) * BLOCK
 
 
 def entries(path):
