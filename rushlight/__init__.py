@@ -18,6 +18,7 @@ from ._src.core.later import activate as _names_of_the_table, later as _later
 _names_of_the_table()
 
 from ._src.core.log import from_environment as _logs_from_environment
+from ._src.core.settings import settings as _settings
 
 _logs_from_environment()
 
@@ -124,6 +125,10 @@ def _operator_inside(name):
 
 
 _importing.__exit__(None, None, None)
+
+if _settings.torch_logs:  # its names may be modules of this package, which are found once it is there
+    from ._logging import set_by_text as _set_logs_by_text
+    _set_logs_by_text(_settings.torch_logs)
 
 from ._src.extensions import load_extensions as _load_extensions  # noqa: E402
 

@@ -71,11 +71,11 @@ def test_aot_fusion_kernels_and_timing(caplog):
             assert any(re.search(pattern, text) for text in lines(caplog, name, lambda: f(x))), name
 
 
-def run(script, tmp_path, **environment):
+def run(script, tmp_path, *options, **environment):
     import os
     path = tmp_path / "script.py"
     path.write_text(script)
-    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True,
+    return subprocess.run([sys.executable, *options, str(path)], capture_output=True, text=True,
                           env={**os.environ, **environment})
 
 
@@ -84,9 +84,72 @@ SCRIPT = ("import rushlight as torch\nf = torch.compile(lambda x: (x @ x).relu()
 
 
 def test_torch_logs_by_environment(tmp_path):
-    done = run(SCRIPT, tmp_path, TORCH_LOGS="output_code,-fusion,nothing")
-    assert "[output] def program(" in done.stderr or "[output]     launch = attached" in done.stderr
-    assert "'nothing', which is no log" in done.stderr and "[fusion]" not in done.stderr and done.stdout == "8.0\n"
+    done = run(SCRIPT.replace("import rushlight as torch", "import torch"), tmp_path, "-m", "rushlight",
+               TORCH_LOGS="output_code,-fusion,+torch._dynamo,-torch._inductor")
+    assert done.stdout == "8.0\n" and "[graph] captured" in done.stderr and "[guards]" in done.stderr
+    assert "[output]" in done.stderr  # an artifact that is named is printed whatever its component's level
+    assert "[fusion]" not in done.stderr and "[kernels]" not in done.stderr
+
+
+def test_torch_logs_help_ends_the_import(tmp_path):
+    done = run("import torch\nprint('imported')\n", tmp_path, "-m", "rushlight", TORCH_LOGS="help")
+    assert done.returncode == 1 and done.stdout == "" and "ValueError: \nTORCH_LOGS Info\n" in done.stderr
+    assert re.search(r"^  graph_breaks +where capture stopped", done.stderr, re.M)
+
+
+@pytest.fixture
+def logs():
+    """The levels of all logs, which are off afterwards."""
+    yield lambda: {name: logging.getLogger(f"rushlight.{name}").level for name in LOGS}
+    torch._logging.set_logs()
+
+
+def test_modules_mean_the_logs_of_their_components(logs):
+    from rushlight._logging import COMPONENTS, MODULES, set_by_text
+    for module, component in MODULES.items():
+        set_by_text(f"+{module}")
+        shown = {name for name, level in logs().items() if level}
+        assert shown == set(COMPONENTS[component]), module
+        set_by_text(f"-{module}")
+        assert not any(logs().values()), module
+
+
+@pytest.mark.parametrize("text", ["+torch,-torch._inductor", "-torch._inductor,+torch", "-inductor, +all"])
+def test_parts_are_set_whatever_the_order(logs, text):
+    from rushlight._logging import COMPONENTS, set_by_text
+    set_by_text(text)
+    assert {name for name, level in logs().items() if not level} == set(COMPONENTS["inductor"])
+
+
+def test_loggers_of_programs_are_printed(capsys):
+    from rushlight._logging import follow, set_by_text
+    target = logging.getLogger("json.decoder")
+    try:
+        set_by_text("json.decoder")
+        target.info("told")
+        target.debug("kept")
+        assert capsys.readouterr().err == "[decoder] told\n"
+    finally:
+        follow(target, logging.NOTSET)
+        target.handlers.clear()
+        target.propagate = True
+
+
+@pytest.mark.parametrize("text", ["nosuch", "graph_breaks,nosuch", "+torch._dynamo.nosuch", "no.such.module", "+",
+                                  "graph,,guards", "a b"])
+def test_unknown_names_of_torch_logs(logs, text):
+    from rushlight._logging import set_by_text
+    with pytest.raises(ValueError, match=rf"Invalid log settings: {re.escape(text)}, must be a comma separated list "
+                                         r"of fully\nqualified[^$]*Valid settings:\nall, "):
+        set_by_text(text)
+    assert not any(logs().values())
+
+
+def test_every_name_that_torch_registers_is_known():
+    theirs = pytest.importorskip("torch._logging._internal").log_registry
+    from rushlight._logging import NAMES
+    names = theirs.artifact_names | theirs.log_alias_to_log_qnames.keys()
+    assert names - NAMES.keys() == {"custom_format_test_artifact"}
 
 
 def test_every_stage_in_files(tmp_path):

@@ -70,14 +70,10 @@ def set_logs(*names: str, **switches: bool):
 
 
 def from_environment():
-    """Switches on what ``RUSHLIGHT_LOGS`` and ``TORCH_LOGS`` name, and writing into the folder of
-    ``RUSHLIGHT_DEBUG``."""
+    """Switch on the logs that ``RUSHLIGHT_LOGS`` names, and writing into the folder of ``RUSHLIGHT_DEBUG``."""
     names = [name.strip() for name in settings.logs.split(",") if name.strip()]
     if names:
         set_logs(*names)
-    if settings.torch_logs:
-        from ..._logging import set_by_text
-        set_by_text(settings.torch_logs)
     if settings.debug:
         from .stages import Folder
         Folder(settings.debug).install()
