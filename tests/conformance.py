@@ -37,7 +37,7 @@ def loaded(path: str) -> types.ModuleType:
     drawing = importlib.import_module("tests.drawing")
     drawing.without_test_cases(), drawing.without_other_devices()
     importlib.import_module(PACKAGE)
-    importlib.import_module("tests.machine_code").install()
+    importlib.import_module("tests.startup.machine_code").install()
     harness.database = functools.cache(harness.database)
     for kind in ("ops", "modules", "optimizers"):
         harness.database(kind)
