@@ -29,7 +29,7 @@ def digest(text: str, level: int, features) -> str:
 
 
 def find_or_make(directory: str, name: str, make) -> bytes:
-    """Return the bytes that ``directory`` has under the digest ``name``, else those of ``make()``, which it has then."""
+    """Return the bytes under the digest ``name`` in ``directory``; if absent, keep those of ``make()`` there."""
     import pathlib
 
     from rushlight._src.core.files import replaced  # not before the variables of the tests are set
