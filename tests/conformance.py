@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import importlib.util
 import io
@@ -37,12 +38,25 @@ def loaded(path: str) -> types.ModuleType:
     drawing = importlib.import_module("tests.drawing")
     drawing.without_test_cases(), drawing.without_other_devices()
     importlib.import_module(PACKAGE)
-    importlib.import_module("tests.machine_code").install()
+    importlib.import_module("tests.startup.machine_code").install()
     harness.database = functools.cache(harness.database)
     for kind in ("ops", "modules", "optimizers"):
         harness.database(kind)
+    warm_up(importlib.import_module(PACKAGE))
+    gc.collect(), gc.freeze(), gc.set_threshold(7000)  # what is here stays, in the processes that are forked too
     harness.multiprocessing = types.SimpleNamespace(get_context=lambda kind: multiprocessing.get_context("fork"))
     return harness
+
+
+def warm_up(package: types.ModuleType):
+    """Import what first calls import: the compiler, capture and LLVM, which every forked process would import anew."""
+    x = package.ones(3, 3, requires_grad=True)
+    for function in (calculate, package.compile(calculate)):
+        function(x).backward()
+
+
+def calculate(x):
+    return (x @ x).exp().sum()
 
 
 def spent() -> float:

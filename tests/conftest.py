@@ -15,14 +15,16 @@ import zlib
 
 import pytest
 
-from . import machine_code
 from .drawing import without_other_devices
+from .startup import machine_code
 
 # NumPy and the judge compute on one thread: threads that wait for each other took most of the time
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("RUSHLIGHT_STORE", "0")
 os.environ.setdefault("RUSHLIGHT_VERIFY", "1")  # what each stage of a compilation leaves is checked
+machine_code.install()
+os.environ["PYTHONPATH"] = machine_code.search_path(os.environ.get("PYTHONPATH", ""))  # for child processes
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # or each process that a test starts compiles the package anew
     os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="bytecode")
     atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
@@ -75,7 +77,6 @@ def pytest_collection_finish():
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
         without_other_devices()
-    machine_code.install()
     gc.collect()
     gc.freeze()
     gc.set_threshold(7000)  # plans and graphs stay, and are many: to look through them as often took a twentieth

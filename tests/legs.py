@@ -20,6 +20,8 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from .startup.machine_code import search_path
+
 MOST_FLAKY = 5
 MOST_FAILURES = 20  # a leg with as many is stopped
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -118,6 +120,7 @@ def run(command: Command, deadline: float, report: pathlib.Path) -> Outcome:
     report.unlink(missing_ok=True)
     arguments = command.arguments + (("-p", "tests.legs", f"--maxfail={MOST_FAILURES}") if command.is_pytest else ())
     environment = {**os.environ, **command.variables, "LEG_REPORT": str(report), "PYTHONFAULTHANDLER": "1"}
+    environment["PYTHONPATH"] = search_path(environment.get("PYTHONPATH", ""))
     process = subprocess.Popen([sys.executable, *arguments], cwd=PROJECT, env=environment, start_new_session=True)
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))

@@ -7,13 +7,15 @@ import sys
 
 import pytest
 
+from .startup.machine_code import search_path
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def run(name, *options):
     command = [sys.executable, "-m", "rushlight", ROOT / "examples" / name, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1500,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,10 +11,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 from rushlight._src.compat import table
 from rushlight._src.core.later import Beyond
+
+from ..startup.machine_code import digest_of, find_or_make
 
 ALIKE = {"torch._refs": "torch", "torch._refs.nn.functional": "torch.nn.functional",
          "torch._refs.linalg": "torch.linalg", "torch._refs.special": "torch.special", "torch._refs.fft": "torch.fft"}
@@ -22,12 +25,24 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytorch(*arguments) -> dict:
-    """What PyTorch exports where the environment changes none of its settings: it has others where CI is set."""
+    """What PyTorch exports where the environment changes none of its settings: it has others where CI is set.
+
+    The answer follows from the installed distributions and is kept beside machine code: it takes an import of every
+    module of PyTorch."""
+    if not (directory := os.environ.get("MACHINE_CODE")):
+        return json.loads(list_names(arguments))
+    installed = sorted(f"{each.name} {each.version}" for each in metadata.distributions())
+    program = Path(__file__).with_name("pytorch.py").read_text(encoding="utf-8")
+    name = digest_of(sys.version, program, *arguments, *installed)
+    return json.loads(find_or_make(directory, name, lambda: list_names(arguments)))
+
+
+def list_names(arguments) -> bytes:
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("CI", "GITHUB", "TORCH", "PYTORCH"))}
     done = subprocess.run([sys.executable, "-m", "tests.compat.pytorch", *arguments], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=True, env=environment)
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def ours(path: str):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ..startup.machine_code import search_path
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import multiprocessing, sys
@@ -39,8 +41,8 @@ SPREAD = ("import subprocess, sys; print(subprocess.run([sys.executable, '-c', '
 
 def rushlight(*arguments, folder=None, **options):
     return subprocess.run([sys.executable, "-m", "rushlight", *arguments], cwd=folder,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=900,
-                          **options)
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)}, capture_output=True, text=True,
+                          timeout=900, **options)
 
 
 def test_spawned_processes_find_rushlight_too(tmp_path):

@@ -14,6 +14,7 @@ from rushlight._src.core.settings import Settings
 from rushlight._src.devices.cpu.llvm import features
 
 from ..processors import other_levels
+from ..startup.machine_code import search_path
 
 pytestmark = pytest.mark.processor
 
@@ -100,7 +101,7 @@ HAS = {"generic": {"avx2": False, "avx512": False, "avx512_bf16": False, "vnni":
 @pytest.mark.parametrize("level", HAS)
 def test_every_question_has_the_same_answer(level):
     done = subprocess.run([sys.executable, "-c", QUESTIONS], capture_output=True, text=True, timeout=1500,
-                          env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": str(ROOT)})
+                          env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": search_path(ROOT)})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     supported, told, width = found["supported"], found["told"], found["width"]

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..startup.machine_code import search_path
+
 PROGRAM = """
 import sys
 import rushlight as torch
@@ -22,7 +24,7 @@ torch.compile(lambda x: (x * 3.25 + n).sqrt() + n * 0.37)(torch.ones(n))  # LLVM
 
 
 def test_plans_are_made_while_python_ends(tmp_path):
-    environment = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path), "PYTHONPATH": search_path(Path(__file__).parents[2])}
     for size in (7, 8):  # the second time much is found in the cache
         made = subprocess.run([sys.executable, "-c", PROGRAM, str(size)], capture_output=True, text=True,
                               env=environment, timeout=1500)

@@ -25,6 +25,7 @@ from rushlight.distributed.tensor.parallel import ColwiseParallel, RowwiseParall
 from rushlight.nn import functional as F
 from rushlight.nn.parallel import DistributedDataParallel
 from tests.distributed.groups import finished
+from tests.startup.machine_code import search_path
 
 ROOT = Path(__file__).parents[2]
 STEPS, BATCH, WORDS, LENGTH, WIDTH, DROP = 50, 8, 13, 6, 16, 0.1
@@ -221,7 +222,7 @@ def launched(cases, steps=STEPS):
         command = [sys.executable, "-m", "rushlight.distributed.run", "--standalone", "--nproc-per-node", str(count),
                    __file__, str(steps), str(file), *cases]
         done = finished(command, 3000, cwd=ROOT, stderr=subprocess.STDOUT,
-                        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"})
+                        env={**os.environ, "PYTHONPATH": search_path(ROOT), "OMP_NUM_THREADS": "1"})
         if done.returncode:
             raise RuntimeError(done.stdout[-4000:])
         return json.loads(file.read_text(encoding="utf-8"))

@@ -56,8 +56,30 @@ def places() -> list:
 
 
 @functools.cache
+def places_by_end() -> dict:
+    """Path -> the files and directories that are it, or end with it after a slash."""
+    found = {}
+    for place in places():
+        parts = place.rstrip("/").split("/")
+        for count in range(1, len(parts) + 1):
+            found.setdefault("/".join(parts[-count:]), []).append(place)
+    return found
+
+
+@functools.cache
 def found_path(path: str) -> list:
     """The files or directories that a path names: from one of the homes, else those that end with it."""
+    if "*" in path:
+        return matched_paths(path)
+    name, ends = path.rstrip("/"), ("/",) if path.endswith("/") else ("", "/")
+    for home, end in itertools.product(HOMES, ends):
+        if home + name + end in places_by_end().get(name, ()):
+            return [home + name + end]
+    return [place for place in places_by_end().get(name, ()) if place.endswith(ends)]
+
+
+def matched_paths(path: str) -> list:
+    """As ``found_path``, by comparison with each file and directory."""
     for home, end in itertools.product(HOMES, ("", "/")):
         exact = fnmatch.filter(places(), home + path + end)
         if exact:

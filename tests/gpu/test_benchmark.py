@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.long
 def test_it_runs_dry(tmp_path):
     out = tmp_path / "gpu.json"
-    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--dry", "--parts", "kernels,claims,calls,models",
-                           "--cases",
-                           "nanogpt", "--precisions", "bfloat16", "--modes", "training", "--out", str(out)], cwd=ROOT,
-                          capture_output=True, text=True, timeout=1200)
+    done = subprocess.run([sys.executable, "-m", "tests.gpu.dry_rows", "--dry", "--parts",
+                           "kernels,claims,calls,models", "--cases", "nanogpt", "--precisions", "bfloat16",
+                           "--modes", "training", "--out", str(out)],
+                          cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())
     assert rows["device"]["name"] == "a stub" and rows["call add, us"]["rushlight"] > 0

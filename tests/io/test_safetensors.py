@@ -11,6 +11,8 @@ import pytest
 import rushlight as rl
 from rushlight.utils import safetensors as ours
 
+from ..startup.machine_code import search_path
+
 torch = pytest.importorskip("torch")
 theirs = pytest.importorskip("safetensors.torch")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -128,7 +130,7 @@ def test_the_package_runs_on_rushlight(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run([sys.executable, "-m", "rushlight", str(tmp_path / "program.py"),
                            str(tmp_path / "x.safetensors")], capture_output=True, text=True,
-                          timeout=900, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          timeout=900, env={**os.environ, "PYTHONPATH": search_path(ROOT)})
     assert done.stdout.strip() == "done", done.stderr
 
 

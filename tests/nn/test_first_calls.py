@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ..startup.machine_code import search_path
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("first_calls.py")
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
                                     pytest.param((), marks=pytest.mark.long)], ids=["some", "all"])
 def test_first_calls_of_layers(chosen):
     done = subprocess.run([sys.executable, "-m", "rushlight", str(PROGRAM), *chosen], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=3000)
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)}, timeout=3000)
     assert not done.returncode, done.stderr
     tried = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(tried) >= 2 * len(chosen) + 1 and not [case for case in tried if case[2]]

@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 import rushlight  # noqa: E402
 
+from ..startup.machine_code import search_path  # noqa: E402
+
 pytestmark = pytest.mark.processor
 
 LIMITS = {"float32": 2e-6, "bfloat16": 5e-3, "float16": 6e-4}
@@ -175,4 +177,4 @@ for sizes in ((1, 80, 64, 32), (6, 144, 128, 64), (18, 64, 288, 32)):
 def test_on_lesser_processors(level):
     root = pathlib.Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", LEVELS], cwd=root,
-                   env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": str(root)}, check=True)
+                   env={**os.environ, "RUSHLIGHT_CPU": level, "PYTHONPATH": search_path(root)}, check=True)

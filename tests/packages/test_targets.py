@@ -22,6 +22,7 @@ from rushlight._src.packages.archive import BadPackage
 from rushlight._src.packages.builds import INSTRUCTIONS
 from rushlight._src.packages.model import Model
 
+from ..startup.machine_code import search_path
 from .test_packages import MODELS
 
 pytestmark = pytest.mark.processor
@@ -131,7 +132,7 @@ for level in (None, {beyond!r}):
         print("refused")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=1500,
-                          env={**os.environ, "RUSHLIGHT_CPU": restricted, "PYTHONPATH": str(ROOT)})
+                          env={**os.environ, "RUSHLIGHT_CPU": restricted, "PYTHONPATH": search_path(ROOT)})
     assert done.stdout.splitlines() == [f"{name} [3, 9]" if name else "refused", "refused"], done.stderr
 
 

@@ -5,6 +5,7 @@ import ast
 import functools
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,8 @@ import pytest
 
 from rushlight._src.core.platform import Refused, here, of_system
 from rushlight._src.core.platform.base import PAGE, Platform
+
+from ..startup.machine_code import search_path
 
 FOLDER = pathlib.Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -28,7 +31,7 @@ ALLOWED = {"testing/_internal/common_utils.py", "testing/_internal/common_distri
 
 def ran(*arguments, folder):
     found = subprocess.run([sys.executable, *arguments], cwd=ROOT, text=True, capture_output=True, timeout=600, env={
-        **os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": str(folder), "RUSHLIGHT_STORE": "0"})
+        **os.environ, "PYTHONPATH": search_path(ROOT), "RUSHLIGHT_CACHE": str(folder), "RUSHLIGHT_STORE": "0"})
     assert found.returncode == 0, found.stderr[-3000:]
     return found.stdout.strip().splitlines()
 
@@ -37,7 +40,7 @@ def ran(*arguments, folder):
 def usual():
     """What the program prints here, without the name of the system."""
     found = subprocess.run([sys.executable, str(FOLDER / "program.py")], cwd=ROOT, text=True, capture_output=True,
-                           timeout=600, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                           timeout=600, env={**os.environ, "PYTHONPATH": search_path(ROOT)})
     return found.stdout.strip().splitlines()[1:]
 
 
@@ -62,8 +65,15 @@ def test_object_files_of_other_systems_are_read(system, form, tmp_path):
     assert found[-3:-1] == [f"hot path {form}", f"pool {form}"]
 
 
+def may_know(text: str) -> bool:
+    """True if a text has the words of what ``attributes`` finds: most have none, and need not be parsed."""
+    words = set(re.findall(r"\w+", text))
+    return bool(words & MODULES) or any(module in words and words & names for module, names in NAMES.items())
+
+
 def attributes(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if may_know(text) else ():
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             level = getattr(node, "level", 0)

@@ -13,6 +13,8 @@ from rushlight._src.core.settings import settings
 from rushlight.tools.accuracy import AccuracyError, agree, error
 from rushlight.tools.minify import minify, script
 
+from ..startup.machine_code import search_path
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -125,6 +127,6 @@ def test_the_command(tmp_path):
                     "torch.compile(program, backend=broken)(torch.randn(2, 2), torch.randn(2, 2))\n")
     done = subprocess.run([sys.executable, "-m", "rushlight.tools.minify", str(path), "--out", str(out)],
                           capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)})
     assert "AccuracyError" in done.stderr and "torch.sin" in out.read_text(), done.stderr
     assert "relu" not in out.read_text(), done.stderr
