@@ -52,6 +52,8 @@ def keep(directory: str, generate):
 
     @functools.wraps(generate)
     def find_or_generate(text, level, context, machines, features):
+        if sys.is_finalizing():  # nothing can be imported any more
+            return generate(text, level, context, machines, features)
         return find_or_make(directory, digest(text, level, features),
                             lambda: generate(text, level, context, machines, features))
 
