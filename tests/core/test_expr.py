@@ -1,4 +1,6 @@
 """The scalar language: normal forms, proofs, guards, rules."""
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from rushlight._src.core.dtypes import float32
 from rushlight._src.core.expr import (add, eq, floor_divide, index, load, lt, maximum, minimum, modulo, multiply,
                                       nonnegative, size, substitute)
 from rushlight._src.core.expr_text import show
-from rushlight._src.core.nodes import evaluate
+from rushlight._src.core.nodes import Node, evaluate
 from rushlight._src.core.shape_env import ShapeEnv
 
 S, T = size("s"), size("t")
@@ -78,6 +80,40 @@ def test_index_arithmetic_of_reshapes():
 def test_equal_sums_are_one_object():
     assert S * T + 2 * S is S * (T + 2)
     assert type(S - S) is int and S - S == 0
+
+
+def test_the_table_drops_expressions_that_are_in_use_nowhere_else():
+    kept, made = size("kept") * 3 + 1, [size(f"dropped{k}") * k + J for k in range(100)]
+    weak = index("weak", 7)
+    with Node._lock:
+        Node.sweep()
+        before = len(Node._table)
+        made.clear()
+        Node.sweep()
+    assert before - len(Node._table) > 190  # sizes and sums
+    assert size("kept") * 3 + 1 is kept and index("weak", 7) is weak
+
+
+def test_threads_that_sweep_and_make_expressions_agree():
+    wrong, leaf = [], size("swept")
+
+    def make():
+        for k in range(300):
+            one = leaf * (k % 50) + k % 7
+            if (leaf * (k % 50) + k % 7) is not one:
+                wrong.append(k)
+
+    def sweep():
+        for _ in range(40):
+            with Node._lock:
+                Node.sweep()
+
+    threads = [threading.Thread(target=target) for target in (make, make, sweep, make)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_decisions_need_facts():

@@ -10,6 +10,7 @@ from rushlight._src.compiler import memory
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.compiler import assembler as program
 from rushlight._src.compiler.assembler import chunk_of
+from rushlight._src.core.settings import settings
 from rushlight.nn import functional as F
 
 from ..whole import whole, whole_module
@@ -206,6 +207,22 @@ def test_kernels_of_a_scan_by_doubling_stay_small(monkeypatch):
     for found, expected in zip(*results):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
     assert max(map(len, texts)) < 200_000
+
+
+def test_kernels_of_a_long_recurrence_stay_small(monkeypatch):
+    """The cell states of a backward pass are computed by equal kernels, not by one that grows with the steps."""
+    texts, text = [], Module.text
+    monkeypatch.setenv("RUSHLIGHT_CACHE", "0")  # else a run before this one may have written them
+    monkeypatch.setattr(Module, "text", lambda self: texts.append(text(self)) or texts[-1])
+    longest = {}
+    for steps in (12, 32):
+        torch.manual_seed(0)
+        cell, x = nn.LSTM(3, 5), torch.randn(steps, 2, 3)
+        texts.clear()
+        with settings.set(regions=False):
+            cell(x)[0].sum().backward()
+        longest[steps] = max(len(one) for one in texts if "define  void @k" in one)
+    assert longest[32] < 1.5 * longest[12]
 
 
 def test_kernels_end_with_a_round_of_what_comes_round_again():

@@ -191,9 +191,15 @@ class Assembler:
             else:
                 wanted.append((node, place))
                 if node in self.ends:
-                    self.segment(wanted)
+                    self.segments(wanted)
                     wanted = []
-        self.segment(wanted)
+        self.segments(wanted)
+
+    def segments(self, wanted):
+        """Computes values in order, by several kernels where they are many."""
+        chunk = chunk_of([n.op for n, _ in wanted])
+        for first in range(0, len(wanted), chunk):  # kernels of equal chunks are one
+            self.segment(wanted[first:first + chunk])
 
     def pieces(self, node: Node, place: Place):
         """The operands of a concatenation, each with its part of the result's memory."""

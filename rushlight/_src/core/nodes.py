@@ -5,7 +5,7 @@ import itertools
 import math
 import operator
 import threading
-import weakref
+from sys import getrefcount
 
 from .forking import guarded
 
@@ -13,11 +13,28 @@ INFINITY = math.inf
 LEAVES = frozenset(("size", "index", "result", "slot", "state"))
 
 
+FEWEST = 1 << 14  # nodes in the table before those that nothing else holds are dropped
+
+
+def references(table: dict, key) -> int:
+    """``getrefcount`` of a table's value that nothing else holds, where a local variable refers to it."""
+    value = table[key]
+    return getrefcount(value)
+
+
+HELD = references({0: object()}, 0)
+
+
 class Node:
-    """The fields of an Expr, which explains them; ``serial`` counts nodes in the order in which they were made."""
+    """The fields of an Expr, which explains them; ``serial`` counts nodes in the order in which they were made.
+
+    The table of nodes holds them strongly, since weak references cost as much as making the nodes; when it has grown to
+    twice what the last ``sweep`` left, the next one drops the nodes that are in use nowhere else.
+    """
 
     __slots__ = ("op", "args", "arg", "dtype", "low", "high", "serial", "_free", "_operations", "__weakref__")
-    _table: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+    _table: dict = {}
+    _limit = FEWEST
     _serials = itertools.count()
     _lock = guarded("expressions", threading.RLock())
 
@@ -34,15 +51,32 @@ class Node:
                 found = object.__new__(cls)
                 found.op, found.args, found.arg, found.dtype, found.low, found.high = op, args, arg, dtype, low, high
                 found.serial, found._free, found._operations = next(cls._serials), None, None
-                cls._table[key] = found
+                if len(Node._table) >= Node._limit:
+                    Node.sweep()
+                Node._table[key] = found
             return found
+
+    @staticmethod
+    def sweep():
+        """Drops the nodes that only the table holds, the caller holding the lock.  Other threads may look nodes up
+        meanwhile, and wait for the lock before they make one."""
+        table, keys = Node._table, list(Node._table)
+        while keys:  # users before what they use: a node is made after its parts
+            key = keys.pop()
+            node = table[key]
+            if getrefcount(node) == HELD:
+                del table[key]
+                if getrefcount(node) >= HELD:  # it was found before it was gone
+                    table[key] = node
+        Node._limit = max(FEWEST, 2 * len(table))
 
     @property
     def free(self) -> frozenset:
         """The symbols and loop indices this depends on, loads included."""
+        if self.op in LEAVES:  # not kept: a node that refers to itself would stay in the table
+            return frozenset((self,)).union(*(a.free for a in self.args))
         if self._free is None:
-            inner = frozenset().union(*(a.free for a in self.args))
-            self._free = inner | {self} if self.op in LEAVES else inner
+            self._free = frozenset().union(*(a.free for a in self.args))
         return self._free
 
     @property

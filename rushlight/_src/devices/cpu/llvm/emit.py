@@ -173,7 +173,7 @@ class Emitter(Reductions):
 
     def vectors(self, axis, low, high, carried, body):
         """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a
-        mask; where masks are dear, only the last vector has one."""
+        mask, which all vectors have where the body is long; where masks are dear, only the last vector has one."""
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
@@ -186,8 +186,12 @@ class Emitter(Reductions):
             count = b.sub(high, at)
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
-        for vectors in (self.unroll,
-                        ) if self.unroll == 1 or b.features.width == 512 and self.in_rows(axis) else (self.unroll, 1):
+        free = b.features.width == 512 and self.in_rows(axis)
+        if self.unroll == 1:  # the body is long: it is written once where it can be
+            ways = () if free else (1,)
+        else:
+            ways = (self.unroll,) if free else (self.unroll, 1)
+        for vectors in ways:
             step = lanes * vectors
             whole = b.add(low, b.and_(b.sub(high, low), -step))
             carried = b.loop(low, whole, step, carried,

@@ -32,7 +32,8 @@ def direct_kernel(numbers, out, rows, vectors, along, apart, epilogue):
 
 
 def _direct_text(numbers, out, rows, vectors, along, apart, epilogue):
-    kernel = Units("direct", SLOTS, ("a", "b", "c"), Module(many_streams=True))
+    # where A is read across its rows, each row of the tile is a stream of its own
+    kernel = Units("direct", SLOTS, ("a", "b", "c"), Module(many_streams=not along))
     return kernel.text(_Direct(kernel, numbers, out, rows, vectors, along, apart, epilogue).unit)
 
 
