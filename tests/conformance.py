@@ -14,16 +14,40 @@ import importlib.util
 import io
 import json
 import multiprocessing
+import multiprocessing.connection
+import multiprocessing.queues
 import os
 import pathlib
 import sys
 import tempfile
 import types
+import weakref
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "rushlight"
 LIMIT = 120  # seconds for one entry
 FLOORS = pathlib.Path(__file__).with_name("conformance_floor.json")
+
+
+class Verdicts(multiprocessing.queues.Queue):
+    """The queue of one process of the harness, which asks the queues in turn and waits at each: here a wait ends when
+    any process has sent something.  While it waited for one, it did not see that another had ended, and a CPU was idle.
+    """
+
+    queues = weakref.WeakSet()  # of this process's harness
+
+    def __init__(self):
+        super().__init__(ctx=multiprocessing.get_context("fork"))
+        self.queues.add(self)
+
+    def get(self, timeout):
+        multiprocessing.connection.wait([queue._reader for queue in self.queues], timeout)
+        return super().get(block=False)
+
+
+def forking(kind: str) -> types.SimpleNamespace:
+    """The context of multiprocessing that stands in for the one of this kind: its processes are forked."""
+    return types.SimpleNamespace(Process=multiprocessing.get_context("fork").Process, Queue=Verdicts)
 
 
 def loaded(path: str) -> types.ModuleType:
@@ -44,7 +68,7 @@ def loaded(path: str) -> types.ModuleType:
         harness.database(kind)
     warm_up(importlib.import_module(PACKAGE))
     gc.collect(), gc.freeze(), gc.set_threshold(7000)  # what is here stays, in the processes that are forked too
-    harness.multiprocessing = types.SimpleNamespace(get_context=lambda kind: multiprocessing.get_context("fork"))
+    harness.multiprocessing = types.SimpleNamespace(get_context=forking)
     return harness
 
 

@@ -71,8 +71,8 @@ PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_
          "tests/core/native/test_search.py")
 ALL = ("-m", "", "-n", str((os.cpu_count() or 1) + 1), "--durations=30")  # some tests wait for other processes
 LEGS = (
-    Leg("layers", 5, (pytest("tests/layers"),)),
-    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in STORED)),)),
+    Leg("layers", 5, (pytest("-n", "auto", "-m", "", "tests/layers"),)),
+    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in ("tests/layers", *STORED))),)),
     Leg("stored plans", 10, 2 * (pytest(*ALL, *STORED, RUSHLIGHT_STORE="1"),)),
     Leg("hot path in plain Python", 5, (pytest("-n", "auto", *PLAIN, RUSHLIGHT_NATIVE="0"),)),
     Leg("GPU kernels", 20, (

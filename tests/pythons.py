@@ -119,8 +119,10 @@ def installed(version: str, machine: str = "x86_64") -> tuple[pathlib.Path, dict
     keep = pathlib.Path(os.environ.get("PYTHONS") or pathlib.Path.home() / ".cache" / "rushlight-pythons")
     keep = keep / (version if machine == "x86_64" else f"{version}-{machine}")
     python, site = interpreter(version, keep, machine), wheels(version, keep, machine)
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{PROJECT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{PROJECT}"}
     environment.pop("PYTHONHOME", None)
+    if "PYTHONPYCACHEPREFIX" not in environment:  # bytecode of this version is not left beside the sources
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return python, environment
 
 

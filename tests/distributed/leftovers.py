@@ -1,7 +1,6 @@
 """What runs leave behind in the system.  Other programs have shared memory and sockets, too, so what counts is what no
 process has open, was not there before and stays."""
 import contextlib
-import os
 import time
 from pathlib import Path
 
@@ -19,8 +18,8 @@ def mapped() -> set:
 
 
 def shared_memory() -> set:
-    """The names of files in memory that processes shared, and none has mapped."""
-    names = set(os.listdir(MEMORY)) if os.path.isdir(MEMORY) else set()
+    """The names of files in memory that processes shared, and none has mapped.  Directories are no shared memory."""
+    names = {path.name for path in Path(MEMORY).glob("*") if path.is_file()}
     return names and names - mapped()
 
 

@@ -7,6 +7,7 @@ largest differences.
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -109,20 +110,26 @@ def seed(step, share, half=0):
 
 
 def alone(case, steps=STEPS):
+    """The losses of one process, which are the same for all ways that split a batch into as many parts."""
+    name, way, drop, _ = case.split(".")
+    return train_alone(name, drop, SHARES[way], way == "pp", steps)
+
+
+@functools.cache
+def train_alone(name, drop, shares, is_staged, steps):
     """The losses of one process, which takes the parts of a batch one after another.  Stages of a pipeline draw random
     numbers of their own: the second half of the model begins anew."""
-    name, way, drop, _ = case.split(".")
     first, second = made(name, drop)
     optimizer, found = torch.optim.AdamW([*first.parameters(), *second.parameters()], 0.003), []
     for step in range(steps):
         optimizer.zero_grad()
         total = 0.0
-        for share, (x, y) in enumerate(zip(*(t.chunk(SHARES[way]) for t in data(name, step)))):
+        for share, (x, y) in enumerate(zip(*(t.chunk(shares) for t in data(name, step)))):
             seed(step, share)
             x = first(x)
-            if way == "pp":
+            if is_staged:
                 seed(step, share, 1)
-            loss = loss_of(second(x), y) / SHARES[way]
+            loss = loss_of(second(x), y) / shares
             loss.backward()
             total += loss.item()
         optimizer.step()
