@@ -13,6 +13,29 @@ def lib(request):
     dist.destroy_process_group()
 
 
+IN_PLACE = {
+    "all_reduce": lambda dist, x, new: dist.all_reduce(x),
+    "all_reduce by max": lambda dist, x, new: dist.all_reduce(x, op=dist.ReduceOp.MAX, group=dist.group.WORLD),
+    "all_gather": lambda dist, x, new: dist.all_gather([new], x, dist.group.WORLD),
+    "all_gather_into_tensor": lambda dist, x, new: dist.all_gather_into_tensor(new, x),
+    "reduce_scatter_tensor": lambda dist, x, new: dist.reduce_scatter_tensor(new, x, dist.ReduceOp.SUM),
+    "all_to_all_single": lambda dist, x, new: dist.all_to_all_single(new, x),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_collectives_in_place_fit_one_graph(lib, name):
+    dist, call = lib.distributed, IN_PLACE[name]
+
+    def f(x):
+        y, new = x * 2, lib.zeros(2, 3)
+        call(dist, y, new)
+        return y + new + dist.get_world_size(dist.group.WORLD) + dist.get_rank()
+    x = lib.arange(6.0).reshape(2, 3)
+    expected = f(x)
+    assert lib.equal(lib.compile(f, fullgraph=True, backend="aot_eager")(x), expected)
+
+
 def of(lib, path):
     return __import__(f"{lib.__name__}.distributed.{path}", fromlist=["x"])
 
