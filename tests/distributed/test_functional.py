@@ -72,6 +72,46 @@ def test_meshes(lib):
             use()
 
 
+def test_divided_dimensions_of_meshes(lib):
+    tools = of(lib, "device_mesh")
+    mesh = tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("world", "other"))
+    for dim, names in ((0, ("a", "b", "other")), ("other", ("world", "a", "b"))):
+        made = mesh._unflatten(dim, (1, 1), ("a", "b"))
+        assert (made.mesh_dim_names, made.shape, made.mesh.tolist()) == (names, (1, 1, 1), [[[0]]])
+        assert made["a"].get_group().size() == 1 and made["a", "b"].shape == (1, 1)
+        assert made.get_group(names[0]).size() == 1 and mesh.mesh_dim_names == ("world", "other")
+    for given, error in (((2, (1, 1), ("a", "b")), ValueError), (("none", (1, 1), ("a", "b")), ValueError),
+                         ((0, (1, 2), ("a", "b")), ValueError), ((0, (1, 1), ("a",)), RuntimeError)):
+        with pytest.raises(error):
+            mesh._unflatten(*given)
+    with pytest.raises(TypeError):
+        tools.DeviceMesh("cpu", [0])._unflatten(0, (1, 1), ("a", "b"))
+
+
+def test_divided_dimensions_over_ranks():
+    """Groups of new dimensions are rows of them, also where a slice, or a row of several dimensions, is divided."""
+    from rushlight import distributed as dist
+    from rushlight.distributed import threads
+    from rushlight.distributed.device_mesh import init_device_mesh
+
+    def member(rank):
+        root = init_device_mesh("cpu", (2, 4), mesh_dim_names=("d", "w"))
+        found = {}
+        for key, mesh in {"root": root, "slice": root["w"], "row": root["d", "w"]._flatten("all")}.items():
+            made = mesh._unflatten(mesh.ndim - 1, (2, mesh.shape[-1] // 2), ("a", "b"))
+            both = made["a", "b"]._flatten("both")
+            found[key] = [dist.get_process_group_ranks(one.get_group()) for one in (made["a"], made["b"], both)]
+            total = torch.tensor([rank])
+            dist.all_reduce(total, group=made.get_group("b"))
+            found[key].append(total.item() == sum(found[key][1]) and made.mesh.flatten().tolist() == mesh._ranks)
+        return found
+    for rank, found in enumerate(threads.run(8, member)):
+        d, a, b = rank // 4 * 4, rank // 2 % 2 * 2, rank % 2
+        parts = [[d + b, d + b + 2], [d + a, d + a + 1], [d, d + 1, d + 2, d + 3], True]
+        assert found["root"] == found["slice"] == parts
+        assert found["row"] == [[rank % 4, rank % 4 + 4], [d, d + 1, d + 2, d + 3], list(range(8)), True]
+
+
 def test_checkpointed_modules(lib):
     tools = of(lib, "algorithms._checkpoint.checkpoint_wrapper")
     lib.manual_seed(0)
