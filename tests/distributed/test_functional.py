@@ -170,3 +170,55 @@ def test_norms_of_gradients_that_come_once(lib):
     if lib is torch:
         from rushlight.distributed.fsdp.states import norm_of
         assert norm_of(iter([torch.tensor([3.0]), torch.tensor([4.0])]), 2.0).item() == 5
+
+
+@pytest.mark.parametrize("wrap", [False, True], ids=["alone", "ddp"])
+def test_optimizers_that_step_in_backward(lib, wrap):
+    if wrap and lib is judge:
+        pytest.skip("PyTorch's hook of DistributedDataParallel looks for an accelerator")
+    tools, values = of(lib, "optim"), []
+    model = lib.nn.Linear(3, 2)
+    plain = lib.nn.Linear(3, 2)
+    with lib.no_grad():
+        for p, q in zip(model.parameters(), plain.parameters()):
+            p.copy_(lib.linspace(-1, 1, p.numel()).reshape(p.shape))
+            q.copy_(p)
+    tools._apply_optimizer_in_backward(lib.optim.Adam, model.parameters(), {"lr": 0.1})
+    tools._apply_optimizer_in_backward(lib.optim.SGD, [model.bias], {"lr": 0.5})
+    run = lib.nn.parallel.DistributedDataParallel(model) if wrap else model
+    steps = lib.optim.Adam(plain.parameters(), lr=0.1), lib.optim.SGD([plain.bias], lr=0.5)
+    for step in range(3):
+        x = lib.arange(6.0).reshape(2, 3) - step
+        run(x).square().sum().backward()
+        plain(x).square().sum().backward()
+        for one in steps:
+            one.step()
+        plain.zero_grad()
+        values.append([p.grad for p in model.parameters()])
+        assert all(map(lib.allclose, model.parameters(), plain.parameters()))
+    assert values == [[None, None]] * 3 and model.bias._optimizer_classes == [lib.optim.Adam, lib.optim.SGD]
+    assert model.bias._optimizer_kwargs == [{"lr": 0.1}, {"lr": 0.5}]
+    assert [type(one).__name__ for one in tools._get_in_backward_optimizers(model)] == ["Adam", "Adam", "SGD"]
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}],
+                         ids=["plain", "views", "unused"])
+def test_optimizers_step_with_averages(options):
+    from rushlight import distributed as dist
+    from rushlight.distributed import threads
+    from rushlight.distributed.optim import _apply_optimizer_in_backward
+
+    def member(rank):
+        model = torch.nn.Linear(3, 2)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(0.5)
+        _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.125})
+        ddp = torch.nn.parallel.DistributedDataParallel(model, **options)
+        for run in (ddp, torch.compile(ddp)):
+            with ddp.no_sync():
+                run(torch.full((1, 3), 2.0)).sum().backward()
+            run(torch.full((1, 3), float(rank))).sum().backward()
+        return model.weight.detach().tolist(), model.bias.tolist(), model.weight.grad
+    weight, bias = 0.5 - 2 * 0.125 * 2.5, 0.5 - 2 * 0.125 * 2
+    assert threads.run(2, member) == [([[weight] * 3] * 2, [bias] * 2, None)] * 2
