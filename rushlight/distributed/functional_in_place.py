@@ -107,6 +107,6 @@ def get_rank(group=None) -> int:
     return resolved(group).rank()
 
 
-def WORLD(groups):
+def WORLD(cls):
     """``group.WORLD``: programs hold as long as the group of all processes has the same members."""
     return resolved(None)

@@ -197,8 +197,9 @@ def test_output_file_and_format_of_torch_logs(tmp_path):
     assert done.stderr == expected and out.read_text() == "before\n" + expected
 
 
-@pytest.mark.parametrize("style, line", [("short", "DEBUG:rushlight.graph:text"), ("basic", "DEBUG:rushlight.graph:text"),
-                                         ("%(message)s!", "text!"), ("", "[graph] text")])
+@pytest.mark.parametrize("style, line", [
+    ("short", "DEBUG:rushlight.graph:text"), ("basic", "DEBUG:rushlight.graph:text"), ("%(message)s!", "text!"),
+    ("", "[graph] text")])
 def test_formats(capsys, style, line):
     from rushlight._src.core.log import ToStandardError
     handler = ToStandardError()
