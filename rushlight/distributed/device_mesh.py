@@ -45,7 +45,7 @@ class DeviceMesh:
     """
 
     def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, backend_override=None, _init_backend=True,
-                 _groups=None, _root=None, _rank=None):
+                 _groups=None, _root=None, _rank=None, _parts=None):
         import rushlight as torch
         if _rank is None:  # else it is a grid of another world, in which this process has the place of that rank
             check_device(device_type)
@@ -64,6 +64,7 @@ class DeviceMesh:
         rank = membership.get_rank() if _rank is None else _rank
         self._coordinate = coordinate_of(self._ranks.index(rank), self._sizes) if rank in self._ranks else None
         self._root, self._flat, self._flat_dims, self._slices = _root, {}, {}, {}
+        self._all_parts = [self._ranks] if _parts is None else _parts
         self._identity = device_type, self._sizes, tuple(self._ranks), self.mesh_dim_names
         self._hash = hash(self._identity)
         if backend_override is not None and len(backend_override) != self.ndim:
@@ -83,9 +84,7 @@ class DeviceMesh:
 
     def _rows(self, dim: int) -> list:
         """The ranks of each row along a dimension."""
-        stride, size = math.prod(self._sizes[dim + 1:]), self._sizes[dim]
-        starts = [k for k in range(len(self._ranks)) if k // stride % size == 0]
-        return [[self._ranks[start + k * stride] for k in range(size)] for start in starts]
+        return rows_along(self._ranks, self._sizes, dim)
 
     @property
     def ndim(self) -> int:
@@ -204,13 +203,49 @@ class DeviceMesh:
         return root._flat[name]
 
     def _parts(self, names) -> list:
-        """The ranks of each grid along some dimensions."""
-        dims = [self.place(name) for name in names] if names else list(range(self.ndim))
+        """The ranks of each grid along some dimensions, in all grids that processes have in the place of this one."""
+        dims = [dim for name in names for dim in self._flat_dims.get(name) or (self.place(name),)
+                ] if names else list(range(self.ndim))
         parts: dict = {}
-        for k, rank in enumerate(self._ranks):
-            at = coordinate_of(k, self._sizes)
-            parts.setdefault(tuple(c for d, c in enumerate(at) if d not in dims), []).append(rank)
+        for number, ranks in enumerate(self._all_parts):
+            for k, rank in enumerate(ranks):
+                at = coordinate_of(k, self._sizes)
+                parts.setdefault((number, *(c for d, c in enumerate(at) if d not in dims)), []).append(rank)
         return list(parts.values())
+
+    def _unflatten(self, dim: int | str, mesh_sizes, mesh_dim_names, backend_override=None) -> DeviceMesh:
+        """The grid with a dimension divided into several, of these sizes and names, the last of which varies fastest.
+        All processes of the mesh it was sliced from call it.
+
+        The new grid is the one that its slices and rows belong to.  ValueError for a dimension that there is not, and
+        for sizes of another product than its size; RuntimeError for sizes and names that are not as many.
+        """
+        names, sizes = tuple(mesh_dim_names), tuple(mesh_sizes)
+        if self.mesh_dim_names is None:
+            raise TypeError("_unflatten() needs a DeviceMesh with mesh_dim_names")
+        if isinstance(dim, str) and dim not in self.mesh_dim_names:
+            raise ValueError(f"dim {dim} specified in `_unflatten` is not in {self.mesh_dim_names}")
+        if not isinstance(dim, str) and not 0 <= dim < self.ndim:
+            raise ValueError(f"dim {dim} specified in `_unflatten` is out of range {self.ndim}")
+        if len(sizes) != len(names):
+            raise RuntimeError("mesh_dim_names must have same length as mesh_sizes in _unflatten!")
+        dim = self.place(dim)
+        if math.prod(sizes) != self._sizes[dim]:
+            raise ValueError(
+                f"The product of mesh_sizes={sizes} is {math.prod(sizes)}, but the original dimension at dim={dim} has "
+                f"size {self._sizes[dim]}. These must be equal for unflatten to work correctly.")
+        backends = (OF_WORLD,) * len(sizes) if backend_override is None else overrides(
+            backend_override, len(sizes), names)
+        root = self._root_mesh()
+        made = type(self)(
+            self.device_type, nested(self._ranks, shape := (*self._sizes[:dim], *sizes, *self._sizes[dim + 1:])),
+            mesh_dim_names=(*self.mesh_dim_names[:dim], *names, *self.mesh_dim_names[dim + 1:]), _init_backend=False,
+            _parts=self._all_parts if root is self else root._parts(self.mesh_dim_names))
+        if self._groups:
+            new = [own_group([row for ranks in made._all_parts for row in rows_along(ranks, shape, dim + k)], backend)
+                   for k, backend in enumerate(backends)]
+            made._groups = [*self._groups[:dim], *new, *self._groups[dim + 1:]]
+        return made
 
     @classmethod
     def from_group(cls, group, device_type: str, mesh=None, *, mesh_dim_names=None) -> DeviceMesh:
@@ -276,6 +311,17 @@ def own_group(rows: list, backend: tuple, share: bool = True):
         if membership.get_rank() in row:
             mine = made
     return mine
+
+
+def rows_along(ranks: list, sizes: tuple, dim: int) -> list:
+    """The ranks of each row along a dimension of a grid.
+
+    >>> rows_along([0, 1, 2, 3], (2, 2), 0)
+    [[0, 2], [1, 3]]
+    """
+    stride, size = math.prod(sizes[dim + 1:]), sizes[dim]
+    starts = [k for k in range(len(ranks)) if k // stride % size == 0]
+    return [[ranks[start + k * stride] for k in range(size)] for start in starts]
 
 
 def overrides(given: dict, ndim: int, names=None) -> tuple:

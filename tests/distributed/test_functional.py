@@ -13,6 +13,29 @@ def lib(request):
     dist.destroy_process_group()
 
 
+IN_PLACE = {
+    "all_reduce": lambda dist, x, new: dist.all_reduce(x),
+    "all_reduce by max": lambda dist, x, new: dist.all_reduce(x, op=dist.ReduceOp.MAX, group=dist.group.WORLD),
+    "all_gather": lambda dist, x, new: dist.all_gather([new], x, dist.group.WORLD),
+    "all_gather_into_tensor": lambda dist, x, new: dist.all_gather_into_tensor(new, x),
+    "reduce_scatter_tensor": lambda dist, x, new: dist.reduce_scatter_tensor(new, x, dist.ReduceOp.SUM),
+    "all_to_all_single": lambda dist, x, new: dist.all_to_all_single(new, x),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_collectives_in_place_fit_one_graph(lib, name):
+    dist, call = lib.distributed, IN_PLACE[name]
+
+    def f(x):
+        y, new = x * 2, lib.zeros(2, 3)
+        call(dist, y, new)
+        return y + new + dist.get_world_size(dist.group.WORLD) + dist.get_rank()
+    x = lib.arange(6.0).reshape(2, 3)
+    expected = f(x)
+    assert lib.equal(lib.compile(f, fullgraph=True, backend="aot_eager")(x), expected)
+
+
 def of(lib, path):
     return __import__(f"{lib.__name__}.distributed.{path}", fromlist=["x"])
 
@@ -47,6 +70,46 @@ def test_meshes(lib):
                        (lambda: tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("a", "a")), RuntimeError)):
         with pytest.raises(error):
             use()
+
+
+def test_divided_dimensions_of_meshes(lib):
+    tools = of(lib, "device_mesh")
+    mesh = tools.init_device_mesh("cpu", (1, 1), mesh_dim_names=("world", "other"))
+    for dim, names in ((0, ("a", "b", "other")), ("other", ("world", "a", "b"))):
+        made = mesh._unflatten(dim, (1, 1), ("a", "b"))
+        assert (made.mesh_dim_names, made.shape, made.mesh.tolist()) == (names, (1, 1, 1), [[[0]]])
+        assert made["a"].get_group().size() == 1 and made["a", "b"].shape == (1, 1)
+        assert made.get_group(names[0]).size() == 1 and mesh.mesh_dim_names == ("world", "other")
+    for given, error in (((2, (1, 1), ("a", "b")), ValueError), (("none", (1, 1), ("a", "b")), ValueError),
+                         ((0, (1, 2), ("a", "b")), ValueError), ((0, (1, 1), ("a",)), RuntimeError)):
+        with pytest.raises(error):
+            mesh._unflatten(*given)
+    with pytest.raises(TypeError):
+        tools.DeviceMesh("cpu", [0])._unflatten(0, (1, 1), ("a", "b"))
+
+
+def test_divided_dimensions_over_ranks():
+    """Groups of new dimensions are rows of them, also where a slice, or a row of several dimensions, is divided."""
+    from rushlight import distributed as dist
+    from rushlight.distributed import threads
+    from rushlight.distributed.device_mesh import init_device_mesh
+
+    def member(rank):
+        root = init_device_mesh("cpu", (2, 4), mesh_dim_names=("d", "w"))
+        found = {}
+        for key, mesh in {"root": root, "slice": root["w"], "row": root["d", "w"]._flatten("all")}.items():
+            made = mesh._unflatten(mesh.ndim - 1, (2, mesh.shape[-1] // 2), ("a", "b"))
+            both = made["a", "b"]._flatten("both")
+            found[key] = [dist.get_process_group_ranks(one.get_group()) for one in (made["a"], made["b"], both)]
+            total = torch.tensor([rank])
+            dist.all_reduce(total, group=made.get_group("b"))
+            found[key].append(total.item() == sum(found[key][1]) and made.mesh.flatten().tolist() == mesh._ranks)
+        return found
+    for rank, found in enumerate(threads.run(8, member)):
+        d, a, b = rank // 4 * 4, rank // 2 % 2 * 2, rank % 2
+        parts = [[d + b, d + b + 2], [d + a, d + a + 1], [d, d + 1, d + 2, d + 3], True]
+        assert found["root"] == found["slice"] == parts
+        assert found["row"] == [[rank % 4, rank % 4 + 4], [d, d + 1, d + 2, d + 3], list(range(8)), True]
 
 
 def test_checkpointed_modules(lib):
@@ -107,3 +170,55 @@ def test_norms_of_gradients_that_come_once(lib):
     if lib is torch:
         from rushlight.distributed.fsdp.states import norm_of
         assert norm_of(iter([torch.tensor([3.0]), torch.tensor([4.0])]), 2.0).item() == 5
+
+
+@pytest.mark.parametrize("wrap", [False, True], ids=["alone", "ddp"])
+def test_optimizers_that_step_in_backward(lib, wrap):
+    if wrap and lib is judge:
+        pytest.skip("PyTorch's hook of DistributedDataParallel looks for an accelerator")
+    tools, values = of(lib, "optim"), []
+    model = lib.nn.Linear(3, 2)
+    plain = lib.nn.Linear(3, 2)
+    with lib.no_grad():
+        for p, q in zip(model.parameters(), plain.parameters()):
+            p.copy_(lib.linspace(-1, 1, p.numel()).reshape(p.shape))
+            q.copy_(p)
+    tools._apply_optimizer_in_backward(lib.optim.Adam, model.parameters(), {"lr": 0.1})
+    tools._apply_optimizer_in_backward(lib.optim.SGD, [model.bias], {"lr": 0.5})
+    run = lib.nn.parallel.DistributedDataParallel(model) if wrap else model
+    steps = lib.optim.Adam(plain.parameters(), lr=0.1), lib.optim.SGD([plain.bias], lr=0.5)
+    for step in range(3):
+        x = lib.arange(6.0).reshape(2, 3) - step
+        run(x).square().sum().backward()
+        plain(x).square().sum().backward()
+        for one in steps:
+            one.step()
+        plain.zero_grad()
+        values.append([p.grad for p in model.parameters()])
+        assert all(map(lib.allclose, model.parameters(), plain.parameters()))
+    assert values == [[None, None]] * 3 and model.bias._optimizer_classes == [lib.optim.Adam, lib.optim.SGD]
+    assert model.bias._optimizer_kwargs == [{"lr": 0.1}, {"lr": 0.5}]
+    assert [type(one).__name__ for one in tools._get_in_backward_optimizers(model)] == ["Adam", "Adam", "SGD"]
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}],
+                         ids=["plain", "views", "unused"])
+def test_optimizers_step_with_averages(options):
+    from rushlight import distributed as dist
+    from rushlight.distributed import threads
+    from rushlight.distributed.optim import _apply_optimizer_in_backward
+
+    def member(rank):
+        model = torch.nn.Linear(3, 2)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(0.5)
+        _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.125})
+        ddp = torch.nn.parallel.DistributedDataParallel(model, **options)
+        for run in (ddp, torch.compile(ddp)):
+            with ddp.no_sync():
+                run(torch.full((1, 3), 2.0)).sum().backward()
+            run(torch.full((1, 3), float(rank))).sum().backward()
+        return model.weight.detach().tolist(), model.bias.tolist(), model.weight.grad
+    weight, bias = 0.5 - 2 * 0.125 * 2.5, 0.5 - 2 * 0.125 * 2
+    assert threads.run(2, member) == [([[weight] * 3] * 2, [bias] * 2, None)] * 2

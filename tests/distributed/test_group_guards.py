@@ -95,6 +95,53 @@ def test_another_group_of_the_same_name(name):
         threads.run(size, member, size)
 
 
+IN_PLACE = {
+    "sum": lambda x, new: dist.all_reduce(x),
+    "largest, in the input": lambda x, new: dist.all_reduce(x, dist.ReduceOp.MAX, dist.group.WORLD),
+    "broadcast": lambda x, new: dist.broadcast(x, 1),
+    "gather": lambda x, new: dist.all_gather_into_tensor(new, x[0]),
+    "list": lambda x, new: dist.all_gather(list(new.unbind(0)), x[1]),
+    "scatter": lambda x, new: dist.reduce_scatter_tensor(x[0], new),
+    "scattered list": lambda x, new: dist.reduce_scatter(x[1], [x[0] + k for k in range(dist.get_world_size())]),
+    "exchange": lambda x, new: dist.all_to_all_single(new, new + x[0]),
+    "ranks": lambda x, new: x.add_(dist.get_rank(dist.group.WORLD)).mul_(dist.get_world_size(dist.group.WORLD)),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_collectives_in_place_fit_one_graph(name):
+    """Their inputs and results are written as by eager calls; gradients do not go through what they write."""
+    def program(x, w):
+        y, new = x * 1, (x[:1] * 0 + w).expand(dist.get_world_size(), 4) * 1
+        IN_PLACE[name](x, new.detach())
+        IN_PLACE[name](y, new)
+        return x + y * 2 + new.sum(0) * 3
+    compiled = torch.compile(program, fullgraph=True)
+
+    def member(rank, size):
+        found = []
+        for run in (program, compiled, compiled):
+            x, w = torch.arange(8.0).reshape(2, 4) + 10 * rank, torch.arange(4.0, requires_grad=True)
+            y = run(x, w)
+            found.append((y.detach(), x, torch.autograd.grad(y.sum(), w)[0]))
+        return [all(map(torch.equal, one, found[0])) for one in found[1:]]
+    for size in (2, 3):
+        assert threads.run(size, member, size) == [[True, True]] * size
+
+
+def test_a_collective_with_a_work_divides_the_program():
+    def program(x):
+        y = x * 2
+        dist.all_reduce(y, async_op=True).wait()
+        return y + 1
+
+    def member(rank):
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="async_op=True within a compiled program"):
+            torch.compile(program, fullgraph=True)(torch.ones(2))
+        return torch.compile(program)(torch.ones(2)).tolist()
+    assert threads.run(2, member) == [[5, 5]] * 2
+
+
 def test_a_group_of_two_ranks_is_another_one_than_that_of_all():
     """In one world, too: the same name of an argument, another group each time."""
     compiled = torch.compile(lambda x, name: functional.all_gather_tensor(x, 0, name).sum(0))

@@ -65,6 +65,23 @@ def test_the_ring_forgets_and_reads_plain_data():
     assert found[0]["pg_config"]["0"]["ranks"] == "[0, 1]" and found[0]["version"] == "2.10"
 
 
+@pytest.mark.parametrize("setting, value, older", [
+    ("flight_buffer", 7, "TORCH_NCCL_TRACE_BUFFER_SIZE"),
+    ("flight_file", "somewhere", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")])
+def test_older_names_of_the_settings(monkeypatch, setting, value, older):
+    newer = getattr(type(settings), setting).variable
+    monkeypatch.delenv(newer, raising=False)
+    monkeypatch.setenv(older, str(value))
+    assert getattr(settings, setting) == value
+    monkeypatch.setenv(newer, "3")
+    assert str(getattr(settings, setting)) == "3"
+    if setting == "flight_buffer":
+        monkeypatch.delenv(newer)
+        monkeypatch.setenv(older, "many")
+        with pytest.raises(ValueError, match=f"{older} is 'many': it must be a number from 0"):
+            settings.flight_buffer
+
+
 def test_a_trace_runs_nothing(tmp_path):
     (tmp_path / "t0").write_bytes(pickle.dumps(print))
     with pytest.raises(pickle.UnpicklingError, match="plain data"):

@@ -71,11 +71,11 @@ def test_aot_fusion_kernels_and_timing(caplog):
             assert any(re.search(pattern, text) for text in lines(caplog, name, lambda: f(x))), name
 
 
-def run(script, tmp_path, *options, **environment):
+def run(script, tmp_path, *options, cwd=None, **environment):
     import os
     path = tmp_path / "script.py"
     path.write_text(script)
-    return subprocess.run([sys.executable, *options, str(path)], capture_output=True, text=True,
+    return subprocess.run([sys.executable, *options, str(path)], capture_output=True, text=True, cwd=cwd,
                           env={**os.environ, **environment})
 
 
@@ -162,6 +162,52 @@ def test_every_stage_in_files(tmp_path):
     assert "attached(" in (compiled / "output.py").read_text() and any(n.endswith("_compiled.backward") for n in names)
     for path in folder.rglob("*.py"):
         compile(path.read_text(), str(path), "exec")
+
+
+def test_stages_of_compiled_functions_by_pytorchs_names(tmp_path):
+    eager = "import os, torch\n(torch.ones(3) + 1).exp()\nassert not os.path.exists('debug/torch_compile_debug')\n"
+    done = run(eager + SCRIPT.partition("\n")[2] + "torch.compile(lambda x: x.sin() + 1)(x.detach())\n", tmp_path, "-m",
+               "rushlight", TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR="debug", cwd=tmp_path)
+    assert done.stdout == "8.0\n" and done.stderr == ""
+    (of_run,) = (tmp_path / "debug" / "torch_compile_debug").iterdir()
+    assert re.fullmatch(r"run_\d{4}(_\d\d){5}_\d{6}-pid_\d+", of_run.name)
+    models = of_run / "torchinductor"
+    assert sorted(p.name for p in models.iterdir()) == ["model__0_backward_1.1", "model__0_forward_0.0",
+                                                        "model__1_inference_2.2"]
+    for model in models.iterdir():
+        assert {"fx_graph_readable.py", "ir_post_fusion.txt", "output_code.py"} <= {p.name for p in model.iterdir()}
+        for path in model.glob("*.py"):
+            compile(path.read_text(), str(path), "exec")
+    assert "sin(" in (models / "model__1_inference_2.2" / "fx_graph_readable.py").read_text()
+
+
+@pytest.mark.parametrize("value", ["0", "", "yes"])
+def test_stages_are_not_written_unless_it_is_1(tmp_path, monkeypatch, value):
+    monkeypatch.setenv("TORCH_COMPILE_DEBUG", value)
+    assert settings.compile_debug is False
+
+
+def test_output_file_and_format_of_torch_logs(tmp_path):
+    out = tmp_path / "logs.txt"
+    out.write_text("before\n")
+    done = run("import torch\ntorch._logging.set_logs(graph=True)\n"
+               "import logging\nlogging.getLogger('rushlight.graph').debug('%s\\ntwo', 'one')\n", tmp_path, "-m",
+               "rushlight", TORCH_LOGS_OUT=str(out), TORCH_LOGS_FORMAT="%(levelname)s|%(name)s|%(lineno)d|%(message)s")
+    expected = "DEBUG|rushlight.graph|4|one\ntwo\n"
+    assert done.stderr == expected and out.read_text() == "before\n" + expected
+
+
+@pytest.mark.parametrize("style, line", [
+    ("short", "DEBUG:rushlight.graph:text"), ("basic", "DEBUG:rushlight.graph:text"), ("%(message)s!", "text!"),
+    ("", "[graph] text")])
+def test_formats(capsys, style, line):
+    from rushlight._src.core.log import ToStandardError
+    handler = ToStandardError()
+    handler.configure("", style)
+    handler.emit(logging.LogRecord("rushlight.graph", logging.DEBUG, "f.py", 1, "text", (), None))
+    assert capsys.readouterr().err == line + "\n"
+    with pytest.raises(ValueError):
+        handler.configure("", "no field")
 
 
 def test_torch_names():

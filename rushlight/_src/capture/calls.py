@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 import weakref
+from importlib import import_module
 
 import numpy as np
 
@@ -49,6 +50,9 @@ RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.func
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
                                                "_src.compiler", "distributed.functional",
                                                "distributed.pipelining.splitting", "nested"))
+# modules whose functions have others, of the same names, that programs record in their place
+RECORDED = dict.fromkeys((f"{FRAMEWORK}.distributed.{room}" for room in ("collectives", "membership", "worlds")),
+                         f"{FRAMEWORK}.distributed.functional_in_place")
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
 SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.switches", "backends", "cuda", "cpu",
                                                     "accelerator", "distributed", "_src.autograd.anomaly",
@@ -308,6 +312,8 @@ class Calls(Part, part="calls"):
                                            "initial_seed")) and module.startswith(
                                                SETTINGS) and not arguments and not keywords:
                 return self.framework.setting(target)
+            if module in RECORDED and hasattr(recorded := import_module(RECORDED[module]), target.__name__):
+                return self.framework.run_framework(getattr(recorded, target.__name__), arguments, keywords)
             if module.startswith(RUN) and not module.startswith(INLINED):
                 return self.framework.run_framework(target, arguments, keywords)
             if not module.startswith(INLINED):

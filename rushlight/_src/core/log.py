@@ -38,12 +38,36 @@ def logger(name: str) -> logging.Logger:
     return logging.getLogger(f"rushlight.{name}")
 
 
+class NamedLines(logging.Formatter):
+    """The name of the log on each line, so that lines can be filtered."""
+
+    def format(self, record):
+        prefix = f"[{record.name.rpartition('.')[2]}] "
+        return "\n".join(prefix + line for line in super().format(record).splitlines())
+
+
 class ToStandardError(logging.Handler):
-    """Writes to whatever ``sys.stderr`` is now; the names of the log on each line, so that lines can be filtered."""
+    """Writes to whatever ``sys.stderr`` is now, and appends to a file if there is one."""
+
+    def __init__(self):
+        super().__init__()
+        self.setFormatter(NamedLines())
+        self.file = None
 
     def emit(self, record):
-        prefix = f"[{record.name.rpartition('.')[2]}] "
-        print("\n".join(prefix + line for line in self.format(record).splitlines()), file=sys.stderr)
+        text = self.format(record)
+        print(text, file=sys.stderr)
+        if self.file is not None:
+            print(text, file=self.file, flush=True)
+
+    def configure(self, path: str, style: str):
+        """Append to the file at ``path`` too, if that is not empty; format by ``style``, if that is not empty.
+
+        OSError if the file cannot be opened, ValueError for a style that ``logging.Formatter`` refuses."""
+        if style:
+            self.setFormatter(logging.Formatter(logging.BASIC_FORMAT if style in ("short", "basic") else style))
+        if path:
+            self.file = open(path, "a", encoding="utf-8")
 
 
 handler = ToStandardError()
@@ -70,10 +94,15 @@ def set_logs(*names: str, **switches: bool):
 
 
 def from_environment():
-    """Switch on the logs that ``RUSHLIGHT_LOGS`` names, and writing into the folder of ``RUSHLIGHT_DEBUG``."""
+    """Switch on the logs that ``RUSHLIGHT_LOGS`` names, with the file and format that are asked for, and writing into
+    the directories of ``RUSHLIGHT_DEBUG`` and ``TORCH_COMPILE_DEBUG``."""
+    handler.configure(settings.torch_logs_out, settings.torch_logs_format)
     names = [name.strip() for name in settings.logs.split(",") if name.strip()]
     if names:
         set_logs(*names)
     if settings.debug:
         from .stages import Folder
         Folder(settings.debug).install()
+    if settings.compile_debug:
+        from .stages import CompileDebugFolder
+        CompileDebugFolder(settings.compile_debug_dir).install()

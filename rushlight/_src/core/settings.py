@@ -16,10 +16,13 @@ import os
 
 
 class Setting:
-    """One row of the table; ``read`` turns the environment's text into the value, ValueError if it can't."""
+    """One row of the table; ``read`` turns the environment's text into the value, ValueError if it can't.
 
-    def __init__(self, variable: str, default, read, text: str):
+    ``aliases``: further variables, of which the first that is not empty counts where ``variable`` is empty."""
+
+    def __init__(self, variable: str, default, read, text: str, aliases: tuple = ()):
         self.variable, self.default, self.read, self.__doc__ = variable, default, read, text
+        self.names = (variable, *aliases)
 
     def __set_name__(self, owner, name):
         self.name = name
@@ -29,13 +32,14 @@ class Setting:
             return self
         if self.name in table.__dict__["chosen"]:
             return table.chosen[self.name]
-        text = os.environ.get(self.variable, "")
-        if not text:
+        variable = next((name for name in self.names if os.environ.get(name)), None)
+        if variable is None:
             return self.default
+        text = os.environ[variable]
         try:
             return self.read(text)
         except ValueError as error:
-            raise ValueError(f"{self.variable} is {text!r}: {error}. {self.__doc__}") from None
+            raise ValueError(f"{variable} is {text!r}: {error}. {self.__doc__}") from None
 
     def __set__(self, table, value):
         table.chosen[self.name] = value
@@ -44,6 +48,11 @@ class Setting:
 def switch(text: str) -> bool:
     if text not in ("0", "1"):
         raise ValueError("it must be 0 or 1")
+    return text == "1"
+
+
+def is_one(text: str) -> bool:
+    """True if a variable of another project, of which no value is refused, is 1."""
     return text == "1"
 
 
@@ -166,15 +175,27 @@ class Settings:
                      "Whether every stage of a compilation is followed by a check of what it left.")
     debug = Setting("RUSHLIGHT_DEBUG", "", str,
                     "Folder into which every stage of each compilation is written; read once, at import.")
+    compile_debug = Setting("TORCH_COMPILE_DEBUG", False, is_one,
+                            "Whether the stages of compiled functions are written below torch_compile_debug; read "
+                            "once, at import.")
+    compile_debug_dir = Setting("TORCH_COMPILE_DEBUG_DIR", "", str,
+                                "The directory of torch_compile_debug (default: the working directory); read once, at "
+                                "import.")
     flight_buffer = Setting("TORCH_FR_BUFFER_SIZE", 0, whole,
                             "How many exchanges between processes are kept for python -m rushlight.tools.flight; 0 "
-                            "for none.")
+                            "for none.", ("TORCH_NCCL_TRACE_BUFFER_SIZE",))
     flight_file = Setting("TORCH_FR_DUMP_TEMP_FILE", "/tmp/rushlight_trace_rank_", str,
-                          "Where a process leaves its last exchanges when one fails: this, and its rank.")
+                          "Where a process leaves its last exchanges when one fails: this, and its rank.",
+                          ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE",))
     own_address = Setting("RUSHLIGHT_ADDRESS", "", str,
                           "By which address other machines reach this one (default: that of the way to MASTER_ADDR).")
     torch_logs = Setting("TORCH_LOGS", "", str,
                          "What is logged, by PyTorch's names with commas: +name for everything, -name for nothing.")
+    torch_logs_out = Setting("TORCH_LOGS_OUT", "", str,
+                             "File to which logs are appended, besides standard error; read once, at import.")
+    torch_logs_format = Setting("TORCH_LOGS_FORMAT", "", str,
+                                "Format of logs, in the style of logging.Formatter; short and basic stand for "
+                                "logging.BASIC_FORMAT; read once, at import.")
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
     def __init__(self):

@@ -11,6 +11,7 @@ from ..._src.core.native.engine import runs
 from ..._src.core.native.objects import ACCUMULATE
 from ..._src.core.op import OPS
 from ..._src.flat import int32, tensor
+from ...distributed.optim.apply_optimizer_in_backward import has_own_optimizers, remove_hooks, step
 from ...distributed.reduction import RedOpType
 from .captured import named
 
@@ -93,7 +94,8 @@ class Reducer:
     ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked
       for, and count as done.  ``is_static``: they are those that the first pass did not reach (``never``).  ``owed``:
       the parameters whose gradients have come and nobody has averaged, as in ``no_sync``; ``absent``: those that
-      neither this pass nor one since the last average has reached.  ``passes``: what compiled programs have averaged
+      neither this pass nor one since the last average has reached.  ``steps``: whether some have optimizers that step
+      with averages.  ``passes``: what compiled programs have averaged
       in backward passes that are under way, by their numbers.
     """
 
@@ -105,6 +107,9 @@ class Reducer:
         self.unused, self.reached, self.absent, self.divisor = set(), set(), set(), None
         self.is_static, self.never = False, None
         self.owed, self.many, self.passes, self.name = set(), group.size() > 1, {}, named(self)
+        self.steps = any(map(has_own_optimizers, parameters))
+        if self.steps:
+            remove_hooks(parameters)  # averages come later than gradients
         self.handles = [p.register_post_accumulate_grad_hook(functools.partial(Reducer.ready, self))
                         for p in parameters]
 
@@ -119,7 +124,7 @@ class Reducer:
         """Whether a compiled program may average all gradients itself: nobody looks at buckets or at what is missing
         from them, and this pass alone has gradients to be averaged."""
         return (self.hook is None and self.divisor is None and not self.view and not self.seeks and not self.owed
-                and self.many)
+                and self.many and not self.steps)
 
     def told(self, index: int):
         """A compiled program averages a bucket, in the backward pass that runs: its gradients are the whole ones of
@@ -278,6 +283,8 @@ class Reducer:
                 if self.hook is not None:
                     self.replaced(bucket, found[0] if isinstance(found, (list, tuple)) else found)
             self.hand_out(bucket, used)
+            if self.steps:
+                self.step(bucket, used)
             bucket.reset()
         self.active, self.owed = False, set()
 
@@ -310,6 +317,13 @@ class Reducer:
                     parameter.grad = found
                 else:
                     parameter.grad.copy_(found)
+
+    @staticmethod
+    def step(bucket, used):
+        """Steps with the optimizers of parameters that have their own."""
+        for parameter in bucket.parameters:
+            if has_own_optimizers(parameter) and id(parameter) in used:
+                step(parameter)
 
     def shadow(self):
         """Takes part in what processes with inputs left do, with gradients of zero."""
