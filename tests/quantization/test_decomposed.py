@@ -81,6 +81,16 @@ def test_what_does_not_fit_is_refused(name, args):
             results(t, name, args)
 
 
+def test_bounds_that_do_not_fit_are_refused_after_others():
+    """A bound that has varied is a number of the program's run, and is checked all the same."""
+    x, quantize = rushlight.from_numpy(X), rushlight.ops.quantized_decomposed.quantize_per_tensor
+    for most in (255, 254, 200, 7):
+        assert quantize(x, 0.03, 7, 0, most, rushlight.uint8).max() == most
+    for least, most in ((0, 256), (-1, 255), (0, 300)):
+        with pytest.raises(AssertionError, match="holds numbers from 0 to 255"):
+            quantize(x, 0.03, 7, least, most, rushlight.uint8)
+
+
 def test_gradients_go_straight_through():
     found = []
     for t in (torch, rushlight):

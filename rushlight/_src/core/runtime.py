@@ -11,6 +11,7 @@ import operator
 
 from .dtypes import float64, int64
 from .kinds import P
+from .native import Tensor
 
 WIDE = 1 << 63  # what an int64 does not hold
 ARITHMETIC = {"add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul),
@@ -71,6 +72,12 @@ class Known:
 def literal(value) -> str:
     """A number as Python text."""
     return f"float('{value}')" if type(value) is float and not math.isfinite(value) else repr(value)
+
+
+def has_value(value) -> bool:
+    """True if a body may ask for the value of an operand: a plain number, or one that is only known at run time, which
+    is a Tensor, too."""
+    return isinstance(value, RunTime) or not isinstance(value, Tensor)
 
 
 def known_of(value) -> Known | None:

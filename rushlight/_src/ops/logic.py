@@ -7,7 +7,7 @@ from ..core.advice import warn
 from ..core.dtypes import BOOL, FLOATING, bool_, type_name, uint8
 from ..core.kinds import P
 from ..core.op import OPS, Scalar, op, sample
-from ..core.runtime import RunTime
+from ..core.runtime import has_value
 from ..core.tensor import Tensor
 from .elementwise import ONE, PAIR
 from .promotion import check_number, needs, promoted, promoted_as_stored, result_dtype
@@ -77,7 +77,7 @@ def shift(name, operator):
             raise NotImplementedError(f"{name} is not implemented for {dtype}: it wants integers")
         move, most = getattr(P, name.replace("bitwise_", "")), 8 * dtype.itemsize - 1
         signs = name == "bitwise_right_shift" and dtype.is_signed  # what is left of a number when all bits have gone
-        if not isinstance(y, Tensor) or isinstance(y, RunTime):
+        if has_value(y):
             return move(x, y) if 0 <= y <= most else move(x, most) if signs else P.mul(x, 0)
         inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))
         moved = move(x, P.where(inside, y, most if signs else 0))

@@ -5,7 +5,7 @@ from ..core import dtypes
 from ..core.shape_env import estimated
 from ..core.kinds import P
 from ..core.narrow import as_held
-from ..core.runtime import RunTime
+from ..core.runtime import RunTime, has_value
 from ..core.tensor import Tensor
 
 
@@ -75,7 +75,7 @@ def needs(lowest, name, x, highest=dtypes.COMPLEX):
 
 def check_factor(value, dtype):
     """RuntimeError for ``alpha`` in a sum of this dtype: a float among whole numbers, a number that cannot be held."""
-    if not isinstance(value, Tensor) or isinstance(value, RunTime):
+    if has_value(value):
         category = number_category(value)
         if category == dtypes.FLOATING and not dtype.is_inexact:
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
