@@ -115,7 +115,8 @@ TAKEN = {  # tensors over memory of others, or copies of it
 def sizes_after(tensor):
     """What becomes of a tensor's storage when it is given other sizes: bytes, or the error."""
     found = [tensor.untyped_storage().resizable()]
-    for change in (lambda: tensor.untyped_storage().resize_(400), lambda: tensor.resize_(100), lambda: tensor.resize_(2),
+    for change in (lambda: tensor.untyped_storage().resize_(400), lambda: tensor.resize_(100),
+                   lambda: tensor.resize_(2),
                    lambda: tensor.untyped_storage().resize_(tensor.untyped_storage().nbytes()),
                    lambda: tensor.untyped_storage().resize_(0)):
         try:

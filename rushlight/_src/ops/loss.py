@@ -4,13 +4,14 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import FLOATING, bool_, int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, bool_, int64, type_name
 from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import below_zero, log_softmax, soft
+from .class_scores import by_rows, check_classes, check_margin_scores, has_no_classes
 from .promotion import downcast, needs, promoted, real, upcast
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -248,25 +249,6 @@ def nll_core(input, target, weight, ignore_index, reduction):
     return P.convert(total, dtype=input.dtype) if total.dtype is not input.dtype else total
 
 
-CLASS_DTYPES = (int64, uint8, int32)
-
-
-def by_rows(x, target):
-    """Scores [n, c, *space] and targets [n, *space] as [rows, c] and [rows]; single samples get a row of their own."""
-    if x.dim() == 1:
-        return x.unsqueeze(0), target.reshape(1)
-    if x.dim() == 2:
-        return x, target
-    count = target.numel() if has_no_classes(x) else -1
-    return x.movedim(1, -1).reshape(count, x.size(1)), target.reshape(-1)
-
-
-def has_no_classes(x):
-    """True if scores [n, c, *space], or [c] of a single sample, are known to be of no class at all."""
-    classes = x.shape[1 if len(x.shape) > 1 else 0]
-    return type(classes) is int and classes == 0
-
-
 def row_losses(rows, target, weight, ignore_index, reduction):
     """``nll_core``, also for rows of no class: they get one, which only ignored targets have."""
     if has_no_classes(rows):
@@ -274,30 +256,6 @@ def row_losses(rows, target, weight, ignore_index, reduction):
         weight = None if weight is None else P.pad(weight, low=(0,), high=(1,), inner=(0,), value=0)
         target = OPS["where"](target == ignore_index, target, 1)
     return nll_core(rows, target, weight, ignore_index, reduction)
-
-
-def check_classes(x, target, weight):
-    """Raises for shapes that do not go together.  Classes out of range are found by the kernel that looks them up."""
-    shape, given = tuple(x.shape), tuple(target.shape)
-    if not shape:
-        raise ValueError("Expected 1 or more dimensions (got 0)")
-    if len(shape) == 1 and given and target.numel() != 1:
-        raise ValueError(f"Expected 0-dim or one-element target for a single sample, got {list(given)}")
-    if len(shape) > 1:
-        wanted = shape[:1] + shape[2:]
-        if given and shape[0] != given[0]:
-            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
-        if wanted != given:
-            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(given)}") if len(
-                shape) > 2 else ValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.numel()}).")
-    if target.dtype not in CLASS_DTYPES:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    classes = shape[1] if len(shape) > 1 else shape[0]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
-            f"shape: {list(weight.shape)}")
 
 
 @op(composite=True, namespace=F)
@@ -567,13 +525,6 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
             f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
     return triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap, chosen(reduction))
-
-
-def check_margin_scores(input):
-    """Raises unless there are scores of one sample, or of any number of them, for at least one class."""
-    if input.dim() > 2 or any(type(s) is int and s == 0 for s in input.shape[-1:]):
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
 
 
 @op(composite=True, namespace=F)
