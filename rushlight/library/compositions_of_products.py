@@ -292,6 +292,11 @@ def around(input, pad):
         size = input.shape[dim]
         if max(before, after) > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
+        if size + before + after < 1 and min(before, after) < 0:
+            if size + before + after < 0:
+                raise RuntimeError("Negative padding value is resulting in an empty dimension")
+            input = narrowed(input, dim, 0, 0)
+            continue
         kept = narrowed(input, dim, max(-before, 0), size - max(-after, 0)) if min(before, after) < 0 else input
         parts = [narrowed(input, dim, size - before, size)] if before > 0 else []
         parts += [kept] + ([narrowed(input, dim, 0, after)] if after > 0 else [])

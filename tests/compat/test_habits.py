@@ -133,7 +133,7 @@ def test_functions_take_attributes():
 
 def test_a_storage_takes_another_size():
     x = rushlight.arange(4.0)
-    view, array, storage = x[1:], x.numpy(), x.untyped_storage()
+    view, array, storage = x[1:], np.from_dlpack(x), x.untyped_storage()
     assert storage.resizable() and storage.resize_(64).nbytes() == 64 == x.untyped_storage().nbytes()
     assert x.tolist() == [0, 1, 2, 3] and view.tolist() == [1, 2, 3] and array.tolist() == [0, 1, 2, 3]
     x.fill_(7)

@@ -1,6 +1,7 @@
 """Storages, of bytes and (deprecated) of elements."""
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -87,3 +88,58 @@ def test_bytes_that_are_no_multiple_are_not_reversed(name, count):
     for t in (rushlight, torch):
         with pytest.raises(RuntimeError, match="is not a multiple of"):
             t.UntypedStorage(count).byteswap(getattr(t, name))
+
+
+LENT = {  # what others are given of a tensor's memory
+    "numpy": lambda t: t.numpy(),
+    "a part": lambda t: t[1:].numpy(),
+    "forced": lambda t: t.detach().requires_grad_().numpy(force=True),
+    "array": lambda t: np.asarray(t),
+    "dlpack": lambda t: np.from_dlpack(t),
+    "capsule": lambda t: t.__dlpack__(),
+    "address": lambda t: t.data_ptr(),
+    "list": lambda t: (t.tolist(), list(t), repr(t), t.sum().item()),
+    "file": lambda t: pickle.dumps(t),
+    "results": lambda t: (t.add(1, out=t), t.sort(), t.unique()),
+}
+TAKEN = {  # tensors over memory of others, or copies of it
+    "array": lambda lib: lib.from_numpy(np.zeros(4, np.float32)),
+    "shared array": lambda lib: lib.as_tensor(np.zeros(4, np.float32)),
+    "copied array": lambda lib: lib.tensor(np.zeros(4, np.float32)),
+    "buffer": lambda lib: lib.frombuffer(bytearray(16), dtype=lib.float32),
+    "dlpack": lambda lib: lib.from_dlpack(np.zeros(4, np.float32)),
+    "computed": lambda lib: lib.histogram(lib.ones(4), 4).hist,
+}
+
+
+def sizes_after(tensor):
+    """What becomes of a tensor's storage when it is given other sizes: bytes, or the error."""
+    found = [tensor.untyped_storage().resizable()]
+    for change in (lambda: tensor.untyped_storage().resize_(400), lambda: tensor.resize_(100),
+                   lambda: tensor.resize_(2),
+                   lambda: tensor.untyped_storage().resize_(tensor.untyped_storage().nbytes()),
+                   lambda: tensor.untyped_storage().resize_(0)):
+        try:
+            change()
+            found.append(tensor.untyped_storage().nbytes())
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 4])
+@pytest.mark.parametrize("name", LENT)
+def test_storages_that_arrays_show_keep_their_size(name, count):
+    found = []
+    for library in (torch, rushlight):
+        tensor = library.zeros(count)
+        kept = LENT[name](tensor)
+        found.append(sizes_after(tensor))
+        del kept
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_which_storages_take_other_sizes(name):
+    theirs, ours = (sizes_after(TAKEN[name](library)) for library in (torch, rushlight))
+    assert ours == theirs

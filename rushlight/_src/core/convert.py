@@ -410,7 +410,8 @@ class InProcess:
 
     def _write_file(self, file, is_real_file, save_size, element_size):
         """Writes the bytes to a file, after how many elements they are if ``save_size``."""
-        data = self.with_data().untyped().bytes.numpy().tobytes()
+        from .exchange import values_of
+        data = values_of(self.with_data().untyped().bytes).tobytes()
         file.write((len(data) // element_size).to_bytes(8, "little") + data if save_size else data)
 
     def _share_fd_cpu_(self):
@@ -501,13 +502,13 @@ class UntypedStorage(InProcess):
             self.bytes.copy_(self.bytes.reshape(-1, width).flip(1).reshape(-1))
 
     def resizable(self) -> bool:
-        """Whether the bytes are the framework's own, not borrowed."""
-        return bool(self._tensor._rush_storage.kind) or not self.device.provider.on_host
+        """True if the bytes are the framework's own, not borrowed, and no NumPy array was made of them."""
+        return not self._tensor._rush_storage.is_fixed
 
     def resize_(self, size: int):
         """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What
-        was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError where the
-        memory is borrowed."""
+        was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError unless it
+        is ``resizable``."""
         storage = self._tensor._rush_storage
         if self.is_meta:
             storage.nbytes = size

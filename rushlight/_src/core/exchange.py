@@ -60,6 +60,22 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return wrap(borrowed(array.ctypes.data, meta.nbytes, array), 0, meta, meta.itemsize)
 
 
+def own_array(array: np.ndarray) -> Tensor:
+    """``from_numpy`` of an array that nobody else refers to: its memory may be replaced by more."""
+    made = from_numpy(array)
+    if made._rush_storage is not None:
+        made._rush_storage.is_fixed = 0
+    return made
+
+
+def lend_array(tensor: Tensor) -> np.ndarray:
+    """``to_numpy`` for users, who may keep the array: the memory is not resized from now on."""
+    array = to_numpy(tensor)
+    if tensor._rush_storage is not None:
+        tensor._rush_storage.is_fixed = 1
+    return array
+
+
 def to_numpy(tensor: Tensor, view=None) -> np.ndarray:
     """An array that shares memory with a tensor.  RuntimeError where the elements are not the numbers in memory."""
     meta = tensor._rush_meta
@@ -109,7 +125,7 @@ def seen_memory(tensor: Tensor, element) -> np.ndarray:
 def computed(array: np.ndarray, dtype=None) -> Tensor:
     """What NumPy computed, as a tensor on the preferred device: while an operator's body runs, that is the device of
     its tensors."""
-    made = from_numpy(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
+    made = own_array(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
     where = devices.preferred()
     return made if made._rush_meta.device is where else made.to(where)
 
@@ -121,14 +137,14 @@ def numpy(self, *, force=False) -> np.ndarray:
         return of_mode("numpy", self, force=force)
     if not force and self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    return to_numpy(resolved(self).cpu() if force else self)
+    return lend_array(resolved(self).cpu() if force else self)
 
 
 @attach
 def __array__(self, dtype=None, copy=None):
     if self.requires_grad and is_recording():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    array = to_numpy(self)
+    array = lend_array(self)
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
@@ -263,7 +279,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     elif isinstance(data, (np.ndarray, np.generic)):
         if isinstance(data, np.generic) and dtype is not None:
             plain(data, dtype)  # which refuses what a dtype does not take
-        out = converted_copy(from_numpy(np.array(data, copy=True)), dtype, shared=False)
+        out = converted_copy(own_array(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
             return tensor(np.asarray(data), dtype=dtype, device=device, requires_grad=requires_grad,

@@ -68,9 +68,9 @@ def empty_of(meta: Meta) -> Tensor:
 
 
 def borrowed(address: int, nbytes: int, owner) -> Storage:
-    """A storage of memory that another object keeps."""
+    """A storage of memory that another object keeps, and that is not resized."""
     storage = Storage()
-    storage.address, storage.nbytes, storage.owner = address, nbytes, owner
+    storage.address, storage.nbytes, storage.owner, storage.is_fixed = address, nbytes, owner, 1
     if mine.inference:
         storage.version = UNCOUNTED
     return storage

@@ -4,13 +4,14 @@ from __future__ import annotations
 import math
 
 from ..core.advice import warn
-from ..core.dtypes import FLOATING, bool_, int32, int64, type_name, uint8
+from ..core.dtypes import FLOATING, bool_, int64, type_name
 from ..core.errors import CastError
 from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import below_zero, log_softmax, soft
+from .class_scores import by_rows, check_classes, check_margin_scores, has_no_classes
 from .promotion import downcast, needs, promoted, real, upcast
 
 AUTOCAST = "float32"  # sensitive to rounding
@@ -248,40 +249,13 @@ def nll_core(input, target, weight, ignore_index, reduction):
     return P.convert(total, dtype=input.dtype) if total.dtype is not input.dtype else total
 
 
-CLASS_DTYPES = (int64, uint8, int32)
-
-
-def by_rows(x, target):
-    """Scores [n, c, *space] and targets [n, *space] as [rows, c] and [rows]; single samples get a row of their own."""
-    if x.dim() == 1:
-        return x.unsqueeze(0), target.reshape(1)
-    if x.dim() == 2:
-        return x, target
-    return x.movedim(1, -1).reshape(-1, x.size(1)), target.reshape(-1)
-
-
-def check_classes(x, target, weight):
-    """Raises for shapes that do not go together.  Classes out of range are found by the kernel that looks them up."""
-    shape, given = tuple(x.shape), tuple(target.shape)
-    if not shape:
-        raise ValueError("Expected 1 or more dimensions (got 0)")
-    if len(shape) == 1 and given and target.numel() != 1:
-        raise ValueError(f"Expected 0-dim or one-element target for a single sample, got {list(given)}")
-    if len(shape) > 1:
-        wanted = shape[:1] + shape[2:]
-        if given and shape[0] != given[0]:
-            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
-        if wanted != given:
-            raise RuntimeError(f"Expected target size {list(wanted)}, got {list(given)}") if len(
-                shape) > 2 else ValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.numel()}).")
-    if target.dtype not in CLASS_DTYPES:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    classes = shape[1] if len(shape) > 1 else shape[0]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
-            f"shape: {list(weight.shape)}")
+def row_losses(rows, target, weight, ignore_index, reduction):
+    """``nll_core``, also for rows of no class: they get one, which only ignored targets have."""
+    if has_no_classes(rows):
+        rows = P.pad(rows, low=(0, 0), high=(0, 1), inner=(0, 0), value=0)
+        weight = None if weight is None else P.pad(weight, low=(0,), high=(1,), inner=(0,), value=0)
+        target = OPS["where"](target == ignore_index, target, 1)
+    return nll_core(rows, target, weight, ignore_index, reduction)
 
 
 @op(composite=True, namespace=F)
@@ -290,7 +264,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     reduction = chosen(reduction, size_average, reduce)
     check_classes(input, target, weight)
     rows, flat = by_rows(input, target)
-    out = nll_core(rows, flat.to(int64), weight, ignore_index, reduction)
+    out = row_losses(rows, flat.to(int64), weight, ignore_index, reduction)
     return out.reshape(target.shape) if reduction == "none" else out
 
 
@@ -350,17 +324,20 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         out = cross_entropy_core(rows, flat, ignore_index, reduction)
         return out.reshape(target.shape) if reduction == "none" else out
     logp = log_softmax(rows, 1)
-    out = nll_core(logp, flat, weight, ignore_index, reduction)
+    out = row_losses(logp, flat, weight, ignore_index, reduction)
     if label_smoothing:
         smooth_rows = -(logp * weight).sum(1) if weight is not None else -logp.sum(1)
         kept = flat != ignore_index
         smooth_rows = smooth_rows * kept.to(smooth_rows.dtype)
         if reduction == "mean":
-            scale = (weight[flat.clamp(min=0)] * kept.to(weight.dtype)).sum() if weight is not None else kept.sum()
+            scale = kept.sum()
+            if weight is not None and not has_no_classes(rows):
+                scale = (weight[flat.clamp(min=0)] * kept.to(weight.dtype)).sum()
             smoothed = smooth_rows.sum() / scale
         else:
             smoothed = smooth_rows.sum() if reduction == "sum" else smooth_rows
-        out = (1 - label_smoothing) * out + smoothed * (label_smoothing / rows.size(1))
+        share = math.inf if has_no_classes(rows) else label_smoothing / rows.size(1)
+        out = (1 - label_smoothing) * out + smoothed * share
     return out.reshape(target.shape) if reduction == "none" else out
 
 
@@ -374,14 +351,16 @@ def soft_targets(input, target, weight, reduction, smoothing, ignore_index):
         raise RuntimeError("ignore_index is not supported for floating point target")
     dim = 1 if input.dim() > 1 else 0
     classes = input.size(dim)
-    if smoothing:
+    if smoothing and not has_no_classes(input):
         target = target * (1 - smoothing) + smoothing / classes
     loss = log_softmax(input, dim) * target
     if weight is not None:
         loss = loss * weight.reshape([-1 if k == dim else 1 for k in range(input.dim())])
     if reduction == "none":
         return -loss.sum(dim)
-    return -loss.sum() / (input.numel() // classes) if reduction == "mean" else -loss.sum()
+    if reduction == "sum":
+        return -loss.sum()
+    return -loss.sum() / (0 if has_no_classes(input) else input.numel() // classes)
 
 
 @op(composite=True, namespace=F)
@@ -553,6 +532,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """The mean over classes of max(0, margin - x[y] + x[i]) ** p."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    check_margin_scores(input)
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, but is {list(weight.shape)}")
     reduction = chosen(reduction, size_average, reduce)
@@ -573,10 +553,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Hinge loss between every target class and every other class; targets end at the first -1."""
     reduction = chosen(reduction, size_average, reduce)
-    if input.dim() > 2 or tuple(input.shape) != tuple(target.shape):
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}; "
-            f"inconsistent target size: {list(target.shape)}")
+    check_margin_scores(input)
+    if tuple(input.shape) != tuple(target.shape):
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     x, t = input.reshape(-1, input.size(-1) if input.dim() else 1), target.reshape(-1, input.size(-1) if input.dim()
                                                                                    else 1)
     valid = (t < 0).to(int64).cumsum(1) == 0

@@ -352,6 +352,10 @@ def unpool_of(rank):
             raise RuntimeError(
                 f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor "
                 f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+        if any(type(s) is int and s == 0 for s in input.shape[1:]):
+            raise RuntimeError(
+                f"max_unpool{rank}d: Expected input to have non-zero size for non-batch dimensions, but got "
+                f"{list(input.shape)}")
         space = (tuple(output_size) if kernel_size == ()  # any size, as of PyTorch's inner operator
                  else space_of(input.shape[-rank:], kernel_size, stride, padding, output_size))
         lead = tuple(input.shape[:-rank])

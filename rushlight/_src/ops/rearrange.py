@@ -232,6 +232,12 @@ def constant_pad_nd(input, pad, value=0):
 def border(x, at, low, high, mode):
     """One dimension extended by reflection, repetition of the edge, or wrapping around."""
     if mode == "circular" and min(low, high) < 0:  # what is cut off does not come round again
+        if x.shape[at] + low + high < 0:
+            raise RuntimeError(
+                f"Negative padding value is resulting in an empty dimension: padding ({low}, {high}) at dimension {at} "
+                f"of input {list(x.shape)}")
+        if x.shape[at] + low + high < 1 and max(low, high) <= x.shape[at]:
+            return sliced(x, at, 0, 1, 0)
         x = sliced(x, at, max(-low, 0), 1, x.shape[at] + min(low, 0) + min(high, 0))
         low, high = max(low, 0), max(high, 0)
     size = x.shape[at]

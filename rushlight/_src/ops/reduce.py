@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core.advice import warn
-from ..core.dtypes import BOOL, FLOATING, bool_, complex128, float64, int64, uint8, uint64
+from ..core.dtypes import BOOL, FLOATING, bool_, complex128, float64, int64, type_name, uint8, uint64
 from ..core.kinds import Foreign, P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -58,6 +58,8 @@ def sum(input, dim=None, keepdim=False, *, dtype=None):
 @op(samples=SAMPLES)
 def nansum(input, dim=None, keepdim=False, *, dtype=None):
     """The sum with NaN counted as 0."""
+    if input.dtype.is_complex:
+        raise RuntimeError(f"nansum does not support complex inputs, but got {input.dtype}")
     if input.dtype.is_floating_point:
         input = P.where(P.ne(input, input), 0.0, input)
     return sum.body(input, dim, keepdim, dtype=dtype)
@@ -81,6 +83,9 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     """The mean of what is not NaN."""
     from .logic import isnan, logical_not
+    if not input.dtype.is_inexact:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}")
     present = logical_not(isnan(input))
     return nansum(input, dim, keepdim, dtype=dtype) / present.sum(dim, keepdim)
 

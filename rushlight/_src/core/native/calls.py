@@ -1,7 +1,7 @@
 """Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
 from __future__ import annotations
 
-from .arguments import collect, tensor_argument
+from .arguments import collect, storages_of, tensor_argument
 from .history import joins, made_at, record
 from .keys import WORD, exact, gradient_words, list_key, value_count
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
@@ -108,15 +108,29 @@ class Op:
         tuple_set(key, count + 1, mask)
         whole = filled(key)
         found_plan = self.plans.get(whole)
-        if found_plan is None:
-            found_plan = state.plan(self, collect(args), names, whole, mask)
-        plan = cast(Plan, found_plan)
-        if plan.large != 0:
-            if plan.large == CHOICE:
-                plan = chosen(plan, args, names, whole, mask)
-            if plan.large != 0:
-                return call_many(self, args, names, scalars)
-        return run(plan, args, names, values, used, mask)
+        if found_plan is not None:
+            plan = cast(Plan, found_plan)
+            if plan.large == 0:
+                return run(plan, args, names, values, used, mask)
+        return plan_and_run(self, found_plan, args, names, scalars, whole, values, used, mask, storages_of(args))
+
+
+@native
+def plan_and_run(op: Op, found: object, args: Args, names: tuple, scalars: i64, key: tuple, values: i64, used: i64,
+                 mask: i64, held: tuple) -> object:
+    """Plans a call for whose key nothing, or a choice of plans, was found, and runs it.
+
+    ``held``: the storages of the arguments, whose addresses are in ``values``: other threads run while a plan is made,
+    and may give the tensors other memory.
+    """
+    if found is None:
+        found = state.plan(op, collect(args), names, key, mask)
+    plan = cast(Plan, found)
+    if plan.large == CHOICE:
+        plan = chosen(plan, args, names, key, mask)
+    if plan.large != 0:
+        return call_many(op, args, names, scalars)
+    return run(plan, args, names, values, used, mask)
 
 
 @native
@@ -175,12 +189,19 @@ def call_many(op: Op, args: Args, names: tuple, scalars: i64) -> object:
     tuple_set(key, count, names)
     tuple_set(key, count + 1, mask)
     whole = filled(key)
-    found_plan = op.plans.get(whole)
-    if found_plan is None:
-        found_plan = state.plan(op, collect(args), names, whole, mask)
-    plan = cast(Plan, found_plan)
+    return run_many(op, args, names, whole, given, used, mask, storages_of(args))
+
+
+@native
+def run_many(op: Op, args: Args, names: tuple, key: tuple, given: i64, used: i64, mask: object,
+             held: tuple) -> object:
+    """Finds the plan of a call of many values, and runs it.  ``held``: as for ``plan_and_run``."""
+    found = op.plans.get(key)
+    if found is None:
+        found = state.plan(op, collect(args), names, key, mask)
+    plan = cast(Plan, found)
     if plan.large == CHOICE:
-        plan = chosen(plan, args, names, whole, mask)
+        plan = chosen(plan, args, names, key, mask)
     more = len(plan.outputs) + len(plan.temporaries)
     if more > WIDEST:
         return state.slow(op, collect(args), names)

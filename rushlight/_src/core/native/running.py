@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
-from .arguments import collect, tensor_argument
+from .arguments import collect, storages_of, tensor_argument
 from .blocks import give
 from .language import Args, cast, exclusive, filled, i64, native, new_tuple, tuple_set
 from .memory import load_i64, run_program, run_program_nogil, store_i64
@@ -144,7 +144,7 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
     if mine.grad != 0:
         base = cast(Tensor, target._base)
         if mask != 0 or target._rush_needs_grad != 0 or (base is not None and base._rush_needs_grad != 0):
-            return state.mutate(plan, target, collect(args), values, used)
+            return mutate(plan, target, args, values, used, storages_of(args))
     if plan.place is not None:
         into(plan, args, values, used)
     else:
@@ -152,6 +152,12 @@ def overwrite(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, ma
     counter(target).version += 1
     target._rush_storage.writes += 1
     return target
+
+
+@native
+def mutate(plan: Plan, target: Tensor, args: Args, values: i64, used: i64, held: tuple) -> object:
+    """``overwrite`` under autograd.  ``held``: as for ``run_unlocked``."""
+    return state.mutate(plan, target, collect(args), values, used)
 
 
 @native
@@ -176,14 +182,21 @@ def start(plan: Plan, args: Args, values: i64, used: i64) -> None:
         used += 2
     store_i64(values, used, values + (used + 1) * 8)
     store_i64(values, used + 1, 0)
-    if plan.packing is None or not run_packed(plan, args, values, used):
-        if plan.long != 0:
-            run_program_nogil(plan.code, values)
-        else:
-            run_program(plan.code, values)
+    if plan.long != 0:
+        run_unlocked(plan, args, values, used, storages_of(args))
+    elif plan.packing is None or not run_packed(plan, args, values, used):
+        run_program(plan.code, values)
     if load_i64(values, used + 1) != 0:
         count_writes(args)
         state.failed(plan, collect(args), load_i64(values, used + 1))
+
+
+@native
+def run_unlocked(plan: Plan, args: Args, values: i64, used: i64, held: tuple) -> None:
+    """Runs a program while other threads may run.  ``held``: the storages of its arguments, which stay until it has
+    ended though another thread gives one of the tensors other memory."""
+    if plan.packing is None or not run_packed(plan, args, values, used):
+        run_program_nogil(plan.code, values)
 
 
 @native

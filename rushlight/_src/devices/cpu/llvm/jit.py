@@ -30,14 +30,14 @@ assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
 
 _lock = guarded("machine code", threading.RLock())
-_built = {}
+_built = {}  # digest of a compilation: {name: address}
 _folders = {}  # digest of a compilation: the folder of the cache where its object lies
 _recipes = {}  # digest of a compilation that no folder has: what writes its text, the level, its Features
 _elsewhere = itertools.count(1 << 60)  # stand for addresses of functions that other machines run
 _loaded = {}  # digest of an object -> {name: address}
 _origins = {}  # address of a function -> (digest of its object, name)
 _linker = Linker("rushlight", lambda: new_machine(1), searching=True)
-_pending = {}  # key: what the second thread compiles for it
+_pending = {}  # digest of a compilation: what the second thread compiles for it
 _line = None
 _planning = threading.local()  # ``ahead``: how many such blocks a thread is in
 
@@ -103,19 +103,22 @@ def build(key, make_text, exports, imports=None, level=1):
         >>> ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
         42
     """
-    features = targeted()
-    if features.triple:
-        key = features, key
-    found = _built.get(key)
+    digest = _digest(key, level)  # keys are as long as the text of a kernel, and tables are kept for good
+    found = _built.get(digest)
     if found is not None:
         return found
     with _lock:
-        if key in _pending:
+        if digest in _pending:
             if _is_ahead():
-                return _pending[key].stubs
+                return _pending[digest].stubs
             settle()
-        found = _built.get(key)
-        return _load(key, make_text, exports, imports, level) if found is None else found
+        found = _built.get(digest)
+        return _load(digest, make_text, exports, imports, level) if found is None else found
+
+
+def _digest(key, level):
+    """The digest of a compilation for the machine that is aimed at."""
+    return hashlib.sha256(f"{compiler_stamp()} {targeted().fingerprint} {level} {key}".encode()).hexdigest()
 
 
 # --- code generation on a second thread -------------------------------------------------------------------------------
@@ -135,11 +138,11 @@ def _is_ahead():
     return getattr(_planning, "ahead", 0)
 
 
-def _begin(key, digest, text, exports, level):
+def _begin(digest, text, exports, level):
     """Starts a compilation; the addresses that its functions will have."""
     global _line
     _line = _line or CompileQueue()
-    _pending[key] = one = _line.add(text, level)
+    _pending[digest] = one = _line.add(text, level)
     one.digest = digest
     one.stubs = {name: next(_elsewhere) if one.features.triple else stubs.new() for name in exports}
     return one.stubs
@@ -155,12 +158,12 @@ def settle():
         if _line is not None:
             apart(_line.share)
         while _pending:
-            key, one = next(iter(_pending.items()))
+            digest, one = next(iter(_pending.items()))
             try:
-                _built[key] = _settled(one)
+                _built[digest] = _settled(one)
             except RuntimeError as error:
                 wrong.append(error)
-            del _pending[key]  # not before: other threads may run what is not pending; nor when interrupted
+            del _pending[digest]  # not before: other threads may run what is not pending; nor when interrupted
         if _line is not None:
             _line.end()
         _line = None
@@ -193,9 +196,8 @@ def kind_and_sources() -> str:
     return f"{processor_kind()} {compiler_stamp()}"
 
 
-def _load(key, make_text, exports, imports, level):
-    features, name = targeted(), key[1] if type(key) is tuple else key
-    digest = hashlib.sha256(f"{compiler_stamp()} {features.fingerprint} {level} {name}".encode()).hexdigest()
+def _load(digest, make_text, exports, imports, level):
+    features = targeted()
     if cache.current() is None:
         _recipes.setdefault(digest, (make_text, level, features))
     found = _loaded.get(digest, {})
@@ -204,14 +206,14 @@ def _load(key, make_text, exports, imports, level):
         if (image is None and _is_ahead() and not sys.is_finalizing() and not imports
             and (features.triple or stubs.possible())
             and not assembly_log.isEnabledFor(logging.DEBUG)):
-            return _begin(key, digest, make_text(), exports, level)
+            return _begin(digest, make_text(), exports, level)
         if image is None:
             image = compile_object(make_text(), level)
             cache.put("object", digest, image)
         addresses = ({one: next(_elsewhere) for one in exports} if features.triple
                      else link(image, exports, imports))
         found = _remember(digest, addresses, imports)
-    _built[key] = found
+    _built[digest] = found
     return found
 
 
