@@ -15,6 +15,14 @@ __all__ = ["_element_size", "_flatten_dense_tensors", "_get_all_device_indices",
 globals().update({name: function for (room, name), function in ALLOWED.items() if room == "torch._utils"})
 
 
+def _get_device_module(device_type: str):
+    """Return the module of a type of device. RuntimeError if there is none."""
+    if (module := module_of(device_type)) is None:
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module registered as "
+                           f"'torch.{device_type}'.")
+    return module
+
+
 def _flatten_dense_tensors(tensors) -> Tensor:
     """The elements of tensors end to end, in a vector."""
     return OPS["cat"]([t.reshape(-1) for t in tensors])

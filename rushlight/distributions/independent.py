@@ -1,15 +1,18 @@
 """Independent: batch dimensions that count as dimensions of one value."""
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import rushlight as torch
 from . import constraints
 from .distribution import Distribution
 from .utils import _sum_rightmost, through
 
 __all__ = ["Independent"]
+D = TypeVar("D", bound=Distribution)
 
 
-class Independent(Distribution):
+class Independent(Distribution, Generic[D]):
     """The last ``reinterpreted_batch_ndims`` batch dimensions of a distribution as event dimensions: log probabilities
     are summed over them."""
 

@@ -25,17 +25,22 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
         raise RuntimeError("The stateless API can't be used with Jitted modules")
     given = merged(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with replacing(module, find_replacements(module, given, tie_weights, strict)):
+        try:
+            return module(*args, **(kwargs or {}))
+        finally:
+            given.update({name: value for name, value in read(module, given).items() if value is not given[name]})
+
+
+def find_replacements(module, given, tie_weights: bool, strict: bool) -> dict:
+    """Return the given tensors under every name that they replace. RuntimeError if ``strict`` and names differ."""
     own = dict(all_named(module)) if tie_weights or strict else {}
     every = tied(own, given) if tie_weights else dict(given)
     if strict and set(every) != set(own):
         differing = {"Unexpected": set(every) - set(own), "Missing": set(own) - set(every)}
         told = [f"{what} key(s): {', '.join(map(repr, sorted(names)))}." for what, names in differing.items() if names]
         raise RuntimeError("\n\t".join([f"Error(s) in reparametrizing for {type(module).__name__}:", *told]))
-    with replacing(module, every):
-        try:
-            return module(*args, **(kwargs or {}))
-        finally:
-            given.update({name: value for name, value in read(module, given).items() if value is not given[name]})
+    return every
 
 
 def merged(dicts) -> dict:

@@ -8,6 +8,7 @@ import inspect
 from .._src.core.advice import deprecated
 from ..nn.modules.module import Module
 from ..nn.parameter import is_lazy
+from .errors import run_script
 from .kinds import Made
 
 WHY = "programs stay Python and are not turned into TorchScript: use torch.compile for speed, torch.export for a graph"
@@ -31,7 +32,9 @@ class ScriptFunction:
         run = self.runner and self.runner.find(args, kwargs)
         if run is not None:
             return run(*args, **kwargs)
-        return self.example.run(self.function, *args, **kwargs) if self.example else self.function(*args, **kwargs)
+        if self.example:
+            return self.example.run(self.function, *args, **kwargs)
+        return run_script(self.function, args, kwargs)
 
     @functools.cached_property
     def runner(self):
@@ -84,8 +87,8 @@ class ScriptModule(Made, Module):
         return type(self.__dict__.get("original", self)).__name__
 
     def __call__(self, *args, **kwargs):
-        return self.__dict__["original"](*args, **kwargs) if "original" in self.__dict__ else super().__call__(
-            *args, **kwargs)
+        original = self.__dict__.get("original")
+        return super().__call__(*args, **kwargs) if original is None else run_script(original, args, kwargs)
 
     def forward(self, *args, **kwargs):
         if "original" not in self.__dict__:

@@ -77,6 +77,11 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     return action
 
 
+def _default_schedule_fn(_: int) -> ProfilerAction:
+    """Record every step: the schedule of a profile that was given none."""
+    return ProfilerAction.RECORD
+
+
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
                               use_python_export: bool = False):
     """A function for ``on_trace_ready`` that writes Chrome traces into a folder.  ``use_python_export`` changes
@@ -233,7 +238,7 @@ class profile:
             warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
             self.activities = (self.activities | {ProfilerActivity.CUDA} if use_cuda
                                else self.activities - {ProfilerActivity.CUDA})
-        self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
+        self.schedule, self.on_trace_ready = schedule or _default_schedule_fn, on_trace_ready
         self.record_shapes, self.profile_memory, self.with_stack, self.with_flops = (record_shapes, profile_memory,
                                                                                      with_stack, with_flops)
         self.step_num, self.recorder, self.done, self.metadata = 0, None, None, {}

@@ -161,6 +161,11 @@ def main(folder=table.FOLDER):
             home, _, original = place.rpartition(":")
             homes[home].append(original if original == name else f"{original} as {name}")
         written[path.split(".")[1]] += [path, *(f" from {home}: {', '.join(names)}" for home, names in homes.items())]
+    for path in known["standing"]:  # modules that are not described: they have what their package has by their name
+        package, _, name = path.rpartition(".")
+        if path not in modules and ours(path) is None:
+            taken = [f" from {package}: {name}"] if name in modules[package]["names"] else []
+            written[path.split(".")[1]] += [path, *taken]
     for room, lines in written.items():
         (folder / f"{room}.txt").write_text("\n".join(lines) + "\n")
     standing = Path(table.STANDING) if folder == Path(table.FOLDER) else folder / "standing"

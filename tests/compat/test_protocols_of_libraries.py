@@ -2,6 +2,7 @@
 import importlib
 import io
 from itertools import count
+from typing import Generic, TypeVar, get_args
 
 import pytest
 import torch as judge
@@ -11,6 +12,7 @@ import rushlight as torch
 from rushlight.utils._contextlib import _DecoratorContextManager, context_decorator
 from rushlight.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
+T = TypeVar("T")
 LIBRARIES = pytest.mark.parametrize("lib", [torch, judge], ids=["rushlight", "torch"])
 
 
@@ -181,6 +183,134 @@ def test_a_profiler_is_told_of():
     with torch.profiler.profile():
         assert torch.autograd._profiler_enabled()
     assert not torch.autograd._profiler_enabled()
+
+
+def is_generic(kind) -> bool:
+    try:
+        return bool(kind[int])
+    except TypeError:
+        return False
+
+
+@pytest.mark.parametrize("room", ["utils.data", "utils.data.distributed", "futures", "distributions", "nn",
+                                  "nn.parallel", "optim"])
+def test_classes_are_generic_as_pytorchs_are(room):
+    ours, theirs = (importlib.import_module(f"{root}.{room}") for root in ("rushlight", "torch"))
+    kinds = {name: kind for name, kind in vars(theirs).items() if isinstance(kind, type) and name[0].isupper()
+             and kind.__module__.startswith("torch") and isinstance(getattr(ours, name, None), type)
+             and "datapipes" not in kind.__module__}  # PyTorch's have a metaclass that reads their types
+    assert kinds
+    assert ({name: is_generic(getattr(ours, name)) for name in kinds}
+            == {name: is_generic(kind) for name, kind in kinds.items()})
+
+
+def test_generic_classes_tell_their_types():
+    class Words(torch.utils.data.Dataset[T], Generic[T]):
+        pass
+
+    assert get_args(torch.utils.data.DataLoader[int]) == get_args(Words[int]) == (int,)
+
+
+def refuse(x):
+    if x.numel() > 2:
+        raise ValueError("too many")
+    return x
+
+
+def claim(x):
+    assert x.numel() < 3, "too many"
+    return x
+
+
+@LIBRARIES
+@pytest.mark.parametrize("function", [refuse, claim])
+def test_statements_of_scripted_programs_raise_errors_of_jit(lib, function):
+    scripted = lib.jit.script(function)
+    assert scripted(lib.ones(2)).numel() == 2
+    with pytest.raises(lib.jit.Error, match="too many"):
+        scripted(lib.ones(3))
+
+
+def check(x):
+    torch._assert(x.numel() < 3, "too many")
+    return x.view(7)
+
+
+def test_assertions_of_scripted_modules_and_errors_of_their_operators():
+    class Checked(torch.nn.Module):
+        def forward(self, x):
+            return check(x)
+
+    scripted = torch.jit.script(Checked())
+    with pytest.raises(torch.jit.Error, match="too many"):
+        scripted(torch.ones(3))
+    with pytest.raises(RuntimeError) as caught:
+        scripted(torch.ones(2))
+    assert not isinstance(caught.value, torch.jit.Error)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("out_dim", [0, 1, -1])
+def test_libraries_map_values_of_their_own(lib, out_dim):
+    parts = importlib.import_module(f"{lib.__name__}._functorch.vmap")
+    below = importlib.import_module(f"{lib.__name__}._C._functorch")
+    x, found = lib.arange(6.0).reshape(2, 3), []
+
+    def take(y):
+        level = below.maybe_get_level(y)
+        mapped = parts._add_batch_dim(x, 1, level)
+        assert mapped.shape == (2,) and below.is_batchedtensor(mapped)
+        found.append(below._remove_batch_dim(mapped * y, level, 3, out_dim))
+        found.append(parts._maybe_remove_batch_dim("take", lib.ones(2), level, 3, out_dim))
+        with pytest.raises(ValueError, match="can not return a BatchedTensor"):
+            parts._maybe_remove_batch_dim("take", mapped, level, 3, None)
+        assert parts._maybe_remove_batch_dim("take", "word", level, 3, None) == "word"
+        return y
+
+    lib.vmap(take)(lib.arange(3.0))
+    assert found[0].tolist() == (x * lib.arange(3.0)).movedim(1, out_dim).tolist()
+    assert found[1].tolist() == lib.ones(3, 2).movedim(0, out_dim).tolist()
+
+
+@LIBRARIES
+def test_modules_of_devices(lib):
+    module = importlib.import_module(f"{lib.__name__}._utils")
+    assert module._get_device_module("cuda") is lib.cuda
+    with pytest.raises(RuntimeError, match="does not have a corresponding module"):
+        module._get_device_module("nowhere")
+
+
+@LIBRARIES
+def test_the_schedule_of_a_profile(lib):
+    module = importlib.import_module(f"{lib.__name__}.profiler.profiler")
+    assert module._default_schedule_fn(3) is lib.profiler.ProfilerAction.RECORD
+    assert module.profile().schedule is module._default_schedule_fn
+
+
+@LIBRARIES
+def test_blocks_with_other_parameters(lib):
+    stateless = importlib.import_module(f"{lib.__name__}.nn.utils.stateless")
+    module = lib.nn.BatchNorm1d(2)
+    own, given = module.weight, {"weight": lib.full((2,), 3.0), "num_batches_tracked": lib.tensor(4)}
+    with stateless._reparametrize_module(module, given):
+        module(lib.ones(4, 2))
+        assert module.weight.tolist() == [3.0, 3.0]
+    assert module.weight is own and module.num_batches_tracked == 0
+    assert given["num_batches_tracked"] == 5
+    with pytest.raises(RuntimeError, match="Missing"):
+        with stateless._reparametrize_module(module, given, strict=True):
+            pass
+
+
+@LIBRARIES
+def test_subclasses_are_rebuilt(lib):
+    class Marked(lib.Tensor):
+        pass
+
+    rebuild = importlib.import_module(f"{lib.__name__}._tensor")._rebuild_from_type_v2
+    builder = importlib.import_module(f"{lib.__name__}._utils")._rebuild_tensor_v2
+    made = rebuild(builder, Marked, (lib.ones(2).storage(), 0, (2,), (1,), False, {}), {"mark": 1})
+    assert type(made) is Marked and made.mark == 1 and made.tolist() == [1.0, 1.0]
 
 
 @LIBRARIES

@@ -1,5 +1,6 @@
 """Where a package of PyTorch knows a function by the name of a module in it, it does here, whatever was imported
 first."""
+import importlib
 import json
 import subprocess
 import sys
@@ -25,10 +26,7 @@ if {package!r} == "rushlight" and {as_torch}:
 paths = json.loads(sys.argv[1])
 wrong = set()
 def load(path):
-    try:
-        module = importlib.import_module(path)
-    except ModuleNotFoundError:
-        return
+    module = importlib.import_module(path)
     assert isinstance(module, types.ModuleType) and module is sys.modules[path], path
 def see(paths=paths):
     for path in paths:
@@ -62,6 +60,13 @@ def test_functions_keep_their_names(order):
 
 def test_functions_keep_their_names_where_the_package_stands_in_for_pytorch():
     assert wrong(ORDERS["each"], as_torch=True) == []
+
+
+def test_what_has_the_name_of_a_module_is_in_that_module():
+    name = "inline_asm_elementwise"
+    module = importlib.import_module(f"rushlight._higher_order_ops.{name}")
+    assert getattr(module, name) is getattr(importlib.import_module("rushlight._higher_order_ops"), name)
+    assert importlib.import_module("rushlight._dynamo.code_context")
 
 
 def test_the_list_has_every_public_name():

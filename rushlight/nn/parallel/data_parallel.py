@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Generic, TypeVar
 
 from ..._src.core.devices import Registry, placed
 from ..modules.module import Module
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
+
+T = TypeVar("T", bound=Module)
 
 
 def devices_named(device_ids) -> list:
@@ -40,7 +43,7 @@ def spread(module, inputs, kwargs, devices, output, dim):
     return gather(results, output, dim)
 
 
-class DataParallel(Module):
+class DataParallel(Module, Generic[T]):
     """A module that runs on several GPUs (all, unless ``device_ids`` names some): each has a copy and a part of the
     batch along ``dim``, and the results are joined on ``output_device`` (the first).  Gradients reach the module, which
     lies on the first of them (else RuntimeError when it runs).  Without an accelerator it runs as it is.  Its state has

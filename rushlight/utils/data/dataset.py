@@ -4,11 +4,15 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from typing import Generic, TypeVar
 
 from ..._src import flat as torch
 
+_T_co = TypeVar("_T_co", covariant=True)  # the type of a sample
+_T_stack = TypeVar("_T_stack", tuple, dict)
 
-class Dataset:
+
+class Dataset(Generic[_T_co]):
     """Samples by index: subclasses define ``__getitem__`` and usually ``__len__``."""
 
     def __getitem__(self, index):
@@ -17,11 +21,8 @@ class Dataset:
     def __add__(self, other):
         return ConcatDataset([self, other])
 
-    def __class_getitem__(cls, item):
-        return cls
 
-
-class IterableDataset(Dataset):
+class IterableDataset(Dataset[_T_co]):
     """Samples in a stream: subclasses define ``__iter__``."""
 
     def __add__(self, other):
@@ -46,7 +47,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[_T_stack]):
     """Samples of several datasets side by side, as tuples or dictionaries."""
 
     def __init__(self, *args, **kwargs):
@@ -85,7 +86,7 @@ def taken(dataset, indices: list):
     return found
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[_T_co]):
     """Datasets one after the other."""
 
     def __init__(self, datasets):
@@ -130,7 +131,7 @@ def check_stream(dataset):
         raise AssertionError("ChainDataset only supports IterableDataset")
 
 
-class Subset(Dataset):
+class Subset(Dataset[_T_co]):
     """Some samples of a dataset."""
 
     def __init__(self, dataset, indices):

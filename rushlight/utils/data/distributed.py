@@ -4,12 +4,12 @@ from __future__ import annotations
 import math
 
 import rushlight as torch
-from .sampler import Sampler
+from .sampler import Sampler, _T_co
 
 __all__ = ["DistributedSampler"]
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[_T_co]):
     """The indices of one of ``num_replicas`` processes: every num_replicas-th, after a shuffle by seed and epoch.
 
     Number and rank are those of ``torch.distributed`` where they are not given: ValueError before

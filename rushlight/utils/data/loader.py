@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import multiprocessing
 from multiprocessing.context import BaseContext
+from typing import Generic
 
 from ..._src.core.advice import warn
 from ..._src.core.devices import Registry
 from ..._src.core.platform import here
 from .collate import default_collate, default_convert
 from .datapipes.datapipe import IterDataPipe
-from .dataset import IterableDataset
+from .dataset import IterableDataset, _T_co
 from .graph_settings import apply_shuffle_settings
 from .iterators import (_InfiniteConstantSampler, _MultiProcessingDataLoaderIter,
                         _SingleProcessDataLoaderIter)
@@ -25,7 +26,7 @@ def available_cores() -> int:
     return here.processors()
 
 
-class DataLoader:
+class DataLoader(Generic[_T_co]):
     """Iterates over batches of a dataset."""
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,

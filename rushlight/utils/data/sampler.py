@@ -1,17 +1,18 @@
 """Orders in which samples are taken."""
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from ..._src import flat as torch
 
+_T_co = TypeVar("_T_co", covariant=True)  # the type of an index
 
-class Sampler:
+
+class Sampler(Generic[_T_co]):
     """An iterable of indices."""
 
     def __init__(self, data_source=None):
         pass
-
-    def __class_getitem__(cls, item):
-        return cls
 
     def __iter__(self):
         raise NotImplementedError
