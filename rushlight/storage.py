@@ -15,6 +15,7 @@ from ._src.core.exchange import from_numpy, tensor
 from ._src.core.meta import Meta
 from ._src.core.native import Tensor, wrap
 from ._src.core.op import OPS
+from ._src.core.tensor import count_apart
 
 globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones",
                         "PyTorchFileReader PyTorchFileWriter"))
@@ -127,10 +128,13 @@ def typed(elements: Tensor) -> TypedStorage:
 
 
 def elements_of(source: Tensor, dtype) -> Tensor:
-    """All elements of a dtype in the memory under a tensor."""
-    return wrap(source._rush_storage, 0,
-                Meta.of((source._rush_storage.nbytes // dtype.itemsize,), dtype, source.device),
-                dtype.itemsize)
+    """All elements of a dtype in the memory under a tensor; writes to them are not counted for the tensor, as in
+    PyTorch."""
+    found = wrap(source._rush_storage, 0,
+                 Meta.of((source._rush_storage.nbytes // dtype.itemsize,), dtype, source.device),
+                 dtype.itemsize)
+    count_apart(found, 0)
+    return found
 
 
 def _dtype_to_storage_type_map() -> dict:

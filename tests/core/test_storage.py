@@ -33,6 +33,28 @@ def test_as_in_torch(name):
     assert ours == theirs
 
 
+WRITES = {
+    "fill": lambda t, y: y.storage().fill_(5), "bytes filled": lambda t, y: y.untyped_storage().fill_(0),
+    "copy": lambda t, y: y.storage().copy_(t.tensor([7.0, 8.0]).storage()),
+    "bytes copied": lambda t, y: y.untyped_storage().copy_(t.tensor([7.0, 8.0]).untyped_storage()),
+    "element": lambda t, y: y.storage().__setitem__(1, 9.0),
+    "bytes set": lambda t, y: y.untyped_storage().__setitem__(slice(0, 4), 0),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_to_storages_are_not_counted(name):
+    """The backward pass reads what was written, as in PyTorch."""
+    def run(t):
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 1
+        z = (y * y).sum()
+        WRITES[name](t, y)
+        return y._version, y.tolist(), t.autograd.grad(z, x)[0].tolist()
+
+    assert run(rushlight) == run(torch)
+
+
 def test_deprecation():
     with pytest.warns(UserWarning, match="untyped_storage"):
         rushlight.ones(1).storage()

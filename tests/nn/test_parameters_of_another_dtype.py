@@ -40,3 +40,18 @@ def test_dtypes(call, dtypes):
 def test_halves_with_parameters_of_float32(name):
     for t in BOTH:
         assert CALLS[name](t, t.nn.functional, "bfloat16", "float32").dtype is t.bfloat16
+
+
+@pytest.mark.parametrize("which", ["weight", "bias", "both", "none"])
+@pytest.mark.parametrize("dtypes", [("float16", "float32"), ("bfloat16", "bfloat16"), ("float32", "bfloat16"),
+                                    ("float16", "bfloat16"), ("float64", "float16"), ("float64", "float32")])
+def test_statistics_have_the_dtype_of_the_parameters(which, dtypes):
+    def outcome(t):
+        given = full(t, 3, dtype=dtypes[1])
+        weight, bias = (given if which in (name, "both") else None for name in ("weight", "bias"))
+        try:
+            found = t.native_layer_norm(t.arange(6.0).reshape(2, 3).to(getattr(t, dtypes[0])), (3,), weight, bias, 1e-5)
+        except RuntimeError as error:
+            return str(error).splitlines()[0].partition(", but got")[0].rstrip(".")
+        return [str(x.dtype) for x in found]
+    assert outcome(torch) == outcome(judge)

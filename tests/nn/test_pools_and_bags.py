@@ -137,3 +137,17 @@ def test_sizes_of_unpooled_images(height):
         except (ValueError, RuntimeError) as error:
             return type(error).__name__
     assert found(torch) == found(judge)
+
+
+@pytest.mark.parametrize("options", [{}, {"padding": 1}, {"padding": 1, "count_include_pad": False},
+                                     {"divisor_override": 3}, {"padding": 1, "divisor_override": -2}])
+def test_averages_of_integers_are_exact_and_truncate(options):
+    """Sums and counts are divided as integers, also where double precision would round."""
+    numbers = [(1 << 61) + 1, 3, -7, 2, -(1 << 61) - 3, 5, -8, -9, 1 << 60, (1 << 53) + 1, 0, -1]
+
+    def found(t):
+        x, f = t.tensor(numbers), t.nn.functional
+        one = {k: v for k, v in options.items() if k != "divisor_override"}
+        return [f.avg_pool1d(x[None], 3, 2, **one).tolist(), f.avg_pool2d(x.view(1, 3, 4), 2, 1, **options).tolist(),
+                f.avg_pool3d(x.view(1, 2, 3, 2), 2, 1, **options).tolist()]
+    assert found(torch) == found(judge)

@@ -64,3 +64,21 @@ def test_differences_are_not_written_down():
 def test_unknown_mode():
     with pytest.raises(ValueError):
         rushlight.cdist(rushlight.ones(2, 2), rushlight.ones(2, 2), compute_mode="fast")
+
+
+DTYPES = ["float32", "float64", "float16", "int64", "bool", "complex64"]
+
+
+@pytest.mark.parametrize("first", DTYPES)
+def test_cdist_takes_one_floating_dtype(first):
+    """Errors are PyTorch's, except that half precision is computed here."""
+    for second in DTYPES:
+        if first == second and "float" in first:
+            continue
+        texts = []
+        for library in (torch, rushlight):
+            x, y = (library.tensor([[1, 2], [3, 4]]).to(getattr(library, dtype)) for dtype in (first, second))
+            with pytest.raises(RuntimeError) as caught:
+                library.cdist(x, y, 1.0)
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1] or first == "float16" and "not implemented" in texts[0]

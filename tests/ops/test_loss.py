@@ -91,3 +91,23 @@ def test_class_weights_of_another_dtype_are_refused():
         for loss in (lib.nn.functional.cross_entropy, lib.nn.functional.nll_loss):
             with pytest.raises(RuntimeError, match="expected scalar type Float but found (Double|Long)"):
                 loss(lib.zeros(2, 3), lib.tensor([0, 2]), weight=lib.ones(3, dtype=getattr(lib, dtype)))
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (3, 4)), ((3, 4), (1, 4)), ((1, 4), (3, 4)), ((3, 1), (3, 4)),
+                                    ((3, 4), (2, 3, 4)), ((4,), (4,)), ((4,), ()), ((), ()), ((), (4,))])
+def test_multilabel_soft_margin_loss_of_other_shapes(shapes):
+    """Targets may broadcast; the mean divides by the classes of the input."""
+    torch = pytest.importorskip("torch")
+
+    def outcome(lib, reduction):
+        given = [lib.arange(float(math.prod(shape))).reshape(shape) / 3 for shape in shapes]
+        try:
+            loss = lib.nn.functional.multilabel_soft_margin_loss(*given, reduction=reduction)
+        except IndexError:
+            return "IndexError"
+        return tuple(loss.shape), loss.reshape(-1).tolist()
+
+    for reduction in ("none", "mean", "sum"):
+        ours, theirs = outcome(rl, reduction), outcome(torch, reduction)
+        assert ours[0] == theirs[0]
+        assert ours[1] == pytest.approx(theirs[1]) or ours == theirs == "IndexError"

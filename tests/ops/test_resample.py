@@ -71,3 +71,14 @@ def test_results_lie_as_images_do(mode, antialias):
                     y = lib.nn.functional.interpolate(x, size=(6, 6), mode=mode, antialias=antialias)
                     seen.append((y.is_contiguous(), y.is_contiguous(memory_format=lib.channels_last)))
                 assert seen[0] == seen[1], (dtype, memory_format)
+
+
+@pytest.mark.parametrize("mode, rank", [("linear", 1), ("nearest", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 2),
+                                        ("nearest-exact", 2), ("trilinear", 3)])
+def test_images_without_pixels_are_refused(mode, rank):
+    texts = []
+    for library in (torch, rushlight):
+        with pytest.raises(RuntimeError) as caught:
+            library.nn.functional.interpolate(library.ones(1, 1, *(4, 5, 6)[:rank - 1], 0), (3,) * rank, mode=mode)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]

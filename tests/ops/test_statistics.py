@@ -1,4 +1,6 @@
 """Covariance, histograms, calculus, combinations and smaller operators against torch."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -163,3 +165,21 @@ def test_the_log_of_a_negative_determinant_has_no_slope():
         y = lib.logdet(x)
         y.backward()
         assert y.isnan() and not x.grad.any()
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("shape, dim", [((3,), 0), ((2, 1), 1), ((2, 2), None), ((1, 2), 0)])
+def test_gradients_of_the_variance_of_too_few_elements(name, shape, dim):
+    """With as many elements as the correction, or fewer."""
+    x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape) ** 2
+    for correction in (np.prod(shape), np.prod(shape) + 2):
+        found = []
+        for library in (rushlight, torch):
+            given = library.tensor(x, requires_grad=True)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*degrees of freedom")
+                result = getattr(given, name)(dim, correction=int(correction))
+                gradient, = library.autograd.grad((result * -2.0).sum(), given)
+            found.append((result.detach().numpy(), gradient.numpy()))
+        for ours, theirs in zip(*found):
+            np.testing.assert_array_equal(ours, theirs)

@@ -452,8 +452,11 @@ class UntypedStorage(InProcess):
 
     @property
     def bytes(self) -> Tensor:
-        """The bytes as a uint8 tensor over the same memory."""
-        return wrap(self._tensor._rush_storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
+        """The bytes as a uint8 tensor over the same memory; writes to it are not counted for other tensors, as in
+        PyTorch."""
+        found = wrap(self._tensor._rush_storage, 0, Meta.of((self.nbytes(),), dtypes.uint8, self._tensor.device), 1)
+        count_apart(found, 0)
+        return found
 
     def data_ptr(self):
         """Where the bytes lie; 0 on the meta device."""

@@ -36,6 +36,11 @@ class dtype:
     # stored narrow, computed in float32 or complex64
     is_widened = property(lambda self: self.is_half or self.category == COMPLEX and self.itemsize == 4)
 
+    @property
+    def computed(self) -> "dtype":
+        """The real dtype in which elements, or their parts, are computed."""
+        return float32 if self.is_widened else self.to_real()
+
     def __repr__(self):
         return f"torch.{self.label}"
 

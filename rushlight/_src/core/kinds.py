@@ -138,13 +138,14 @@ class Elementwise(Kind):
     one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity, a Python
     0 for what is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
     ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
-    most.  In kernels it is the scalar operation of the same name.
+    most; ``alike(args)`` those arguments that must have one dtype.  In kernels it is the scalar operation of the same
+    name.
     """
 
     name, computes, passes = "elementwise", True, False
 
-    def __init__(self, numpy, partials=None, result=None):
-        self.numpy, self.partials, self.result = numpy, partials, result
+    def __init__(self, numpy, partials=None, result=None, alike=tuple):
+        self.numpy, self.partials, self.result, self.alike = numpy, partials, result, alike
 
     def meta(self, op, *args, **params):
         metas = [a for a in args if isinstance(a, Meta)]

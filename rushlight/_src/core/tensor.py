@@ -203,6 +203,8 @@ def size(self, dim=None):
     """The shape, or the size of one dimension."""
     if dim is None:
         return self._rush_meta.shape
+    if not self._rush_meta.shape:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return self._rush_meta.shape[wrapped(dim, len(self._rush_meta.shape))]
 
 

@@ -1,11 +1,21 @@
 """Distances between rows."""
 from __future__ import annotations
 
+from ..core.dtypes import type_name
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import OPS, op, rule
 
 F = "nn.functional"
+
+
+def check_dtypes(x1, x2):
+    """Raise RuntimeError unless both are of one floating-point dtype."""
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {type_name(x.dtype)}")
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(x1.dtype)} but found {type_name(x2.dtype)}")
 
 
 @op(composite=True, method=False, autocast="float32")
@@ -15,6 +25,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
         raise RuntimeError(
             f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} "
             f"X2: {list(x2.shape)}")
+    check_dtypes(x1, x2)
     if compute_mode not in MODES_OF_CDIST:
         raise ValueError(
             f"cdist: compute_mode must be one of {', '.join(map(repr, MODES_OF_CDIST))}, but it is {compute_mode!r}")

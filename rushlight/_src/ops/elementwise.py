@@ -84,6 +84,11 @@ def div(input, other: Scalar, *, rounding_mode=None):
         return floor_quotient(x, y)
     if result_dtype(x, y).category == FLOATING:
         return P.trunc(P.div(x, y))
+    return truncated_quotient(x, y)
+
+
+def truncated_quotient(x, y):
+    """x / y of integers, rounded towards 0."""
     q = P.floor_divide(x, y)
     exact_or_same_sign = P.logical_or(P.ge(q, 0), P.eq(P.mul(q, y), x))
     return P.where(exact_or_same_sign, q, P.add(q, 1))

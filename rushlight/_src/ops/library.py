@@ -9,7 +9,7 @@ from ..core.native import Tensor
 from ..core.op import OPS
 from ..core.tensor import attach
 from . import prims, elementwise, bounds, shape, reduce, scan, matmul, create, index, random, sort, inplace  # noqa: F401
-from . import activation, attention, bag, closeness, collective, combine, complex_numbers, conv, copies, ctc, distances, fft, fractional, gather, grid, grouped, linalg, logic, loss, masked, masks, matrix  # noqa: F401
+from . import activation, attention, bag, binary_loss, closeness, collective, combine, complex_numbers, conv, copies, ctc, distances, fft, fractional, gather, grid, grouped, linalg, logic, loss, masked, masks, matrix  # noqa: F401
 from . import nibbles, norm, pieces, pool, quantiles, quantized, quantized_decomposed, rearrange, recurrent, resample, rounding, samplers, search, slices, special, statistics, unique, vectors, windows  # noqa: F401
 
 inplace.derive()

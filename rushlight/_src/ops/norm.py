@@ -20,17 +20,19 @@ def standardised(x, dims, eps):
     return P.mul(away, rstd), rstd
 
 
-def check_parameters(x, *parameters):
-    """DtypeMismatchError for parameters that are not of the dtype that is computed in, nor halves beside float32."""
+def check_parameters(input, *parameters):
+    """DtypeMismatchError for parameters that are neither of the input's dtype nor of float32 beside half precision."""
     for found in parameters:
-        if found is not None and (float32 if found.dtype.is_half else found.dtype) is not x.dtype:
+        if found is not None and found.dtype is not input.dtype and not (input.dtype.is_half
+                                                                         and found.dtype is float32):
+            expected = ("all inputs must share same datatype" if found.dtype is float32
+                        else "expect parameter to have scalar type of Float")
             raise DtypeMismatchError(
-                f"mixed dtype (CPU): all inputs must share same datatype, but got: {x.dtype} and {found.dtype}",
+                f"mixed dtype (CPU): {expected}, but got: {input.dtype} and {found.dtype}",
                 "parameters of the input's dtype", "convert the input or the layer with .to(dtype)")
 
 
 def affine(x, weight, bias, shape):
-    check_parameters(x, weight, bias)
     if weight is not None:
         x = P.mul(x, P.reshape(upcast(weight), shape=shape))
     return x if bias is None else P.add(x, P.reshape(upcast(bias), shape=shape))
@@ -40,6 +42,7 @@ def affine(x, weight, bias, shape):
     writable=True, second="none")
 def layer_norm_(input, weight, bias, rank, eps):
     """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
+    check_parameters(input, weight, bias)
     x = upcast(input)
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     out, _ = standardised(x, dims, eps)
@@ -137,6 +140,7 @@ rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_nor
 @op(method=False, name="_group_norm", writable=True)
 def group_norm_(input, groups, weight, bias, eps):
     """Normalised over groups of channels (Wu & He 2018)."""
+    check_parameters(input, weight, bias)
     x = upcast(input)
     n, c, *space = x.shape
     grouped = P.reshape(x, shape=(n, groups, c // groups, product(space)))
@@ -170,6 +174,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 def batch_norm_(input, weight, bias, eps):
     """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
     variance."""
+    check_parameters(input, weight, bias)
     x = upcast(input)
     dims = (0, *range(2, len(x.shape)))
     count = product(x.shape[d] for d in dims)
@@ -214,7 +219,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
 def batch_norm_eval(input, mean, var, weight, bias, eps):
     """Normalised with given statistics for each channel."""
     x = upcast(input)
-    check_parameters(x, mean, var, weight, bias)
+    check_parameters(input, mean, var, weight, bias)
     shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
     rstd = P.rsqrt(P.add(upcast(var), real(eps)))
     scale = rstd if weight is None else P.mul(rstd, upcast(weight))
@@ -270,12 +275,12 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     return out.reshape(input.shape)
 
 
-def statistics(input, dims, eps, weight):
-    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept, in the dtype of the weight, if there is
-    one."""
+def statistics(input, dims, eps, weight, bias):
+    """Mean and 1 / sqrt(variance + eps) over dimensions, which are kept, in the dtype of the parameters, if there are
+    any."""
     x = input.float() if input.dtype.is_half else input
     spread, mean = OPS["var_mean"](x, dims, correction=0, keepdim=True)
-    dtype = input.dtype if weight is None else weight.dtype
+    dtype = next((given.dtype for given in (weight, bias) if given is not None), input.dtype)
     return mean.to(dtype), (spread + eps).rsqrt().to(dtype)
 
 
@@ -283,14 +288,14 @@ def statistics(input, dims, eps, weight):
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """``layer_norm`` with the mean and 1 / sqrt(variance + eps) that it used."""
     rank = len(normalized_shape)
-    mean, rstd = statistics(input, tuple(range(input.dim() - rank, input.dim())), eps, weight)
+    mean, rstd = statistics(input, tuple(range(input.dim() - rank, input.dim())), eps, weight, bias)
     return layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean.detach(), rstd.detach()
 
 
 @op(composite=True, method=False)
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """``group_norm`` with the mean and 1 / sqrt(variance + eps) of each group."""
-    mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps, weight)
+    mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps, weight, bias)
     return group_norm(input, group, weight, bias, eps), mean.squeeze(2), rstd.squeeze(2)
 
 
@@ -300,7 +305,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if not training:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum,
                           eps), input.new_empty((0,)), input.new_empty((0,))
-    mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps, weight)
+    mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps, weight, bias)
     out = batch_norm(input, running_mean, running_var, weight, bias, True, momentum, eps)
     return out, mean.reshape(-1), rstd.reshape(-1)
 

@@ -9,6 +9,7 @@ from ..core.kinds import P
 from ..core.meta import is_one, product, suggests_channels_last
 from ..core.op import OPS, op, rule, sample
 from .conv import all_windows, lying_as, rebatched, spread, unbatched
+from .elementwise import truncated_quotient
 from .promotion import downcast, upcast
 
 F = "nn.functional"
@@ -163,7 +164,7 @@ def avg_pool_of(rank):
                 length = P.reshape(P.sub(stop, start), shape=tuple(out[k] if j == k else 1 for j in range(rank)))
                 count = length if count is None else P.mul(count, length)
             count = P.convert(count, dtype=w.dtype)
-        found = downcast(P.div(total, count), x)
+        found = downcast(P.div(total, count) if w.dtype.is_inexact else truncated_quotient(total, count), x)
         return rebatched(lying_as(x, found) if rank == 2 else found, single)
 
     body.__name__, body.__doc__ = name, f"The mean of every window of {rank} dimension(s)."

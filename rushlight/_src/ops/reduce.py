@@ -296,9 +296,24 @@ def moments(x, dims, correction):
     square = P.mul(away, away) if not x.dtype.is_complex else P.convert(P.real(P.mul(away, P.conj(away))),
                                                                         dtype=x.dtype.to_real())
     total = P.sum(square, dims) if dims else square
-    # decided for each size, as it is where the caller warns
-    few = count <= correction if correction > 0 else correction < 0 and count == 0
-    return center, P.div(total, 0.0 if few else count - correction if correction else count)
+    return center, P.div(total, count - correction if correction else count)
+
+
+@op(method=False, name="_variance_of_few")
+def variance_of_few(x, dims, every, freedom):
+    """The variance (kept) of elements with ``freedom`` <= 0 degrees of freedom: a sum of squares over 0."""
+    return P.div(moments(x, dims, 0)[1], 0.0)
+
+
+@rule(variance_of_few)
+def vjp(g, y, x, dims, every, freedom):  # noqa: F811
+    """As in PyTorch: infinite or NaN if no dimensions were given, else divided by ``freedom``, be it negative."""
+    center = moments(x, dims, 0)[0]
+    if every:
+        slope = P.where(P.eq(x, center), P.full(shape=(), value=math.nan, dtype=g.dtype), math.inf)
+    else:
+        slope = P.mul(P.div(P.sub(x, center), freedom), 2.0)
+    return [P.convert(P.mul(g, slope), dtype=x.dtype)]
 
 
 def in_range_of_squares(x):
@@ -321,7 +336,11 @@ def variance(name, finish):
                                                            if d not in dims) > 0:
             warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
                  f"a correction of {correction}, and the result is NaN or infinite.")
-        center, spread = moments(in_range_of_squares(input), dims, correction)
+        x, count = in_range_of_squares(input), count_of(input, dims)
+        # decided for each size, as it is where the call warns
+        few = count <= correction if correction > 0 else correction < 0 and count == 0
+        center, spread = moments(x, dims, 0 if few else correction)
+        spread = variance_of_few(x, dims, dim is None, count - correction) if few else spread
         out = [drop(v, dims, keepdim) for v in finish(spread, center)]
         out = [as_dtype(v, input.dtype if v.dtype.is_complex else input.dtype.to_real()) for v in out]
         return out[0] if len(out) == 1 else tuple(out)

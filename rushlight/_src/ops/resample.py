@@ -163,6 +163,11 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     return out.contiguous()  # a product of matrices may leave rows and columns in another order
 
 
+def name_sizes(sizes) -> str:
+    """Sizes of dimensions of space with their letters: "H: 4, W: 3"."""
+    return ", ".join(f"{letter}: {size}" for letter, size in zip("DHW"[-len(sizes):], sizes))
+
+
 def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
     """What ``interpolate`` computes."""
     rank = input.dim() - 2
@@ -196,9 +201,9 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
     else:
         sizes = tuple(s if isinstance(s, Expr) else int(s)
                       for s in (spread(size, rank, "size") if isinstance(size, (int, Expr)) else size))
-    if any(s <= 0 for s in sizes):
-        raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input (H: {space[0]}) output (H: {sizes[0]})")
+    if any(s <= 0 for s in (*space, *sizes)):
+        raise RuntimeError("Input and output sizes should be greater than 0, but got input "
+                           f"({name_sizes(space)}){' and' if rank == 1 else ''} output ({name_sizes(sizes)})")
     # PyTorch takes as many pixels, or twice as many, whatever the factor
     if mode == "nearest" and rank == 2 and factors is not None:
         factors = tuple(count // n if count == n or count == 2 * n else f for n, count, f in zip(space, sizes, factors))

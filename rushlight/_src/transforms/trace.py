@@ -6,6 +6,7 @@ import contextlib
 import numpy as np
 
 from ..core.devices import on
+from ..core.dtypes import type_name
 from ..core.expr import Expr, computed
 from ..core.interpret import Interpreter, Suspended, is_recording, top
 from ..core.kinds import P
@@ -137,8 +138,9 @@ class Trace(Interpreter):
             if op.kind.name == "elementwise" and all(isinstance(bound[k], (*NUMBERS, Expr)) for k in names[:count]):
                 if any(isinstance(bound[k], Expr) for k in names[:count]):
                     return computed(op.name.rpartition(".")[2], [bound[k] for k in names[:count]])
-                return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]),
-                                     **{k: bound[k] for k in names[count:]}).item()
+                with np.errstate(all="ignore"):
+                    return op.kind.numpy(*(np.asarray(bound[k]) for k in names[:count]),
+                                         **{k: bound[k] for k in names[count:]}).item()
             if op is P.full and isinstance(bound["value"], Number):
                 return P.copy(P.expand(P.convert(bound["value"], dtype=bound["dtype"]), shape=bound["shape"]))
             given = tuple(bound[k] for k in names[:count])
@@ -180,6 +182,7 @@ class Trace(Interpreter):
         if meta is None:
             meta = op.kind.meta(op, *metas_of(nodes), **params)
             check_quantized(op, nodes, meta)
+            check_one_dtype(op, nodes)
             if op.kind.computes and meta.dtype.is_byte:
                 raise NotImplementedError(
                     f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert "
@@ -253,6 +256,19 @@ def check_quantized(op: Op, nodes, meta):
             f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute "
             "with dequantize(), or "
             "with the whole numbers, int_repr()")
+
+
+def check_one_dtype(op: Op, nodes):
+    """RuntimeError for operands of an elementwise primitive that kernels would compute in several types: bodies promote
+    or convert them.  Numbers known at run time take the dtype of what they meet, and NumPy computes what has no
+    kernels."""
+    if op.kind.name != "elementwise":
+        return
+    found = [n.dtype for n in op.kind.alike(nodes)
+             if isinstance(n, Node) and not n.weak and n.dtype.computed.has_kernels]
+    for other in found[1:]:
+        if other.computed is not found[0].computed:
+            raise RuntimeError(f"expected scalar type {type_name(found[0])} but found {type_name(other)}")
 
 
 def fitted(values):

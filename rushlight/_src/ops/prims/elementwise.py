@@ -152,15 +152,20 @@ def sigmoid_numpy(x):
 sigmoid = unary("sigmoid", sigmoid_numpy, lambda y, x: P.mul(y, P.sub(1.0, y)))
 
 # --- elementwise: comparison, logic, bits -----------------------------------------------------------------------------
+def nothing(args):
+    """No arguments must be alike: logical operators compare each with 0 in its own dtype, and ``where`` converts."""
+    return ()
+
+
 eq = binary("eq", np.equal, result=bool_)
 ne = binary("ne", np.not_equal, result=bool_)
 lt = binary("lt", np.less, result=bool_)
 le = binary("le", np.less_equal, result=bool_)
 gt = binary("gt", np.greater, result=bool_)
 ge = binary("ge", np.greater_equal, result=bool_)
-logical_and = binary("logical_and", np.logical_and, result=bool_)
-logical_or = binary("logical_or", np.logical_or, result=bool_)
-logical_xor = binary("logical_xor", np.logical_xor, result=bool_)
+logical_and = binary("logical_and", np.logical_and, result=bool_, alike=nothing)
+logical_or = binary("logical_or", np.logical_or, result=bool_, alike=nothing)
+logical_xor = binary("logical_xor", np.logical_xor, result=bool_, alike=nothing)
 logical_not = unary("logical_not", np.logical_not, result=bool_)
 bitwise_and = binary("bitwise_and", np.bitwise_and)
 bitwise_or = binary("bitwise_or", np.bitwise_or)
@@ -171,7 +176,8 @@ right_shift = binary("right_shift", np.right_shift)
 where = primitive("where", Elementwise(
     np.where, lambda y, c, a, b: (None, P.where(c, P.full(shape=(), value=1, dtype=y.dtype), 0),
                                   P.where(c, P.full(shape=(), value=0, dtype=y.dtype), 1)),
-    result=lambda c, a, b: next((v for v in (a, b) if is_meta(v)), None).dtype), lambda condition, x, y: 0)
+    result=lambda c, a, b: next((v for v in (a, b) if is_meta(v)), None).dtype,
+    alike=nothing), lambda condition, x, y: 0)
 
 
 def is_meta(value):
@@ -228,6 +234,9 @@ class After(Elementwise):
     """out[i] = x[i], known only once ``mark`` (one number) is: what is computed from it is computed again, not kept."""
 
     computes, passes = False, True
+
+    def __init__(self, numpy):
+        super().__init__(numpy, alike=nothing)
 
     def meta(self, op, x, mark):
         return x.like(tuple(x.shape), tuple(x.strides))

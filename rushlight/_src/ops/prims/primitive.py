@@ -23,5 +23,6 @@ def unary(name, numpy, partial=None, result=None):
                                        result), lambda x: 0)
 
 
-def binary(name, numpy, partials=None, result=None):
-    return primitive(name, Elementwise(numpy, partials or (lambda y, a, b: (None, None)), result), lambda x, y: 0)
+def binary(name, numpy, partials=None, result=None, alike=tuple):
+    return primitive(name, Elementwise(numpy, partials or (lambda y, a, b: (None, None)), result, alike),
+                     lambda x, y: 0)
