@@ -122,7 +122,7 @@ LENT = {  # what others are given of a tensor's memory
     "address": lambda t: t.data_ptr(),
     "list": lambda t: (t.tolist(), list(t), repr(t), t.sum().item()),
     "file": lambda t: pickle.dumps(t),
-    "results": lambda t: (t.add(1, out=t), t.sort(), t.unique()),
+    "results": lambda t: (t.add_(1), t.sort(), t.unique()),
 }
 TAKEN = {  # tensors over memory of others, or copies of it
     "array": lambda lib: lib.from_numpy(np.zeros(4, np.float32)),

@@ -107,7 +107,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[_T_co]):
     """Streams one after the other."""
 
     def __init__(self, datasets):
