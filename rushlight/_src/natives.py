@@ -116,6 +116,9 @@ def embedding_renorm_(weight, indices, max_norm, norm_type=2.0):
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """The mean of each channel, the second dimension, and the variance (divided by the count less 1); the running ones,
     where given, move towards them."""
+    if not input.numel():
+        raise RuntimeError(
+            f"input tensor must have at least one element, but got input_sizes = {list(input.shape)}")
     dims = [d for d in range(input.ndim) if d != 1]
     mean, var = OPS["mean"](input, dims), OPS["var"](input, dims, correction=0)
     count = input.numel() // input.shape[1]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .._src.core import convert
 from .._src.core.composed import Composed
+from .._src.core.dtypes import int64
 from .._src.core.errors import UnsupportedLayoutError
-from .._src.core.exchange import from_numpy
+from .._src.core.exchange import as_tensor, from_numpy
 from .._src.core.meta import Meta, Size
 from .._src.core.native import allocate
 from .._src.core.op import OPS
@@ -56,6 +57,15 @@ class Nested(Composed):
         rows, lengths = list(self.rows.shape), from_numpy(self.ragged.read()[1].copy())
         return OPS["stack"]([lengths if k == self.at - 1 else lengths.new_full(lengths.shape, size)
                              for k, size in enumerate(rows)], 1)
+
+    def _nested_tensor_strides(self):
+        """The strides of each example: [examples, dimensions of one], int64."""
+        count = self.ragged.count
+        return as_tensor(list(self.rows.stride()), dtype=int64).expand(count, -1).contiguous()
+
+    def _nested_tensor_storage_offsets(self):
+        """The storage offset of each example: [examples], int64."""
+        return as_tensor([x.storage_offset() for x in self.unbind()], dtype=int64)
 
     def dim(self) -> int:
         return self.rows.dim() + 1

@@ -2,6 +2,8 @@
 ``sparse.softmax``."""
 from __future__ import annotations
 
+from .._src.core.convert import sparse_coo, sparse_csc, sparse_csr, spell_layout
+from .._src.core.dtypes import int64, type_name
 from .._src.core.op import OPS
 from .._src.core.tensor import wrapped
 from .invariants import check_sparse_tensor_invariants
@@ -9,7 +11,7 @@ from .compressed import Csr
 from .indices import ravel
 from .products import addmm, mm
 from .rules import total
-from . import masked_rules  # noqa: F401 - enters its rules
+from . import elementwise, masked_rules  # noqa: F401 - enter their rules
 from .tensor import make_unordered, need_sparse
 from .types import BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor  # noqa: F401
 
@@ -73,11 +75,31 @@ def in_groups(x, elements, at):
 def spdiags(diagonals, offsets, shape, layout=None):
     """A sparse matrix from rows of ``diagonals`` [n, length], each on the diagonal with its offset (0 the main one,
     positive above)."""
-    rows, columns, kept = [], [], []
-    length = diagonals.shape[-1]
-    for row, offset in zip(diagonals.reshape(-1, length), offsets.reshape(-1).tolist()):
-        first, last = max(offset, 0), min(shape[1], shape[0] + offset, length)
-        column = OPS["arange"](first, max(last, first))
-        rows, columns, kept = [*rows, column - offset], [*columns, column], [*kept, row[column]]
-    out = make_unordered(shape, OPS["cat"](kept), OPS["stack"]([OPS["cat"](rows), OPS["cat"](columns)]))
+    check_diagonals(diagonals, offsets, shape, layout)
+    rows, offsets = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1, 1)
+    columns = OPS["arange"](rows.size(1)).expand(rows.size(0), rows.size(1))
+    at = columns - offsets
+    kept = (at >= 0) & (at < shape[0]) & (columns < shape[1])
+    out = make_unordered(shape, rows[kept], OPS["stack"]([at[kept], columns[kept]]))
     return out.to_sparse(layout=layout) if layout is not None else out
+
+
+def check_diagonals(diagonals, offsets, shape, layout):
+    """RuntimeError for arguments of ``spdiags`` that do not fit."""
+    if diagonals.dim() not in (1, 2):
+        raise RuntimeError(f"Diagonals must be vector or matrix, got sizes {list(diagonals.shape)}")
+    if len(shape) != 2:
+        raise RuntimeError(f"Output shape must be 2d, got {list(shape)}")
+    if offsets.dim() > 1:
+        raise RuntimeError(f"Offsets must be scalar or vector, got sizes {list(offsets.shape)}")
+    if offsets.dtype is not int64:
+        raise RuntimeError(f"Offset Tensor must have dtype Long but got {type_name(offsets.dtype)}")
+    count = diagonals.size(0) if diagonals.dim() == 2 else 1
+    if count != offsets.numel():
+        raise RuntimeError(
+            f"Number of diagonals ({count}) does not match the number of offsets ({offsets.numel()})")
+    if layout not in (None, sparse_coo, sparse_csc, sparse_csr):
+        raise RuntimeError(
+            f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {spell_layout(layout)}")
+    if len(set(offsets.reshape(-1).tolist())) != count:
+        raise RuntimeError(f"Offset tensor contains duplicate values: {offsets.tolist()}")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .._src.core import convert
-from .._src.core.dtypes import int64
+from .._src.core.dtypes import int32, int64
 from .._src.core.exchange import as_tensor
 from .._src.core.meta import product
 from .._src.core.op import OPS
@@ -51,11 +51,12 @@ class Compressed(Sparse):
 
     def coordinates(self):
         """Batch indices, row and column of each element or block in storage order: [batch dimensions + 2, count]."""
-        counts = (self.starts[..., 1:] - self.starts[..., :-1]).reshape(-1)
+        starts = self.starts.to(int64)
+        counts = (starts[..., 1:] - starts[..., :-1]).reshape(-1)
         run = OPS["arange"](counts.size(0)).repeat_interleave(counts)
         sizes = *self.shape[:self.batch_dim()], self.starts.size(-1) - 1
         *batch, run = unravel(run, sizes)
-        across = self.across.reshape(-1)
+        across = self.across.reshape(-1).to(int64)
         return OPS["stack"]([*batch, *((run, across) if self.by_rows else (across, run))])
 
     def coo(self):
@@ -84,7 +85,8 @@ class Compressed(Sparse):
     def asked(self, name, rows: bool, value):
         if self.by_rows is not rows:
             raise RuntimeError(
-                f"{name} expected sparse {'row' if rows else 'column'} compressed tensor layout but got {self.layout}")
+                f"{name} expected sparse {'row' if rows else 'column'} compressed tensor layout but got "
+                f"{convert.spell_layout(self.layout)}")
         return value
 
     def crow_indices(self):
@@ -112,7 +114,7 @@ class Compressed(Sparse):
         own, other = sort_rows(self), sort_rows(mask)
         kept, _ = match_keys(own.flat(), other.flat())
         found = made(Coo, self.shape, own.elements[kept], positions=own.positions[:, kept], coalesced=True)
-        return compress(type(mask), found, mask.batch_dim(), mask.block())
+        return compress(type(mask), found, mask.batch_dim(), mask.block(), mask.starts.dtype)
 
     def transpose_matrix(self):
         """This tensor with rows and columns swapped: the same indices in the layout of the other direction."""
@@ -219,8 +221,10 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
     if kind is None:
         raise RuntimeError(
             f"sparse_compressed_tensor expected a compressed layout, such as torch.sparse_csr; got {layout}")
-    starts, across, elements = as_tensor(compressed_indices).to(int64), as_tensor(plain_indices).to(int64), as_tensor(
-        values, dtype=dtype)
+    given = as_tensor(compressed_indices), as_tensor(plain_indices)
+    index = int32 if all(x.dtype is int32 for x in given) else int64
+    starts, across = (x.to(index) for x in given)
+    elements = as_tensor(values, dtype=dtype)
     elements = elements if dtype is None else elements.to(dtype)
     check_indices(kind, starts, across, elements)
     batch = starts.dim() - 1

@@ -2,25 +2,28 @@
 from __future__ import annotations
 
 from .._src.core import convert
+from .._src.core.dtypes import int64
 from .._src.core.op import OPS
 from .indices import count_starts, ravel, unravel
 from .tensor import Coo, made, to_sparse, vacant
 
 
 def convert_sparse(x, layout, blocksize=None):
-    """A sparse tensor in another layout; elements keep their values, zeros too."""
+    """A sparse tensor in another layout; elements keep their values, zeros too, and compressed indices their dtype."""
     if layout is convert.sparse_coo:
         return x.coo()
+    if layout is convert.strided:
+        return x.to_dense()
     kind = kind_of(layout)
     if kind is type(x) and not (kind.in_blocks and blocksize is not None and pair(blocksize) != x.block()):
         return x
     batch = 0 if isinstance(x, Coo) else x.batch_dim()
     if isinstance(x, Coo) and x.sparse_dim() != 2:
-        raise RuntimeError(f"coo_to_{layout.name}: conversion from Sparse for input tensors with sparse_dim()!=2 is "
-                           f"not supported, got sparse_dim()={x.sparse_dim()}")
+        raise RuntimeError(f"to_sparse: conversion from Sparse to {convert.spell_layout(layout)} for input tensors "
+                           f"with sparse_dim()!=2 is not supported, got sparse_dim()={x.sparse_dim()}")
     if not isinstance(x, Coo) and kind.in_blocks and x.in_blocks and blocksize is None:
         blocksize = x.block()
-    return compress(kind, sort_rows(x), batch, blocksize)
+    return compress(kind, sort_rows(x), batch, blocksize, int64 if isinstance(x, Coo) else x.starts.dtype)
 
 
 def compress_dense(x, layout, blocksize=None, dense_dim=0):
@@ -55,8 +58,9 @@ def sort_rows(x):
     return made(Coo, own.shape, own.elements[order], positions=own.positions[:, order], coalesced=True)
 
 
-def compress(kind, x, batch, blocksize):
-    """A coalesced COO tensor, the first ``batch`` of whose sparse dimensions are a batch, in a compressed layout."""
+def compress(kind, x, batch, blocksize, index=int64):
+    """A coalesced COO tensor, the first ``batch`` of whose sparse dimensions are a batch, in a compressed layout whose
+    indices are of the dtype ``index``."""
     if kind.in_blocks:
         sizes, positions, elements = gather_blocks(kind, x, batch, blocksize)
     else:
@@ -74,7 +78,7 @@ def compress(kind, x, batch, blocksize):
     if batch:
         across = across.reshape(*lead, count_elements(starts))
         elements = elements.reshape(*across.shape, *elements.shape[1:])
-    return made(kind, x.shape, elements, starts=starts, across=across)
+    return made(kind, x.shape, elements, starts=starts.to(index), across=across.to(index))
 
 
 def count_elements(starts) -> int:
@@ -105,7 +109,7 @@ def gather_blocks(kind, x, batch, blocksize):
     return sizes, unravel(blocks, sizes), flat.reshape(blocks.size(0), height, width, *inner)
 
 
-def make_vacant(shape, dtype, layout, blocksize=None, dense_dim=0):
+def make_vacant(shape, dtype, layout, blocksize=None, dense_dim=0, index=int64):
     """A tensor without elements, in any sparse layout."""
     sparse = len(shape) - dense_dim
     out = vacant(shape, dtype, sparse)
@@ -114,4 +118,4 @@ def make_vacant(shape, dtype, layout, blocksize=None, dense_dim=0):
     if sparse < 2:
         raise RuntimeError("Only batched sparse compressed (non-block) tensors are supported, but got size "
                            f"{list(shape)}")
-    return compress(kind_of(layout), out, sparse - 2, blocksize)
+    return compress(kind_of(layout), out, sparse - 2, blocksize, index)

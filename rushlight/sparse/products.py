@@ -1,7 +1,7 @@
 """Matrix multiplication with sparse operands: every layout on either side, by the elements that are stored."""
 from __future__ import annotations
 
-from .._src.core.dtypes import bfloat16, bool_, float16, float32
+from .._src.core.dtypes import bfloat16, bool_, float16, float32, type_name
 from .._src.core.meta import product
 from .._src.core.op import OPS
 from .conversion import sort_rows
@@ -46,7 +46,7 @@ def check_operands(a, b):
     if a.dtype is bool_:
         raise RuntimeError("mm: expected operands that are no torch.bool, convert them first")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"mm: expected mat1 and mat2 to have the same dtype, but got {a.dtype} and {b.dtype}")
+        raise RuntimeError(f"mm: mat1 dtype {type_name(a.dtype)} does not match mat2 dtype {type_name(b.dtype)}")
 
 
 def swap_matrix(x):

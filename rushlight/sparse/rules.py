@@ -6,7 +6,7 @@ The others have a rule here; what has none raises, and says how to go on.
 from __future__ import annotations
 
 from .._src.core.composed import member, rulebook
-from .._src.core.convert import contiguous_format, sparse_csr, strided
+from .._src.core.convert import contiguous_format, sparse_csr, spell_layout, strided
 from .._src.core.dtypes import int64
 from .._src.core.errors import LeafWrittenError, UnsupportedLayoutError
 from .._src.core.interpret import is_recording
@@ -20,7 +20,7 @@ from .._src.transforms.elementwise import is_elementwise
 from .compressed import Compressed
 from .conversion import compress, make_vacant, sort_rows
 from .indices import match_keys
-from .tensor import Coo, Sparse, look_up, made, make_unordered, move, refuse_format, to_sparse
+from .tensor import Coo, Sparse, made, make_unordered, move, refuse_format, to_sparse
 
 RULES, rule = rulebook()
 WITHOUT_ELEMENTS = frozenset((  # members of tensors that ask for sizes and types only, or call ``to``
@@ -40,6 +40,9 @@ def answer(func, args, kwargs):
             return given_out(func, args, dict(kwargs))
         if func.traits.get("into") == 0:
             return written(func, args, kwargs)
+        plain = OPS.get(func.name.removesuffix("_"))
+        if plain is not func and plain in RULES and plain.traits.get("inplace_view"):
+            return change_view(func.name, plain, args, kwargs)
     name = func.name if isinstance(func, Op) else member(func)
     if name in WITHOUT_ELEMENTS:
         with DisableTorchFunctionSubclass():
@@ -69,6 +72,19 @@ def written(func, args, kwargs):
                                                                                             *args[1:], **kwargs))
     check_shape(found._rush_meta, target._rush_meta)
     return received(target, unmixed(func, target, found))
+
+
+def change_view(name, plain, args, kwargs):
+    """A view in place, such as ``t_``: a COO tensor takes the indices and sizes of the view."""
+    target = args[0]
+    if not isinstance(target, Coo):
+        raise UnsupportedLayoutError(f"{name}: not implemented for the layout {target.layout}", "torch.sparse_coo",
+                                     f"use the result of {plain.name}()")
+    check_leaf(target, name)
+    found = answer(plain, args, kwargs)
+    if found is not target:
+        target.become(found)
+    return target
 
 
 def unmixed(func, target, found):
@@ -143,7 +159,8 @@ def add(a, b, *, alpha=1):
 def has_same_indices(a, b) -> bool:
     """True if two tensors of one layout have equal indices."""
     pairs = [(getattr(a, name), getattr(b, name)) for name in a.places_of]
-    return all(x is y or tuple(x.shape) == tuple(y.shape) and OPS["equal"](x, y) for x, y in pairs) and (
+    return all(x is y or x.dtype is y.dtype and tuple(x.shape) == tuple(y.shape) and OPS["equal"](x, y)
+               for x, y in pairs) and (
         tuple(a.elements.shape) == tuple(b.elements.shape))
 
 
@@ -151,7 +168,7 @@ def laid_as(like, x):
     """A COO tensor in the layout of ``like``, in blocks of its size."""
     if isinstance(like, Coo):
         return x
-    return compress(type(like), sort_rows(x), like.batch_dim(), blocks_of(like))
+    return compress(type(like), sort_rows(x), like.batch_dim(), blocks_of(like), like.starts.dtype)
 
 
 @rule("sub")
@@ -198,59 +215,7 @@ def sum_compressed(input, dim, keepdim, dtype):
         raise RuntimeError(f"sum: expected a CSR matrix, got sizes {list(input.shape)}")
     found = total(input.coo(), dim, True, dtype=dtype)
     found = found if isinstance(found, Sparse) else found.reshape(1, 1).to_sparse() if input._nnz() else found
-    return found.to_sparse_csr()
-
-
-# --- products ---------------------------------------------------------------------------------------------------------
-@rule("mul")
-def mul(a, b):
-    """Elements at positions that both have; of a sparse and a dense tensor, those of the sparse one."""
-    if not isinstance(a, Sparse):
-        a, b = b, a
-    if not isinstance(b, Tensor) or not isinstance(b, Sparse) and not b.dim():
-        return a.with_elements(a.elements * b)
-    if isinstance(b, Sparse):
-        return multiply_elements(a, b)
-    x = a.coo()
-    return a.with_flat(x.elements * gather_broadcast(b, x))
-
-
-def gather_broadcast(b, x):
-    """The elements of a dense tensor at the positions of a COO tensor, to whose sizes it broadcasts."""
-    sizes, shape = tuple(b.shape), tuple(x.shape)
-    if len(sizes) > len(shape) or any(n not in (1, m) for n, m in zip(sizes[::-1], shape[::-1])):
-        raise RuntimeError(f"mul: expected a dense tensor that broadcasts to {list(shape)}, got sizes {list(sizes)}")
-    outer = len(sizes) - x.elements.dim() + 1
-    if outer <= 0:
-        return b
-    first = x.sparse_dim() - outer
-    at = tuple(x.positions[first + k] * (sizes[k] > 1) for k in range(outer))
-    return b[at]
-
-
-def multiply_elements(a, b):
-    """The product of two sparse tensors in the layout of the first: at positions that both have if both are coalesced,
-    otherwise at all positions of the one that is not."""
-    if tuple(a.shape) != tuple(b.shape):
-        raise RuntimeError(f"mul: expected sparse tensors of one size, got {list(a.shape)} and {list(b.shape)}")
-    x, y = a if isinstance(a, Coo) else sort_rows(a), b.coo()
-    if x.sparse_dim() != y.sparse_dim():
-        raise RuntimeError(f"mul: expected as many sparse dimensions, got {x.sparse_dim()} and {y.sparse_dim()}")
-    if not y.coalesced:
-        return laid_as(a, y.with_elements(look_up(x.coalesce(), y.flat()) * y.elements))
-    if not x.coalesced:
-        return laid_as(a, x.with_elements(x.elements * look_up(y, x.flat())))
-    kept, at = match_keys(x.flat(), y.flat())
-    return laid_as(a, made(Coo, a.shape, x.elements[kept] * y.elements[at], positions=x.positions[:, kept],
-                           coalesced=True))
-
-
-@rule("div")
-def div(a, b, *, rounding_mode=None):
-    if not isinstance(a, Sparse) or isinstance(b, Sparse) or isinstance(b, Tensor) and b.dim():
-        raise UnsupportedLayoutError("div: a sparse tensor is divided by a number or a tensor without dimensions",
-                                     "a number", "convert with to_dense() first")
-    return a.with_elements(OPS["div"](a.elements, b, rounding_mode=rounding_mode))
+    return laid_as(input, found.to_sparse_coo())
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -300,6 +265,10 @@ def permute(input, *order, dims=None):
         return input if order != swapped else input.transpose_matrix()
     x = input
     count = x.sparse_dim()
+    if len(order) != x.dim():
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {x.dim()} is not equal to len(dims) = {len(order)}")
     if sorted(order) != list(range(x.dim())) or any(d >= count for d in order[:count]):
         raise RuntimeError(f"permute: expected an order of sparse dimensions, then of dense ones, got {order}")
     inner = (0, *(d - count + 1 for d in order[count:]))
@@ -460,7 +429,8 @@ def emptied(input, shape, dtype, layout):
     if layout is strided:
         return OPS["zeros"](shape, dtype=dtype)
     dense_dim = input.dense_dim() if tuple(shape) == tuple(input.shape) else 0
-    return make_vacant(shape, dtype, layout, blocks_of(input) if layout is input.layout else None, dense_dim)
+    index = input.starts.dtype if isinstance(input, Compressed) else int64
+    return make_vacant(shape, dtype, layout, blocks_of(input), dense_dim, index)
 
 
 @rule("neg")
@@ -527,7 +497,37 @@ def check_leaf(target, name):
             "a result, or a leaf without gradient", "change a clone()")
 
 
-@rule("zeros_like", "empty_like")
+@rule("randn_like")
+def randn_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+               memory_format=None):
+    """Normally distributed values at the stored elements of a compressed tensor."""
+    need_compressed("randn_like", input)
+    refuse_format(None if memory_format is contiguous_format else memory_format)
+    check_same_layout(input, layout)
+    drawn = OPS["randn_like"](input.elements.detach(), dtype=dtype)
+    out = move(input.with_elements(drawn), device, pin_memory)
+    return out.requires_grad_() if requires_grad else out
+
+
+def check_same_layout(input, layout):
+    """RuntimeError for another layout than that of a compressed tensor, whose indices the result has."""
+    if layout not in (None, input.layout):
+        raise RuntimeError("empty_like with different sparse layout is not supported (self is "
+                           f"{spell_layout(input.layout)} but you requested {spell_layout(layout)})")
+
+
+@rule("empty_like")
+def empty_like(input, *, layout=None, device=None, pin_memory=False, requires_grad=False, **options):
+    """Uninitialized elements at the indices of a compressed tensor; in other layouts, no elements."""
+    if not isinstance(input, Compressed) or layout is strided:
+        return zeros_like(input, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad,
+                          **options)
+    check_same_layout(input, layout)
+    out = move(input.with_elements(OPS["empty_like"](input.elements.detach(), **options)), device, pin_memory)
+    return out.requires_grad_() if requires_grad else out
+
+
+@rule("zeros_like")
 def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
     """No element kept."""

@@ -88,8 +88,8 @@ class Sparse(Composed):
         """This tensor in another layout, COO by default; stored zeros stay.  RuntimeError for another ``sparse_dim`` or
         ``dense_dim`` than its own."""
         if sparse_dim not in (None, self.sparse_dim()):
-            raise RuntimeError(f"to_sparse: conversion from {self.layout} to Sparse with sparse_dim argument "
-                               f"!={self.sparse_dim()} is not supported, got {sparse_dim}")
+            raise RuntimeError(f"to_sparse: conversion from {convert.spell_layout(self.layout)} to Sparse with "
+                               f"sparse_dim argument !={self.sparse_dim()} is not supported, got {sparse_dim}")
         layout = layout or convert.sparse_coo
         self.check_dense_dim(layout, dense_dim)
         return convert_layout(self, layout, blocksize)
@@ -97,8 +97,9 @@ class Sparse(Composed):
     def check_dense_dim(self, layout, dense_dim):
         """Raise RuntimeError for another ``dense_dim`` than this tensor's: conversions keep dense dimensions."""
         if dense_dim not in (None, self.dense_dim()):
-            raise RuntimeError(f"to_sparse: conversion from {self.layout} to {layout} with dense_dim argument "
-                               f"!={self.dense_dim()} is not supported, got {dense_dim}")
+            raise RuntimeError(f"to_sparse: conversion from {convert.spell_layout(self.layout)} to "
+                               f"{convert.spell_layout(layout)} with dense_dim argument !={self.dense_dim()} is not "
+                               f"supported, got {dense_dim}")
 
     def _nnz(self) -> int:
         return self.elements.size(0)
@@ -363,7 +364,7 @@ def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=Non
             size, indices = tuple(indices), OPS["zeros"]((len(tuple(indices)), 0), dtype=int64)
             values = OPS["zeros"]((0,), dtype=dtype)
     at, elements = as_tensor(indices), as_tensor(values, dtype=dtype)
-    if at.dtype.category != INTEGER:
+    if at.dtype.category != INTEGER and at.numel():  # an empty list has the default dtype
         raise TypeError(f"indices must be integers, got {at.dtype}")
     at = at.to(int64)
     if at.dim() == 1 and elements.dim() <= 1:
@@ -415,8 +416,8 @@ def look_up(x, at):
 def check_blocksize(source, layout, blocksize):
     """Raise RuntimeError for a size of blocks where the layout has none."""
     if blocksize is not None and layout not in (convert.sparse_bsr, convert.sparse_bsc):
-        raise RuntimeError(f"to_sparse: conversion from {source} to {layout} with blocksize argument given is not "
-                           "supported")
+        raise RuntimeError(f"to_sparse: conversion from {convert.spell_layout(source)} to "
+                           f"{convert.spell_layout(layout)} with blocksize argument given is not supported")
 
 
 def convert_layout(x, layout, blocksize=None):
@@ -429,6 +430,8 @@ def to_sparse(dense, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=
     """The elements other than 0 of a strided tensor: in the COO layout by its first ``sparse_dim`` dimensions (all but
     the last ``dense_dim``), or in a compressed layout."""
     check_blocksize(dense.layout, layout, blocksize)
+    if layout is convert.strided:
+        return dense
     dense_dim = dense_dim or 0
     if not 0 <= dense_dim <= dense.dim():
         raise RuntimeError(f"to_sparse: dense_dim argument must be in range [0, {dense.dim()}], got {dense_dim}")

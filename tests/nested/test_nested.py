@@ -355,3 +355,14 @@ def test_a_nested_tensor_is_itself_where_nothing_differs():
     assert rushlight.nested.as_nested_tensor(x, dtype=rushlight.float32, layout=rushlight.jagged) is x
     from rushlight.fx.experimental.symbolic_shapes import is_nested_int
     assert is_nested_int(x.shape[1]) and not is_nested_int(3)
+
+
+def test_strides_and_storage_offsets_of_examples():
+    views = (lambda x: x, lambda x: x.transpose(1, 2), lambda x: x.split_with_sizes([1, 3], -1)[1])
+    for view in views:
+        found = []
+        for lib in (rushlight, torch):
+            x = view(lib.nested.nested_tensor([lib.zeros(n, 4) for n in (2, 1, 3)]))
+            found.append((x._nested_tensor_strides().tolist(), x._nested_tensor_storage_offsets().tolist()))
+        assert found[0] == found[1]
+    assert rushlight.nested.nested_tensor([rushlight.zeros(2)])._nested_tensor_strides().dtype is rushlight.int64

@@ -187,3 +187,12 @@ def test_tensors_without_elements():
         return tuple(t.nn.functional.max_unpool2d(pooled, at, 2).shape), medians, t.arange(0).repeat_interleave(
             nothing).tolist()
     assert found(rl) == found(torch)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extremes_are_written_in_their_dtypes_alone(name):
+    for values, indices in (("int16", "int64"), ("float64", "int64"), ("float32", "int32")):
+        for t in (torch, rl):
+            out = t.empty(0, dtype=getattr(t, values)), t.empty(0, dtype=getattr(t, indices))
+            with pytest.raises(RuntimeError, match="expected scalar.type (Float|Long) but found (Short|Double|Int)"):
+                getattr(t, name)(t.ones(3), 0, out=out)

@@ -45,6 +45,8 @@ CALLS = [
     lambda t: t.quantized_max_pool2d(quantized(t), [2, 2]), lambda t: t.quantized_max_pool1d(quantized(t)[0], [2]),
     lambda t: t.quantized_batch_norm(quantized(t), t.ones(1), t.zeros(1), t.ones(1), t.ones(1), 1e-5, 0.5, 2),
     lambda t: t.int_repr(quantized(t)), lambda t: [t.q_scale(quantized(t)), t.q_zero_point(quantized(t))],
+    lambda t: t.batch_norm_update_stats(t.zeros(0, 3), t.zeros(3), t.ones(3), 0.1),
+    lambda t: t.batch_norm_update_stats(t.zeros(2, 0), None, None, 0.1),
     lambda t: t.batch_norm_update_stats(t.arange(12.0).reshape(4, 3), t.zeros(3), t.ones(3), 0.1),
     lambda t: observed(t, 1), lambda t: observed(t, 4), lambda t: observed(t, 1, True, -128, 127),
     lambda t: t.cudnn_convolution(t.ones(1), t.ones(1), [0], [1], [1], 1, False, False, False),

@@ -1,6 +1,8 @@
 """Operators of sparse tensors in every layout, over drawn patterns: values, layouts and numbers of elements beside
 PyTorch's; gradients of values beside those of a dense computation."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -308,3 +310,74 @@ def test_products_of_other_dtypes_are_refused():
     for lib in (rushlight, torch):
         with pytest.raises(RuntimeError):
             lib.eye(2).to_sparse() @ lib.ones(2, 2, dtype=lib.float64)
+
+
+def uncoalesced(t, *shape):
+    """A COO tensor with each element twice."""
+    x = t.arange(1.0, 1 + int(np.prod(shape))).reshape(shape).to_sparse(max(len(shape) // 2, min(len(shape), 1)))
+    return t.sparse_coo_tensor(t.cat([x.indices(), x.indices()], 1), t.cat([x.values(), x.values() * 2]), shape)
+
+
+DRAWN = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (2, 3, 1)), ((2, 3, 4), (2, 1, 4)), ((2, 3), ()), ((), (3,)), ((), ())]
+
+
+@pytest.mark.parametrize("pair", DRAWN)
+def test_sparse_tensors_broadcast_in_dense_dimensions(pair):
+    first, second = pair
+    calls = {}
+    for one, other in itertools.product((uncoalesced, lambda t, *shape: uncoalesced(t, *shape).coalesce()), repeat=2):
+        calls[f"{len(calls)}"] = lambda t, one=one, other=other: one(t, *first) * other(t, *second)
+    check_alike(calls)
+
+
+@pytest.mark.parametrize("sizes", [((3,), (2, 3)), ((1, 3), (4, 3)), ((3, 4), (2, 3, 4)), ((2, 1, 4), (2, 3, 4)),
+                                   ((2, 3, 1), (2, 3, 4)), ((2, 3, 4), (3, 4)), ((2,), (0, 2)), ((0, 2), (2,))])
+def test_sparse_and_dense_factors_broadcast(sizes):
+    first, second = sizes
+    for make in (uncoalesced, lambda t, *shape: uncoalesced(t, *shape).coalesce()):
+        x, dense = make(rushlight, *first), rushlight.arange(1.0, 1 + int(np.prod(second))).reshape(second)
+        for found in (x * dense, dense * x):
+            assert found.layout is rushlight.sparse_coo and found.to_dense().equal(x.to_dense() * dense)
+            assert not found.is_coalesced() or found._nnz() < 2 or bool((found.flat().diff() > 0).all())
+
+
+DIAGONALS = {
+    "none": lambda t: ((0, 3), [], (3, 3)), "one": lambda t: ((1, 5), [0], (5, 5)),
+    "three": lambda t: ((3, 3), [-1, 0, 1], (4, 4)), "a vector": lambda t: ((3,), [1], (4, 4)),
+    "a scalar offset": lambda t: ((1, 3), 2, (4, 4)), "beyond": lambda t: ((1, 3), [3], (3, 3)),
+    "below": lambda t: ((1, 3), [-3], (3, 3)), "no rows": lambda t: ((2, 3), [0, 1], (0, 3)),
+    "csr": lambda t: ((3, 3), [-1, 0, 1], (4, 4), t.sparse_csr),
+    "no diagonals in csc": lambda t: ((0, 3), [], (3, 3), t.sparse_csc),
+    "three sizes": lambda t: ((1, 3), [0], (3, 2, 3)),
+    "offsets of two dimensions": lambda t: ((2, 3), [[1, 2]], (3, 3)),
+    "a cube": lambda t: ((3, 2, 3), [0, 1, 2], (4, 4)), "fewer offsets": lambda t: ((3, 3), [-1, 0], (3, 3)),
+    "a strided result": lambda t: ((2, 2), [-1, 0], (2, 3), t.strided), "twice": lambda t: ((2, 5), [0, 0], (5, 5)),
+}
+
+
+def test_matrices_of_diagonals():
+    for name, arguments in DIAGONALS.items():
+        outcomes = []
+        for t in (rushlight, torch):
+            sizes, offsets, *more = arguments(t)
+            values = t.arange(1.0, 1 + int(np.prod(sizes))).reshape(sizes)
+            outcomes.append(attempt(lambda: t.sparse.spdiags(values, t.tensor(offsets, dtype=t.int64), *more)))
+        (found, error), (theirs, refused) = outcomes
+        if refused is not None:
+            assert type(error) is type(refused) and str(error).startswith(str(refused).split(",")[0][:30]), name
+            continue
+        assert error is None, (name, error)
+        assert str(found.layout) == str(theirs.layout), name
+        np.testing.assert_array_equal(found.to_dense().numpy(), theirs.to_dense().numpy(), name)
+
+
+def test_views_in_place_and_indices_without_elements():
+    for change in (lambda x: x.t_(), lambda x: x.transpose_(0, 1), lambda x: x.transpose_(0, 0)):
+        for t in (rushlight, torch):
+            x = t.sparse_coo_tensor([[0, 1], [2, 0]], [1.0, 2.0], (2, 3)).coalesce()
+            wanted = change(x.to_dense())
+            assert change(x) is x and tuple(x.shape) == tuple(wanted.shape) and x.to_dense().equal(wanted)
+            empty = t.sparse_coo_tensor([[], []], [], (2, 3))
+            assert change(empty)._nnz() == 0 and tuple(empty.shape) == tuple(wanted.shape)
+            assert empty._indices().dtype is t.int64
+    assert rushlight.sparse_coo_tensor(rushlight.tensor([[], []]), [], (2, 3))._indices().dtype is rushlight.int64

@@ -23,6 +23,7 @@ CALLS = {  # by the operator that has a rule; A is a square tensor of each layou
     "any": "A.any()", "clone": "A.clone()", "detach": "A.detach()", "neg": "-A", "positive": "+A",
     "zero_": "A.detach().clone().zero_()", "fill_": "R.detach().clone().fill_(2.0)", "ones_like": "torch.ones_like(R)",
     "full_like": "torch.full_like(R, 3.0)", "zeros_like": "torch.zeros_like(A)", "empty_like": "torch.empty_like(A)",
+    "randn_like": "torch.randn_like(R)",
     "new_zeros": "A.new_zeros((n, n))", "new_empty": "A.new_empty((n, n))",
     "copy_": "A.detach().clone().copy_(A.detach())",
     "resize_as_": "torch.sparse_coo_tensor((n, n), dtype=x.dtype).resize_as_(C)",

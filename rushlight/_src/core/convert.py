@@ -51,6 +51,11 @@ sparse_csc, sparse_bsr, sparse_bsc = map(layout, ("sparse_csc", "sparse_bsr", "s
 Tensor.layout = strided
 
 
+def spell_layout(value) -> str:
+    """The name of a layout in messages: Strided, Sparse, SparseCsr."""
+    return "".join(part.capitalize() for part in value.name.removesuffix("_coo").split("_"))
+
+
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 

@@ -5,14 +5,16 @@ import numpy as np
 
 from .advice import warn
 from . import legacy_types  # noqa: F401 - attaches its methods
-from .convert import contiguous_format, to_type
+from .convert import contiguous_format, spell_layout, to_type
 from .native import Tensor
 from .op import OPS
 from .overriding import NOBODY, answered
 from .tensor import attach
 
-COO, COMPRESSED = ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"), ("crow_indices", "col_indices",
-                                                                                "ccol_indices", "row_indices")
+OF_LAYOUTS = {"sparse coordinate": ("indices", "coalesce", "is_coalesced", "_indices", "_nnz"),
+              "sparse row compressed": ("crow_indices", "col_indices"),
+              "sparse column compressed": ("ccol_indices", "row_indices"), "sparse": ("values",),
+              "nested": ("to_padded_tensor",)}
 REMOVED = {"symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq",
            "solve": "torch.linalg.solve"}
 
@@ -24,7 +26,7 @@ def of_layout(name: str, layout: str):
         if own is not refuse:  # asked for as Tensor.name(x)
             return own(self, *args, **kwargs)
         raise RuntimeError(
-            f"{name} expected {layout} tensor layout but got {self.layout}: convert it by to_sparse() or "
+            f"{name} expected {layout} tensor layout but got {spell_layout(self.layout)}: convert it by to_sparse() or "
             "to_sparse_csr() first")
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -44,12 +46,9 @@ def removed(name: str, instead: str):
     attach(refuse)
 
 
-for _name in COO:
-    of_layout(_name, "sparse coordinate")
-for _name in COMPRESSED:
-    of_layout(_name, "sparse compressed")
-of_layout("values", "sparse")
-of_layout("to_padded_tensor", "nested")
+for _layout, _names in OF_LAYOUTS.items():
+    for _name in _names:
+        of_layout(_name, _layout)
 for _name, _instead in REMOVED.items():
     removed(_name, _instead)
 for _name in ("xpu", "mtia", "ipu", "hpu"):

@@ -126,8 +126,9 @@ def check_exact(op: Op, result: Meta, target: Meta):
                         f"a tensor of {' or '.join(allowed)}", "")
     if op.traits.get("out_exact") and result.dtype is not target.dtype:
         raise CastError(
-            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead (expected "
-            f"scalar type {type_name(result.dtype)})", "", f"give a tensor of {result.dtype}")
+            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead: "
+            f"expected scalar_type {type_name(result.dtype)} but found {type_name(target.dtype)}", "",
+            f"give a tensor of {result.dtype}")
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):

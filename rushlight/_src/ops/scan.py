@@ -174,7 +174,7 @@ def running_extreme_(input, dim, largest):
     return P.reshape(values, shape=()), P.reshape(indices, shape=())
 
 
-@op(composite=True)
+@op(composite=True, out_exact=True)
 def cummax(input, dim):
     """The running maximum along a dimension, and where it was last met."""
     from ..core.results import named
@@ -182,7 +182,7 @@ def cummax(input, dim):
     return named("cummax", values=values, indices=indices)
 
 
-@op(composite=True)
+@op(composite=True, out_exact=True)
 def cummin(input, dim):
     """The running minimum along a dimension, and where it was last met."""
     from ..core.results import named
