@@ -121,5 +121,6 @@ def load_postponed_extensions():
 
 
 def failure_of(entry) -> str:
+    """The text of the error, or warning, about an extension that fails."""
     return (f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0.")

@@ -329,6 +329,7 @@ def abbreviate(dtype) -> str:
 
 
 def list_text(sizes) -> str:
+    """Return sizes or strides as ``[2, 3]``."""
     return f"[{', '.join(map(str, sizes))}]"
 
 

@@ -259,7 +259,8 @@ def impl(qualname, types, func=None, *, lib=None):
 
 
 def is_implemented(custom, kind) -> bool:
-    return (custom.rules.fake is not None if kind == "Meta" else KEYS.get(kind, kind) in custom.rules.kernels)
+    """True if a custom operator has a function for a dispatch key."""
+    return custom.rules.fake is not None if kind == "Meta" else KEYS.get(kind, kind) in custom.rules.kernels
 
 
 def entered_into(library, name, key, function):

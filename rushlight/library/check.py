@@ -71,6 +71,7 @@ def fresh(value):
 
 
 def close(a, b, rtol, atol) -> bool:
+    """True if two tensors have one shape and dtype, and elements that are equal, NaN alike, or within tolerance."""
     rtol, atol = (1e-4, 1e-5) if rtol is None else (rtol, atol)
     return a.shape == b.shape and a.dtype is b.dtype and bool(((a == b) | (a - b).abs().le(atol + rtol * b.abs())
                                                                | ((a != a) & (b != b))).all())
@@ -117,6 +118,7 @@ def check_fake(custom, args, kwargs):
 
 
 def check_compiled(custom, args, kwargs, rtol=None, atol=None):
+    """Raises unless the operator, compiled, gives the results and gradients that it gives otherwise."""
     from .._src.compiling import compile
 
     def plain(args, kwargs):

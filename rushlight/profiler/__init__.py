@@ -206,6 +206,7 @@ class record_function:
 
 
 def create_trace_id() -> str:
+    """A random name for a trace: 32 hexadecimal digits."""
     return uuid.uuid4().hex.upper()
 
 

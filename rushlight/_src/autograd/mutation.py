@@ -44,11 +44,16 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
         state.pack(shadow._rush_grad_node)
     if shadow._rush_grad_node is None:
         shadow._rush_grad_node = constant_node(target)
-    target._rush_grad_node, target._rush_output = shadow._rush_grad_node, shadow._rush_output
-    target._rush_needs_grad = int(shadow._rush_grad_node is not None)
+    take_history(target, shadow)
     target._rush_seen = counter(target).version
     written(target)
     return target
+
+
+def take_history(tensor: Tensor, other: Tensor):
+    """Makes the node of another tensor that of this one."""
+    tensor._rush_grad_node, tensor._rush_output = other._rush_grad_node, other._rush_output
+    tensor._rush_needs_grad = int(other._rush_grad_node is not None)
 
 
 def is_outdated(view: Tensor) -> bool:
@@ -80,7 +85,7 @@ def _rush_become(self, view: Tensor):
     if view._rush_grad_node is None:
         expect_gradients(self)
     else:
-        self._rush_grad_node, self._rush_output, self._rush_needs_grad = view._rush_grad_node, view._rush_output, 1
+        take_history(self, view)
         if self._base is not None:
             self._rush_seen = counter(self).version
     self._rush_meta, self._rush_offset = view._rush_meta, view._rush_offset
@@ -99,8 +104,7 @@ def _rush_write_underivable(self, name: str, write, *sources: Tensor):
     made = following([*changed, *sources], "NotImplemented", refuse)
     write()
     for tensor, result in zip(changed, made):
-        tensor._rush_grad_node, tensor._rush_output, tensor._rush_needs_grad = (
-            result._rush_grad_node, result._rush_output, 1)
+        take_history(tensor, result)
         tensor._rush_seen = counter(tensor).version
 
 
@@ -135,14 +139,16 @@ def refuse_view(view: Tensor, what: str):
         if node is not None and node.kind == FUNCTION:
             raise LeafWrittenError(
                 f"Output {view._rush_output} of {class_name(node).removesuffix('Backward')} is a view and {what}. "
-                "This view was created inside a custom Function (or because an input was returned as-is), whose backward would "
-                "not know of the write.", "a tensor that no Function gave as a view, or a write under no_grad()",
+                "This view was created inside a custom Function (or because an input was returned as-is), whose "
+                "backward would not know of the write.",
+                "a tensor that no Function gave as a view, or a write under no_grad()",
                 "change a clone(), or write in other memory: y = y + 1 for y += 1")
         whose = ("A view was" if node is None else
                  f"Output {view._rush_output} of {class_name(node)} is a view of a view which was")
         raise LeafWrittenError(
             f"{whose} created in no_grad mode and {what}: what is written would become part of a history that the view "
-            "has no part in. Both the view and the write belong inside the no_grad block, or both outside.", "a view that was recorded, or a write under no_grad()",
+            "has no part in. Both the view and the write belong inside the no_grad block, or both outside.",
+            "a view that was recorded, or a write under no_grad()",
             "make the view with recording enabled, or change its detach()")
     name = "UnbindBackward0" if view._rush_grad_node is None else class_name(view._rush_grad_node)
     raise LeafWrittenError(
@@ -226,6 +232,6 @@ def refresh(view: Tensor):
         return view._rush_grad_node
     with recording(True):
         again = region(base, view._rush_meta, view._rush_offset - base._rush_offset * base.itemsize // view.itemsize)
-    view._rush_grad_node, view._rush_output, view._rush_needs_grad = again._rush_grad_node, again._rush_output, 1
+    take_history(view, again)
     view._rush_seen = counter(view).version
     return view._rush_grad_node

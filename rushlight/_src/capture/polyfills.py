@@ -159,7 +159,9 @@ def words_of(function):
 OF_NOTHING = words_of(max), words_of(min)
 
 
-def best(first, args, key, default, better, of_nothing):
+def best(args, key, default, better, of_nothing):
+    """What max and min give: the first of the items than whose key none is ``better``; ``default`` for no items, or
+    ValueError with the text ``of_nothing``."""
     items = args[0] if len(args) == 1 else args
     found, found_key, empty = None, None, True
     for x in items:
@@ -167,18 +169,18 @@ def best(first, args, key, default, better, of_nothing):
         if empty or better(k, found_key):
             found, found_key, empty = x, k, False
     if empty:
-        if default is first:
+        if default is MISSING:
             raise ValueError(of_nothing)
         return default
     return found
 
 
 def max_(*args, key=None, default=MISSING):
-    return best(MISSING, args, key, default, operator.gt, OF_NOTHING[0])
+    return best(args, key, default, operator.gt, OF_NOTHING[0])
 
 
 def min_(*args, key=None, default=MISSING):
-    return best(MISSING, args, key, default, operator.lt, OF_NOTHING[1])
+    return best(args, key, default, operator.lt, OF_NOTHING[1])
 
 
 def sorted_(iterable, *, key=None, reverse=False):

@@ -110,6 +110,7 @@ def find_shared(entry, values):
 
 
 def are_distinct(values) -> bool:
+    """True if no object occurs twice."""
     return len(set(map(id, values))) == len(values)
 
 

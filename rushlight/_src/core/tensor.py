@@ -8,7 +8,7 @@ from .epoch import Epoch
 from .errors import DimensionError, InferenceTensorError, LeafWrittenError, NegativeSizeError, OutOfMemoryError
 from .interpret import is_idle, is_inference_mode_enabled, top
 from .meta import CONJUGATED, NEGATED, Meta, Size, is_channels_last
-from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, sharing, state, weights, wrap
+from .native import UNCOUNTED, Storage, Tensor, counter, heap, history, mine, objects, state, weights, wrap
 from .native.hooks import connect
 
 blank = Tensor.__new__  # makes an instance of Tensor or a subclass with empty fields
@@ -284,8 +284,6 @@ def element_size(self) -> int:
 @property
 def nbytes(self) -> int:
     return self._rush_meta.numel * self._rush_meta.itemsize
-
-
 
 
 @attach

@@ -183,8 +183,9 @@ class DefaultSavePlanner(SavePlanner):
     def __init__(self, flatten_state_dict=True, flatten_sharded_tensors=True, dedup_replicated_tensors=None,
                  dedup_save_to_lowest_rank=False, enable_plan_caching=False):
         if dedup_replicated_tensors is not None:
-            logging.getLogger(__name__).warning("DefaultSavePlanner's `dedup_replicated_tensors` argument is deprecated, "
-                                                "and has no effect: remove it from the call.")
+            logging.getLogger(__name__).warning(
+                "DefaultSavePlanner's `dedup_replicated_tensors` argument is deprecated, and has no effect: remove it "
+                "from the call.")
         self.flatten_state_dict, self.flatten_sharded_tensors = flatten_state_dict, flatten_sharded_tensors
         self.dedup_save_to_lowest_rank, self.mappings = dedup_save_to_lowest_rank, {}
 

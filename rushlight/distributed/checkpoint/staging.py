@@ -73,8 +73,8 @@ class BlockingAsyncStager(AsyncStager):
 
     def copies_alone(self) -> bool:
         """Whether ``stage`` makes a copy of its own and does nothing else."""
-        return type(self).stage is BlockingAsyncStager.stage and not (self.cache_staged_state_dict
-                                                                                 or self.type_check)
+        does_more = self.cache_staged_state_dict or self.type_check
+        return type(self).stage is BlockingAsyncStager.stage and not does_more
 
     def __getstate__(self):
         return {**vars(self), "state_dict_cache": None}

@@ -52,6 +52,7 @@ def save(program: ExportedProgram, f, extra_files=None, opset_version=None):
 
 
 def write(program, file, folder, extra_files, opset_version=None):
+    """Writes the archive of a program, whose names lie in ``folder``, to an open file or path."""
     record = record_of(program)
     record["opset_version"] = {**OPSET, **(opset_version or {})}
     with Archive(file, folder) as archive:
