@@ -20,9 +20,12 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from pytest import hookimpl as pytest_hook
+
 from .startup.machine_code import search_path
 
 MOST_FLAKY = 5
+CRASHED = 3  # the exit status of pytest where a worker has ended by itself
 MOST_FAILURES = 20  # a leg with as many is stopped
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 HARNESS = os.path.join("..", "shared", "conformance", "conformance.py")
@@ -96,6 +99,7 @@ class Reports:
 
     def __init__(self, path, root):
         self.path, self.root, self.failures, self.durations = path, root, {}, collections.Counter()
+        self.has_crashed = False
 
     def pytest_runtest_logreport(self, report):
         self.durations[report.nodeid.partition("::")[0]] += report.duration
@@ -105,8 +109,14 @@ class Reports:
         if report.failed:  # identifiers of tests are relative to the root, arguments to the working directory
             self.failures.setdefault(os.path.relpath(self.root / report.nodeid), report.longreprtext)
 
-    def pytest_sessionfinish(self):
+    @pytest_hook(optionalhook=True)
+    def pytest_testnodedown(self, error):
+        self.has_crashed |= bool(error)
+
+    def pytest_sessionfinish(self, session):
         self.path.write_text(json.dumps([self.failures, self.durations]))
+        if self.has_crashed:  # and other tests may not have run
+            session.exitstatus = CRASHED
 
 
 def pytest_configure(config):
@@ -118,7 +128,8 @@ def pytest_configure(config):
 def run(command: Command, deadline: float, report: pathlib.Path) -> Outcome:
     """Run a command until ``deadline``, on the clock of ``time.monotonic``."""
     report.unlink(missing_ok=True)
-    arguments = command.arguments + (("-p", "tests.legs", f"--maxfail={MOST_FAILURES}") if command.is_pytest else ())
+    arguments = command.arguments + (("-p", "tests.legs", f"--maxfail={MOST_FAILURES}",
+                                     "--max-worker-restart=0") if command.is_pytest else ())
     environment = {**os.environ, **command.variables, "LEG_REPORT": str(report), "PYTHONFAULTHANDLER": "1"}
     environment["PYTHONPATH"] = search_path(environment.get("PYTHONPATH", ""))
     process = subprocess.Popen([sys.executable, *arguments], cwd=PROJECT, env=environment, start_new_session=True)

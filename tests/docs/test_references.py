@@ -32,6 +32,8 @@ HOMES = "", "rushlight/", "rushlight/_src/", "docs/"
 # what is no file of the repository, nor a name in it -> what it is; the last test holds each to be needed
 ELSEWHERE = {
     "script.py": "a user's script", "torch.x.y": "any path of PyTorch",
+    **dict.fromkeys(("fx_graph_readable.py", "ir_post_fusion.txt", "output_code.py"),
+                    "in folders that are written to look at a compilation"),
     **dict.fromkeys(("include/rushlight.mjs", "include/rushlight_gpu.h", "model.dll", "model.dylib", "kernel0.cubin"),
                     "in packages that are written"),
     "ucrtbase.dll": "of Windows",

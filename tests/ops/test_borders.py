@@ -12,8 +12,13 @@ CASES = [((2, 3, 7), (2, 1)), ((3, 10), (9, 9)), ((2, 3, 5, 6), (1, 2, 3, 4)), (
          ((2, 0, 3), (1, 1)), ((1, 2, 3, 4, 5), (1, 2, 2, 1, 0, 1)), ((2, 3, 5, 6), (-1, -2, -1, 3))]
 
 
-@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-@pytest.mark.parametrize("shape, pad", CASES)
+CUT = [((2, 1, size), (low, high)) for size in (1, 3) for low in range(-size - 1, size + 2)
+       for high in range(-size - low - 2, 3) if low < 0 or high < 0]
+
+
+@pytest.mark.parametrize("shape, pad, mode", [
+    *((*case, mode) for case in CASES for mode in ("reflect", "replicate", "circular")),
+    *((*case, mode) for case in CUT for mode in ("reflect", "replicate"))])  # a circle of less is not defined
 def test_borders(shape, pad, mode):
     array = np.random.default_rng(0).standard_normal(shape)
     found = []

@@ -23,10 +23,10 @@ FLAKY = """
 @pytest.fixture
 def run_file(tmp_path, monkeypatch, capfd):
     """Run one leg over a test file; return (exit status, output)."""
-    def run(text, minutes=30.0):
+    def run(text, minutes=30.0, workers=0):
         path = tmp_path / "test_sample.py"
         path.write_text(textwrap.dedent(text))
-        monkeypatch.setattr(legs, "LEGS", (legs.Leg("sample", minutes, (legs.pytest("-n", "0", str(path)),)),))
+        monkeypatch.setattr(legs, "LEGS", (legs.Leg("sample", minutes, (legs.pytest("-n", str(workers), str(path)),)),))
         return legs.main("sample"), capfd.readouterr().out
     return run
 
@@ -44,6 +44,12 @@ def test_more_flaky_tests_than_allowed_fail(run_file, monkeypatch):
 def test_a_test_that_fails_twice_fails_its_leg(run_file):
     code, output = run_file(FLAKY.format(passes=False))
     assert code == 1 and "FAILED twice" in output and "--- failed: sample" in output
+
+
+def test_a_worker_that_crashes_fails_its_leg(run_file):
+    text = FLAKY.replace('raise ValueError("the first time only")', "__import__('os').abort()").format(passes=True)
+    code, output = run_file(text, workers=1)
+    assert code == 1 and "crashed while running" in output and "--- failed: sample" in output
 
 
 def test_a_file_that_cannot_be_collected_fails_its_leg(run_file):

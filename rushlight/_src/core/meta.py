@@ -9,7 +9,7 @@ import operator
 
 from .devices import cpu, device
 from .dtypes import ALL, NAMED, dtype
-from .errors import BroadcastError
+from .errors import BroadcastError, NegativeSizeError
 from .expr import Expr
 from .nodes import evaluate
 from .forking import guarded
@@ -154,6 +154,7 @@ class Meta:
             found.nbytes = count * dtype.itemsize
             return found
         shape, strides = tuple(map(whole, shape)), tuple(map(whole, strides))
+        check_sizes(shape)
         check_countable(shape, strides, dtype.itemsize)
         found.shape, found.strides = Size(shape), strides
         found.numel = product(shape)
@@ -254,6 +255,12 @@ def extent_of(shape, strides):
 
 def is_beyond(number) -> bool:
     return type(number) is int and number > MOST
+
+
+def check_sizes(shape):
+    """RuntimeError for a size below 0: programs would write outside of the memory of such a result."""
+    if any(type(size) is int and size < 0 for size in shape):
+        raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(shape)}", "sizes of 0 or more")
 
 
 def check_countable(shape, strides, itemsize: int):

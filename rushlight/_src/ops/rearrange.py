@@ -216,6 +216,9 @@ def pad(input, pad, mode="constant", value=None):
         raise RuntimeError(
             f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(input.shape)}")
+    left = [size + a + b for size, a, b in zip(input.shape, low, high)][rank - count:]
+    if mode != "circular" and min(pad, default=0) < 0 and all(size < 1 for size in left):
+        raise RuntimeError(f"input {list(input.shape)} is too small: padding {pad} leaves the sizes {left}")
     out = input
     for at in reversed(range(rank)):  # whole rows at last
         if (low[at], high[at]) != (0, 0):
@@ -247,10 +250,10 @@ def border(x, at, low, high, mode):
             f"({low}, {high}) at dimension {at} of input {list(x.shape)}")
     if mode == "circular" and max(low, high) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    middle = sliced(x, at, max(-low, 0), 1, size + min(low, 0) + min(high, 0))
-    pieces = [edge(x, at, mode, low, True), middle, edge(x, at, mode, high, False)]
+    pieces = [edge(x, at, mode, low, True), x, edge(x, at, mode, high, False)]
     pieces = [piece for piece in pieces if piece is not None]
-    return P.cat(tuple(pieces), dim=at) if len(pieces) > 1 else middle
+    out = P.cat(tuple(pieces), dim=at) if len(pieces) > 1 else x
+    return sliced(out, at, max(-low, 0), 1, size + low + high) if min(low, high) < 0 else out
 
 
 def edge(x, at, mode, width, first):

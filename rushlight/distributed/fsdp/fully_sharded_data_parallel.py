@@ -132,18 +132,20 @@ class FullyShardedDataParallel(torch.nn.Module):
         """Splits what is left of a module's parameters."""
         mixed = self.mixed_precision
         reshard = BETWEEN.get(self.sharding_strategy, False)
+        ignored_classes = tuple(mixed._module_classes_to_ignore)
         if mixed.buffer_dtype is not None:
             for one in module.modules():
+                if isinstance(one, ignored_classes):
+                    continue
                 for name, buffer in one._buffers.items():
                     if buffer is not None and buffer.is_floating_point():
                         one._buffers[name] = buffer.to(mixed.buffer_dtype)
-        if mixed.param_dtype is not None and not isinstance(module, tuple(mixed._module_classes_to_ignore)):
+        if mixed.param_dtype is not None and not isinstance(module, ignored_classes):
             for one in list(module.modules()):
-                if isinstance(one, tuple(mixed._module_classes_to_ignore)) and not isinstance(one, FSDPModule):
+                if isinstance(one, ignored_classes) and not isinstance(one, FSDPModule):
                     states.kept_exact(one)
                     fully_shard(one, mesh=self.mesh, reshard_after_forward=reshard, ignored_params=ignored)
-        exact = isinstance(module, tuple(mixed._module_classes_to_ignore))
-        policy = MixedPrecisionPolicy() if exact else MixedPrecisionPolicy(
+        policy = MixedPrecisionPolicy() if isinstance(module, ignored_classes) else MixedPrecisionPolicy(
             mixed.param_dtype, mixed.reduce_dtype, cast_forward_inputs=mixed.cast_forward_inputs)
         if not isinstance(module, FSDPModule):
             fully_shard(module, mesh=self.mesh, reshard_after_forward=reshard, mp_policy=policy, ignored_params=ignored)
