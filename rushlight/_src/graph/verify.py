@@ -26,18 +26,17 @@ def verify(graph: Graph, after: str = ""):
 
     known = set(graph.inputs)
     for node in graph.nodes:
-        for used in node.used:
-            if used not in known:
-                refuse(f"{node.name} reads {used.name} before it is computed")
+        used = node.used
+        if not known.issuperset(used):
+            refuse(f"{node.name} reads {next(n for n in used if n not in known).name} before it is computed")
         if node in known:
             refuse(f"{node.name} is computed twice")
         known.add(node)
-        now = (node.op, node.args, node.params, node.meta, node.inside, *[used.meta for used in node.used])
-        if len(now) != len(node.checked) or not all(map(operator.is_, now, node.checked)):  # or no stage changed it
+        if not is_checked(node):
             expected = result_of(node)
             if expected is not None and not alike(expected, node.meta):
                 refuse(f"{node.name} is {node.meta}, but {node.op.name} gives {expected}")
-            node.checked = now
+            node.checked = (node.op, node.args, node.params, node.meta, node.inside, metas(used))
     written = set()
     for output in graph.outputs:
         result = output.node if isinstance(output, Store) else output
@@ -52,6 +51,19 @@ def verify(graph: Graph, after: str = ""):
                 refuse(f"{result.name} of shape {tuple(result.shape)} is stored into {output.into.name} of shape "
                        f"{tuple(output.into.shape)}")
             written.add(output.into)
+
+
+def metas(nodes) -> list:
+    return [node.meta for node in nodes]
+
+
+def is_checked(node: Node) -> bool:
+    """Whether no stage has changed a node since its types were found to be right."""
+    if not node.checked:
+        return False
+    op, args, params, meta, inside, given = node.checked
+    return (node.op is op and node.args is args and node.params is params and node.meta is meta
+            and node.inside is inside and all(map(operator.is_, metas(node.used), given)))
 
 
 def result_of(node: Node):
