@@ -41,7 +41,8 @@ def test_one_operator(name, index):
             assert found.dtype is wanted.dtype and found.shape == wanted.shape
     if name in OTHERWISE:
         return
-    expected = keep_answer(lambda: called_by_pytorch(name, values, sample.kwargs), name, repr((sample.args, sample.kwargs)),
+    expected = keep_answer(lambda: called_by_pytorch(name, values, sample.kwargs), name,
+                           repr((sample.args, sample.kwargs)),
                            files=(__file__, test_database.__file__, test_samples.__file__))
     if isinstance(expected, str):
         pytest.skip(expected)
