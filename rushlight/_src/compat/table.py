@@ -87,6 +87,7 @@ def theirs(path: str) -> str:
     return THEIRS + path.removeprefix(OURS)
 
 
+@functools.cache
 def below(package: str) -> bool:
     """Whether the table has modules below one of ours."""
     path = theirs(package)

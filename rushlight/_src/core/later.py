@@ -74,6 +74,10 @@ def later(package: str, homes: dict | None = None):
     home_of = {name: home for home, names in (homes or {}).items() for name in names}
 
     def found(name: str):
+        if name == "__path__":  # each ``from package import name`` of a module that is no package asks for it
+            if Beyond.below(package):
+                return []
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib.util import find_spec
 
         module = sys.modules[package]
@@ -81,8 +85,6 @@ def later(package: str, homes: dict | None = None):
             value = getattr(import_module(f".{home_of[name]}", package), name)
             setattr(module, name, value)  # also where the import has put a module of this name
             return value
-        if name == "__path__" and Beyond.below(package):
-            return []
         if name == "__all__":
             return everything(module, home_of)
         if ("__path__" in vars(module) and name.isidentifier() and name != "__main__"
