@@ -105,9 +105,9 @@ def weakly(names: dict) -> dict:
 
 def loaded(names: dict, lines) -> list[str]:
     """Statements that load the modules that these lines name."""
-    text = "\n".join(lines)
+    words = {word for line in lines for word in re.findall(r"\w+", line)}
     return [f"{name} = HELD[{name!r}]()" for name, value in names.items()
-            if isinstance(value, Unowned) and re.search(rf"\b{name}\b", text)]
+            if isinstance(value, Unowned) and name in words]
 
 
 def function(lines, arguments: str, result: str, names: dict):
