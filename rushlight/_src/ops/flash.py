@@ -26,9 +26,10 @@ class AttentionSpec:
 
     ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
     to scores; None: nothing.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``:
-    bounds of the numbers of queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``: "vendor"
-    where the library of the device's vendor is to compute it, "own" where it is not to; "": as the device chooses.
-    ``part``: where these weights lie among those that dropout decides about (``dropping.within``); (): they are all.
+    bounds of the numbers of queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``:
+    "vendor" where the library of the device's vendor is to compute it, "own" where it is not to; "": as the device
+    chooses.  ``part``: where these weights lie among those that dropout decides about (``dropping.within``); (): they
+    are all.
 
     The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
     """
