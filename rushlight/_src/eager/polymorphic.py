@@ -102,7 +102,8 @@ class PendingCall:
 
     def __init__(self, op: Op, key, args):
         self.op, self.key, self.args = op, key, args
-        self.is_own = self.is_specific = False  # whether it is planned for its own sizes alone; whether symbols failed
+        # no polymorphic plan is attempted; an attempt failed
+        self.needs_own_sizes = self.has_failed = False
         numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
@@ -118,7 +119,7 @@ class PendingCall:
                     settled = member.draft.settle(self.op, dict(zip(member.symbols, values)))
                 except Exception as reason:  # the plan for the call's own sizes raises the error that fits it
                     log.debug("%s: %s: %s", self.op.name, type(reason).__name__, reason)
-                    self.is_own = True
+                    self.needs_own_sizes = True
                     return None
                 self.seen.served += 1
                 return settled, member.draft
@@ -131,13 +132,13 @@ class PendingCall:
 
     def remember(self):
         """Keeps the call, which has a plan now, for comparison with later ones."""
-        if self.is_specific:  # an attempt counts only where the call itself is valid
+        if self.has_failed:  # an attempt counts only where the call itself is valid
             self.seen.plans = [*self.seen.plans, NEVER]
         self.seen.examples = [*self.seen.examples[-EXAMPLES + 1:], self.key]
 
     def generalized(self, names, mask, draft_plan):
         """The plan by a new polymorphic plan and its Draft, where sizes seem to vary; else None."""
-        symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS and not self.is_own else None
+        symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS and not self.needs_own_sizes else None
         if symbols is None:
             return None
         plans = self.seen.plans
@@ -150,7 +151,7 @@ class PendingCall:
             found = self.plan()
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
-            self.seen.plans, self.is_specific = plans, True
+            self.seen.plans, self.has_failed = plans, True
             return None
         log.debug("%s: one plan for all %s where %s", self.op.name,
                   ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
