@@ -29,7 +29,7 @@ NAMES = {
           "include_self increasing invert is_causal keepdim largest left normalized onesided out_int32 periodic pivot "
           "replacement right scale_grad_by_freq some sorted sparse_grad stable "
           "unbiased unitriangular unpack_data unpack_pivots with_replacement wrap zero_infinity",
-    FLOAT: "delta dropout_p momentum",
+    FLOAT: "delta dropout_p eps momentum",
     TEXT: "UPLO approximate driver indexing interpolation rounding_mode side",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}

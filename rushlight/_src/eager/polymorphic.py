@@ -166,7 +166,10 @@ class PendingCall:
             return DeclaredSymbols(self.op, sizes)
         found = (InferredSymbols(self.key, key) for key in reversed(self.seen.examples))
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
-        return alike[0] if len(alike) >= ENOUGH else None
+        if len(alike) < ENOUGH:
+            return None
+        # a plan with the fewest symbols did not fit this call: further ones vary all that is seen to vary
+        return max(alike, key=lambda one: len(one.found)) if self.seen.plans else alike[0]
 
 
 class Never:

@@ -14,7 +14,7 @@ from ..core.log import logger
 from ..core.meta import Meta, product
 from ..core.native import mine
 from ..core.op import OPS, op, rule
-from ..core.tensor import refuse_where
+from ..core.tensor import refuse_where, wrapped
 from .activation import dropout
 from .dropping import blocks_drawn, level_of
 from .flash import flash, refusal
@@ -211,7 +211,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
     if repeats is None:
         input, repeats = OPS["arange"](input.numel()), input
     x = input.reshape(-1) if dim is None else input
-    at = 0 if dim is None else dim % max(x.dim(), 1)
+    at = 0 if dim is None else wrapped(dim, max(x.dim(), 1))
     x = x if x.dim() else x.reshape(1)
     if isinstance(repeats, (int, Expr)):
         if repeats < 0:

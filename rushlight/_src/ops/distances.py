@@ -76,6 +76,8 @@ def vjp(g, y, x1, x2):  # noqa: F811
 @op(composite=True, namespace=F)
 def pdist(input, p=2.0):
     """The p-norm distance between every pair of rows."""
+    if not p >= 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     n = input.size(0)
     first, second = OPS["triu_indices"](n, n, 1).unbind(0)
     return distances_of_pairs(input, first, second, p)

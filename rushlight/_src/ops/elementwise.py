@@ -408,6 +408,7 @@ def logit(input, eps=None):
     needs(BOOL, "logit", input, FLOATING)
     x = floating(input)
     if eps is not None:
+        check_number(eps, x.dtype)
         x = P.minimum(P.maximum(x, eps), 1 - eps)
     return P.log(P.div(x, P.sub(1.0, x)))
 

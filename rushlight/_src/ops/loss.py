@@ -355,6 +355,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 @op(composite=True, namespace=F)
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where the target is 1, max(0, margin - x) where it is -1."""
+    check_number(margin, input.dtype)
     near = OPS["where"](target == -1, 0.0, input)
     far = OPS["where"](target == 1, 0.0, (margin - input).clamp_min(0))
     return finish(near + far, chosen(reduction, size_average, reduce))

@@ -118,7 +118,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 
 
 @op(view=True)
-def unfold(input, dimension, size, step):
+def unfold(input, dimension, size, step: int):
     """Every window of ``size`` elements along a dimension, ``step`` apart; windows become the last dimension."""
     at = wrapped(dimension, max(len(input.shape), 1))
     length = input.shape[at] if input.shape else 1
