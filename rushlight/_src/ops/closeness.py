@@ -1,6 +1,7 @@
 """Whether tensors are equal, or close: equal, isclose, allclose."""
 from __future__ import annotations
 
+from ..core.native import Tensor
 from ..core.op import op
 from ..core.runtime import has_value
 
