@@ -168,7 +168,10 @@ def can_cast(from_, to):
 def broadcast_shapes(*shapes):
     """The shape that shapes broadcast to."""
     from .core.meta import Size, broadcast
-    return Size(broadcast(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+    sizes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if any(size < 0 for shape in sizes for size in shape):
+        raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {shapes}")
+    return Size(broadcast(*sizes))
 
 
 def _storage(self):

@@ -6,7 +6,7 @@ import math
 
 from .._src.core.op import OPS
 from .._src.ops.attention import checked_kernel, log
-from .._src.ops.dropping import blocks_drawn
+from .._src.ops.dropping import blocks_drawn, level_of
 from .._src.ops.flash import ragged
 from .._src.ops.random import draw
 from .tensor import Nested, contiguous, made
@@ -41,8 +41,9 @@ def attend(query, key, value, mask, drop, causal, scale, shares) -> Nested:
                  for one in zip(query.unbind(), key.unbind(), value.unbind())]
         return made(OPS["cat"](parts, query.at - 1), query.ragged, query.at, query.layout)
     heads, longest = query.rows.size(0), (query.ragged.longest, key.ragged.longest)
-    seed, place = draw(None, 4 * blocks_drawn(query.ragged.count * heads, *longest)) if drop else (None, None)
+    level = level_of(drop)
+    seed, place = draw(None, 4 * blocks_drawn(query.ragged.count * heads, *longest)) if level else (None, None)
     scale = 1.0 / math.sqrt(query.rows.size(-1)) if scale is None else float(scale)
     starts = (x.ragged.offsets().to(query.rows.device) for x in (query, key))
-    rows = ragged(query.rows, key.rows, value.rows, *starts, seed, place, bool(causal), scale, float(drop), longest)
+    rows = ragged(query.rows, key.rows, value.rows, *starts, seed, place, bool(causal), scale, level, longest)
     return made(rows, query.ragged, query.at, query.layout)

@@ -7,9 +7,11 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
+from rushlight._src.core.op import OPS
 from rushlight._src.core.settings import settings
+from rushlight._src.eager import plan
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
-from rushlight._src.ops.dropping import blocks_drawn, factors_numpy
+from rushlight._src.ops.dropping import blocks_drawn, factors_numpy, level_of
 from rushlight._src.ops.random import draw
 
 TOLERANCE = {"float32": 3e-6, "bfloat16": 4e-2, "float16": 6e-3}
@@ -46,7 +48,7 @@ def formula(q, k, v, p, seed, place, attn_mask=None, is_causal=False, enable_gqa
         scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is rushlight.bool else (
             scores + attn_mask.float()).masked_fill(
             attn_mask == -math.inf, -math.inf)
-    factors = rushlight.from_numpy(factors_numpy(tuple(q.shape[:3]), k.size(2), seed, place, p))
+    factors = rushlight.from_numpy(factors_numpy(tuple(q.shape[:3]), k.size(2), seed, place, level_of(p)))
     return (q, k, v), (rushlight.softmax(scores, -1).nan_to_num(0.0) * factors) @ values
 
 
@@ -110,7 +112,7 @@ def test_every_layer_and_every_call_drops_others_compiled_too():
 
 @pytest.mark.parametrize("p", [0.1, 0.75])
 def test_as_many_are_kept_as_said(p):
-    kept = factors_numpy((2, 8, 256), 256, 11, 5, p) > 0
+    kept = factors_numpy((2, 8, 256), 256, 11, 5, level_of(p)) > 0
     assert abs(kept.mean() - (1 - p)) < 5 * math.sqrt(p * (1 - p) / kept.size)
     for axis in (0, 1, 2, 3):  # neighbours know nothing of each other
         a, b = np.delete(kept, 0, axis) - (1 - p), np.delete(kept, -1, axis) - (1 - p)
@@ -155,3 +157,27 @@ def test_a_batch_of_examples_draws_for_each():
     same = q[:1].expand(3, 1, 20, 8)
     out = rushlight.vmap(lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), randomness="different")(same)
     assert not np.allclose(out[0].numpy(), out[1].numpy())
+
+
+def test_new_probabilities_make_no_plans(monkeypatch):
+    """One plan serves all probabilities, forward and backward, and gives what a plan of its own gives."""
+    made, original = [], plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", lambda op, *rest: (made.append(op.name), original(op, *rest))[1])
+
+    def attend(p, factor):
+        rushlight.manual_seed(4)
+        q, k, v = (x.detach().requires_grad_() for x in given)
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=p)
+        return [x.numpy().tobytes() for x in (out.detach(), *rushlight.autograd.grad((out * factor).sum(), (q, k, v)))]
+
+    rushlight.manual_seed(2)
+    given, factor = [rushlight.randn(2, 2, 9, 8) for _ in range(3)], rushlight.randn(2, 2, 9, 8)
+    probabilities = [0.1, 0.5, 0.25, 0.3, 0.4, 0.2, 0.6, 0.7, 0.8, 0.9, 0.15, 0.35, 1.0, 0.0, 1e-9, 0.45]
+    with settings.set(store=False):
+        found = [attend(p, factor) for p in probabilities]
+        made.clear()
+        attend(0.55, factor)
+        assert not made
+        for p, seen in zip(probabilities, found):
+            OPS["_attention"].plans.clear(), OPS["_attention"].polymorphic.clear()  # with the backward operators
+            assert attend(p, factor) == seen, p

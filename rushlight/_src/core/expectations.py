@@ -20,6 +20,12 @@ def at_most(a, b):
     return le(a, b) if isinstance(a, Expr) or isinstance(b, Expr) else a <= b
 
 
+def expect_elements(sizes, error):
+    """Raises what ``error()`` gives unless every size is at least 1, as ``expect`` does."""
+    for size in sizes:
+        expect(at_most(1, size), error)
+
+
 def equal(a, b):
     """a == b, for ``expect``: see ``at_most``."""
     return eq(a, b) if isinstance(a, Expr) or isinstance(b, Expr) else a == b

@@ -1,7 +1,7 @@
 """What may be given for a parameter: which Python types an operator's tensors, sizes, dimensions and flags may have.
 
-A parameter's kind follows from its name, which means the same in every operator of the package; ``None`` may stand
-where it is the default.  Checked when a plan is made, so that calls pay nothing.
+A parameter's kind follows from its name, which means the same in every operator of the package, or is int by its
+annotation; ``None`` may stand where it is the default.  Checked when a plan is made, so that calls pay nothing.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TENSOR, INT, PLACES, INTS, FLAG, FLOAT, TEXT = ("Tensor", "int", "int or tuple o
 NAMES = {
     TENSOR: "A B LD LU LU_data LU_pivots input1 input2 mask mat mat1 mat2 pivots tensor1 tensor2 values vec vec1 vec2 "
             "x1 x2",
-    INT: "N blank chunks decimals diagonal dim0 dim1 dim2 dimension downscale_factor edge_order end_dim groups "
-         "hop_length ignore_index ind k length m minlength n_fft num_chunks "
+    INT: "N blank chunks decimals diagonal dim0 dim1 dim2 dimension divisor_override downscale_factor edge_order "
+         "end_dim groups hop_length ignore_index ind k length m minlength n_fft num_chunks "
          "num_classes num_groups num_samples offset padding_idx start_dim steps storage_offset upscale_factor "
          "win_length window_length",
     PLACES: "dim n size",
@@ -29,13 +29,13 @@ NAMES = {
           "include_self increasing invert is_causal keepdim largest left normalized onesided out_int32 periodic pivot "
           "replacement right scale_grad_by_freq some sorted sparse_grad stable "
           "unbiased unitriangular unpack_data unpack_pivots with_replacement wrap zero_infinity",
-    FLOAT: "delta dropout_p momentum",
+    FLOAT: "delta dropout_p eps momentum",
     TEXT: "UPLO approximate driver indexing interpolation rounding_mode side",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 # parameters whose ints are sizes, dimensions and the like: those of some kinds, and those that bodies check
 COUNTS = {name for name, kind in KINDS.items() if kind in (INT, PLACES, INTS)}.union(
-    "axis destination divisor_override index output_size padding source start step".split())
+    "axis destination index output_size padding source start step".split())
 NO_TENSOR = (bool, int, float, complex, str, list, tuple, dict, type(None))
 NO_INT = (bool, float, complex, str, bytes, list, tuple, dict, type(None))
 BEYOND = 1 << 63
@@ -48,7 +48,7 @@ def parameters(op: Op) -> tuple:
     annotated ``object``, take what the body makes of them."""
     scalars, found, order, last = declared_scalars(op), {}, [], None
     for k, parameter in enumerate(op.signature.parameters.values()):
-        kind = KINDS.get(parameter.name)
+        kind = INT if parameter.annotation in (int, "int") else KINDS.get(parameter.name)
         free = scalars >> k & 1 and kind is not INT
         if kind is not None and not free and parameter.annotation not in (object, "object"):
             found[parameter.name] = kind, parameter.default is None
@@ -94,7 +94,7 @@ def check_tensors(op: Op, order, args):
     any_tensor = any(isinstance(a, Tensor) for a in args)
     numbers_too = op.traits.get("number_first") and (any_tensor or op.traits.get("numbers"))
     for k, (name, value) in enumerate(zip(order, args)):
-        if (name == "input" and k == 0 and not numbers_too or name == "other" and not op.scalars >> k & 1
+        if (name == "input" and k == 0 and not numbers_too or name == "other" and not declared_scalars(op) >> k & 1
             and not op.traits.get("number_first")):
             wrong = no_tensor(value)
             if wrong is not None:

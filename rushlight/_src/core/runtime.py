@@ -14,8 +14,10 @@ from .kinds import P
 from .native import Tensor
 
 WIDE = 1 << 63  # what an int64 does not hold
-ARITHMETIC = {"add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul),
-              "div": ("/", operator.truediv), "pow": ("**", operator.pow)}
+ARITHMETIC = {"add": ("+", operator.add, "add"), "sub": ("-", operator.sub, "sub"), "mul": ("*", operator.mul, "mul"),
+              "truediv": ("/", operator.truediv, "div"), "pow": ("**", operator.pow, "pow"),
+              "floordiv": ("//", operator.floordiv, "floor_divide"), "mod": ("%", operator.mod, "remainder")}
+FLOATS_ONLY, INTS_ONLY = {"pow"}, {"floordiv", "mod"}  # results that programs compute as Python does
 
 
 def alike(value, wanted) -> bool:
@@ -74,9 +76,18 @@ def literal(value) -> str:
     return f"float('{value}')" if type(value) is float and not math.isfinite(value) else repr(value)
 
 
+def is_number(value) -> bool:
+    """True if an operand promotes as Python's numbers do: a plain one, or one that is a Tensor while a program is
+    written down (``weak``)."""
+    return not isinstance(value, Tensor) or getattr(value, "weak", False)
+
+
 def has_value(value) -> bool:
-    """True if a body may ask for the value of an operand: a plain number, or one that is only known at run time, which
-    is a Tensor, too."""
+    """True if a body may compare an operand with others: a number (``is_number``) that is plain or a ``RunTime``.
+
+    Checks of numbers ask this.  ``isinstance(value, Tensor)`` is true for run-time numbers, so it may decide how
+    something is computed, but not whether it is valid.
+    """
     return isinstance(value, RunTime) or not isinstance(value, Tensor)
 
 
@@ -95,7 +106,8 @@ def in_program(value, known: Known, dtype):
 
 
 def arithmetic(name: str):
-    symbol, compute = ARITHMETIC[name]
+    symbol, compute, primitive = ARITHMETIC[name]
+    unlike = {int: name in FLOATS_ONLY, float: name in INTS_ONLY}
 
     def method(self, other):
         return combined(self, other, False)
@@ -107,14 +119,14 @@ def arithmetic(name: str):
         theirs = known_of(other)
         if theirs is None:
             above = super(RunTime, self)
-            return getattr(above, f"__{'r' * turned}{'truediv' if name == 'div' else name}__")(other)
+            return getattr(above, f"__{'r' * turned}{name}__")(other)
         mine = self.node.number
         (x, a), (y, b) = ((other, theirs), (self, mine)) if turned else ((self, mine), (other, theirs))
         value = compute(a.value, b.value)
-        if type(value) is not float and (type(value) is not int or name == "pow" or not -WIDE <= value < WIDE):
+        if unlike.get(type(value), True) or type(value) is int and not -WIDE <= value < WIDE:
             return compute(*(k.fix() if k.sources else k.value for k in (a, b)))
         dtype = float64 if type(value) is float else int64
-        made = getattr(P, name)(in_program(x, a, dtype), in_program(y, b, dtype))
+        made = getattr(P, primitive)(in_program(x, a, dtype), in_program(y, b, dtype))
         return made.told(Known(value, f"({a.text} {symbol} {b.text})", a.sources | b.sources, mine.conditions))
 
     return method, reflected
@@ -146,15 +158,15 @@ class RunTime:
     __add__, __radd__ = arithmetic("add")
     __sub__, __rsub__ = arithmetic("sub")
     __mul__, __rmul__ = arithmetic("mul")
-    __truediv__, __rtruediv__ = arithmetic("div")
+    __truediv__, __rtruediv__ = arithmetic("truediv")
     __pow__, __rpow__ = arithmetic("pow")
     __eq__, __ne__ = comparison("==", operator.eq), comparison("!=", operator.ne)
     __lt__, __le__ = comparison("<", operator.lt), comparison("<=", operator.le)
     __gt__, __ge__ = comparison(">", operator.gt), comparison(">=", operator.ge)
     __float__, __int__, __index__, __complex__ = fixing(float), fixing(int), fixing(operator.index), fixing(complex)
     __round__, __trunc__, __floor__, __ceil__ = fixing(round), fixing(math.trunc), fixing(math.floor), fixing(math.ceil)
-    __floordiv__, __rfloordiv__ = fixing(operator.floordiv), fixing(lambda a, b: b // a)
-    __mod__, __rmod__ = fixing(operator.mod), fixing(lambda a, b: b % a)
+    __floordiv__, __rfloordiv__ = arithmetic("floordiv")
+    __mod__, __rmod__ = arithmetic("mod")
     item = fixing(lambda value: value)
     is_integer = fixing(lambda value: float(value).is_integer())
 

@@ -102,6 +102,8 @@ class PendingCall:
 
     def __init__(self, op: Op, key, args):
         self.op, self.key, self.args = op, key, args
+        # no polymorphic plan is attempted; an attempt failed
+        self.needs_own_sizes = self.has_failed = False
         numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
@@ -113,8 +115,14 @@ class PendingCall:
         for member in self.seen.plans:
             values = member.match(self.numbers)
             if values is not None and (member.holds is None or member.holds(self.args)):
+                try:
+                    settled = member.draft.settle(self.op, dict(zip(member.symbols, values)))
+                except Exception as reason:  # the plan for the call's own sizes raises the error that fits it
+                    log.debug("%s: %s: %s", self.op.name, type(reason).__name__, reason)
+                    self.needs_own_sizes = True
+                    return None
                 self.seen.served += 1
-                return member.draft.settle(self.op, dict(zip(member.symbols, values))), member.draft
+                return settled, member.draft
         return None
 
     def early(self) -> bool:
@@ -123,12 +131,14 @@ class PendingCall:
         return self.seen.served <= EARLY
 
     def remember(self):
-        """Keeps the call for comparison with later ones."""
+        """Keeps the call, which has a plan now, for comparison with later ones."""
+        if self.has_failed:  # an attempt counts only where the call itself is valid
+            self.seen.plans = [*self.seen.plans, NEVER]
         self.seen.examples = [*self.seen.examples[-EXAMPLES + 1:], self.key]
 
     def generalized(self, names, mask, draft_plan):
         """The plan by a new polymorphic plan and its Draft, where sizes seem to vary; else None."""
-        symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS else None
+        symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS and not self.needs_own_sizes else None
         if symbols is None:
             return None
         plans = self.seen.plans
@@ -141,7 +151,7 @@ class PendingCall:
             found = self.plan()
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
-            self.seen.plans = [*plans, NEVER]
+            self.seen.plans, self.has_failed = plans, True
             return None
         log.debug("%s: one plan for all %s where %s", self.op.name,
                   ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
@@ -156,7 +166,10 @@ class PendingCall:
             return DeclaredSymbols(self.op, sizes)
         found = (InferredSymbols(self.key, key) for key in reversed(self.seen.examples))
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
-        return alike[0] if len(alike) >= ENOUGH else None
+        if len(alike) < ENOUGH:
+            return None
+        # a plan with the fewest symbols did not fit this call: further ones vary all that is seen to vary
+        return max(alike, key=lambda one: len(one.found)) if self.seen.plans else alike[0]
 
 
 class Never:
@@ -368,7 +381,11 @@ def served(op: Op, key, args):
     numbers = tuple(numbers)
     for member in seen.plans:
         if member.holds is None and member.fill is not None:
-            plan = member.fill(op, numbers)
+            try:
+                plan = member.fill(op, numbers)
+            except Exception as reason:  # as in ``PendingCall.plan``
+                log.debug("%s: %s: %s", op.name, type(reason).__name__, reason)
+                return None
             if plan is not None:
                 return op.plans.enter(key, plan)
     return None

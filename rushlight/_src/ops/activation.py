@@ -485,6 +485,10 @@ alpha_dropout, feature_alpha_dropout = alpha("alpha_dropout", False), alpha("fea
 @op(composite=True, namespace=F)
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky relu with a random slope in training, the mean slope otherwise."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not -math.inf < bound < math.inf:
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
+        check_number(bound, input.dtype)
     if lower > upper:
         raise RuntimeError(
             f"Lower bound should be less than or equal to the upper bound, but got lower = {lower}, upper = {upper}")

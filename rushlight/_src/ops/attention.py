@@ -14,9 +14,9 @@ from ..core.log import logger
 from ..core.meta import Meta, product
 from ..core.native import mine
 from ..core.op import OPS, op, rule
-from ..core.tensor import refuse_where
+from ..core.tensor import refuse_where, wrapped
 from .activation import dropout
-from .dropping import blocks_drawn
+from .dropping import blocks_drawn, level_of
 from .flash import flash, refusal
 from .promotion import upcast
 from .random import draw
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         asked = query._rush_meta, key._rush_meta, value._rush_meta, enable_gqa, kernels.allowed, query.device.provider
         if asked in settled:
             return flash(query, key, value, None, None, None, bool(is_causal), None if scale is None else float(scale),
-                         0.0, settled[asked])
+                         0, settled[asked])
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         raise RuntimeError(
             f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()}, "
@@ -80,10 +80,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             if len(settled) == MOST_SETTLED:
                 settled.clear()
             settled[asked] = who(kernel, query)
-        seed, place = (None, None) if not dropout_p else draw(None, 4 * blocks_drawn(product(query.shape[:-2]),
+        level = level_of(float(dropout_p))
+        seed, place = (None, None) if not level else draw(None, 4 * blocks_drawn(product(query.shape[:-2]),
                                                                                      query.shape[-2], key.shape[-2]))
         return flash(query, key, value, attn_mask, seed, place, bool(is_causal),
-                     None if scale is None else float(scale), float(dropout_p), who(kernel, query))
+                     None if scale is None else float(scale), level, who(kernel, query))
     log.debug("attention by its formula: %s", refused or "the kernel is not allowed or not the first choice")
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
@@ -210,7 +211,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
     if repeats is None:
         input, repeats = OPS["arange"](input.numel()), input
     x = input.reshape(-1) if dim is None else input
-    at = 0 if dim is None else dim % max(x.dim(), 1)
+    at = 0 if dim is None else wrapped(dim, max(x.dim(), 1))
     x = x if x.dim() else x.reshape(1)
     if isinstance(repeats, (int, Expr)):
         if repeats < 0:

@@ -73,7 +73,11 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if padding_idx is not None:
-        padding_idx = padding_idx % weight.size(0)
+        rows = weight.size(0)
+        if not -rows <= padding_idx < rows:
+            raise RuntimeError(f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+                               f"got {padding_idx}")
+        padding_idx = padding_idx % rows
     if max_norm is None and not scale_grad_by_freq and not sparse:
         return bags_of_table(weight, input, offsets, per_sample_weights, mode, padding_idx, include_last_offset)
     rows = embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import int32, int64, uint8
+from ..core.expectations import expect_elements
 
 CLASS_DTYPES = (int64, uint8, int32)
 
@@ -48,6 +49,10 @@ def check_classes(x, target, weight):
 
 def check_margin_scores(input):
     """Raises unless there are scores of one sample, or of any number of them, for at least one class."""
-    if input.dim() > 2 or any(type(s) is int and s == 0 for s in input.shape[-1:]):
-        raise RuntimeError(
+    def error():
+        return RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+
+    if input.dim() > 2:
+        raise error()
+    expect_elements(input.shape[-1:], error)

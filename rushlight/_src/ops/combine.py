@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core.exchange import from_numpy
 from ..core.op import OPS, op, sample
+from ..core.tensor import wrapped
 from .promotion import result_dtype
 
 
@@ -68,7 +69,7 @@ def _chunk_cat(tensors, dim, num_chunks):
         raise RuntimeError("_chunk_cat expects non-empty tensors: leave out those without elements")
     parts = []
     for x in tensors:
-        at = dim % x.dim()
+        at = wrapped(dim, x.dim())
         size = -(-x.size(at) // num_chunks)
         missing = size * num_chunks - x.size(at)
         x = OPS["nn.functional.pad"](x, (0, 0) * (x.dim() - 1 - at) + (0, missing)) if missing else x

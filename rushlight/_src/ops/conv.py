@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import type_name
+from ..core.expectations import expect_elements
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import suggests_channels_last
@@ -159,10 +160,9 @@ def transposed_of(rank):
                     f"{list(extra)}, stride: {list(stride)}, dilation: {list(dilation)}")
         space = tuple((size - 1) * s - 2 * p + d * (k - 1) + e + 1
                       for size, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, weight.shape[2:], extra))
-        if any(type(s) is int and s <= 0 for s in space):
-            raise RuntimeError(
-                f"Given input size per channel: {list(x.shape[2:])}, calculated output size per channel: "
-                f"{list(space)}. Output size is too small")
+        expect_elements(space, lambda: RuntimeError(
+            f"Given input size per channel: {list(x.shape[2:])}, calculated output size per channel: "
+            f"{list(space)}. Output size is too small"))
         shape = (x.shape[0], weight.shape[1] * groups, *space)
         out = P.conv_input(x, weight, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
         return rebatched(with_bias(out, bias, rank), single)
@@ -198,10 +198,9 @@ def _convolution(input, weight, bias, stride, padding, dilation, transposed, out
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Columns of every window: [n, c, h, w] -> [n, c * kernel, windows]."""
     x, single = unbatched(input, 2, "unfold")
-    if any(type(s) is int and s == 0 for s in x.shape[1:]):
-        raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-            f"input, but got: {list(input.shape)}")
+    expect_elements(x.shape[1:], lambda: RuntimeError(
+        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+        f"input, but got: {list(input.shape)}"))
     kernel, dilation, padding, stride = (spread(v, 2, "kernel") for v in (kernel_size, dilation, padding, stride))
     if any(v <= 0 for v in (*kernel, *dilation, *stride)) or any(p < 0 for p in padding):
         raise RuntimeError(

@@ -346,8 +346,8 @@ def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
     k = P.iota(size=count, dtype=float64)
     if wide is not float64:
         k = P.convert(k, dtype=wide)
-    last = complex(count - 1) if dtype.is_complex else count - 1.0
-    step = rounded(P.div(rounded(P.sub(end, start)), last if count > 1 else 1.0))
+    last = count - 1  # an int, which may be a symbol
+    step = rounded(P.div(rounded(P.sub(end, start)), last if count > 1 else 1))
     if dtype is float64:
         low, high = fused(k, step, start), fused(P.sub(last, k), P.neg(step), end)
     else:

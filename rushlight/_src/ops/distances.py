@@ -26,6 +26,8 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
             f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} "
             f"X2: {list(x2.shape)}")
     check_dtypes(x1, x2)
+    if not p >= 0:  # NaN is no norm, either
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in MODES_OF_CDIST:
         raise ValueError(
             f"cdist: compute_mode must be one of {', '.join(map(repr, MODES_OF_CDIST))}, but it is {compute_mode!r}")
@@ -74,6 +76,8 @@ def vjp(g, y, x1, x2):  # noqa: F811
 @op(composite=True, namespace=F)
 def pdist(input, p=2.0):
     """The p-norm distance between every pair of rows."""
+    if not p >= 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     n = input.size(0)
     first, second = OPS["triu_indices"](n, n, 1).unbind(0)
     return distances_of_pairs(input, first, second, p)

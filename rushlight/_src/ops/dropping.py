@@ -1,5 +1,8 @@
 """Dropout of attention's weights: which are kept follows from the counter-based stream, so that no mask is ever kept.
 
+A probability is a ``level`` here, an int: 16-bit numbers below it drop their weight. It may be a symbol, so that one
+plan serves all probabilities.
+
 A tile of 8 queries and 16 keys takes 16 blocks of the stream, one a key; each of the eight 16-bit numbers of a block
 belongs to a query. A head has its tiles row by row, then come those of the next head.
 """
@@ -14,14 +17,14 @@ QUERIES, KEYS = 8, 16  # of a tile
 LEVELS = 1 << 16  # numbers that a probability is rounded to
 
 
-def threshold(p):
+def level_of(p: float) -> int:
     """The level below which a number drops its weight, for a probability."""
     return round(p * LEVELS)
 
 
-def larger(p):
+def larger(level):
     """The factor for what is left."""
-    left = LEVELS - threshold(p)
+    left = LEVELS - level
     return LEVELS / left if left else 0.0
 
 
@@ -49,10 +52,10 @@ def within(queries, keys, row, column):
     return (tall, wide, above, left), (down * wide + across) * KEYS
 
 
-def factors_numpy(shape, keys, seed, place, p, part=()):
+def factors_numpy(shape, keys, seed, place, level, part=()):
     """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none.  ``part``: where
     they lie in larger heads, as ``within`` says."""
-    if not p:
+    if not level:
         return np.float32(1)
     n, h, queries = shape
     tall, wide, above, left = part or (*tiles(queries, keys), 0, 0)
@@ -60,12 +63,12 @@ def factors_numpy(shape, keys, seed, place, p, part=()):
     levels = np.stack([words & 0xFFFF, words >> 16], -1).reshape(n, h, tall, wide, KEYS, QUERIES)
     levels = levels.transpose(0, 1, 2, 5, 3, 4).reshape(n, h, tall * QUERIES, wide * KEYS)
     levels = levels[:, :, above:above + queries, left:left + keys]
-    return np.where(levels < threshold(p), np.float32(0), np.float32(larger(p)))
+    return np.where(levels < level, np.float32(0), np.float32(larger(level)))
 
 
-def dropper(shape, keys, seed, place, p, part=()):
+def dropper(shape, keys, seed, place, level, part=()):
     """A function that multiplies weights [n, h, l, s] by those factors, in primitives."""
-    if not p:
+    if not level:
         return lambda x: x
     n, h, queries = shape
     tall, wide, above, left = part or (*tiles(queries, keys), 0, 0)
@@ -74,5 +77,5 @@ def dropper(shape, keys, seed, place, p, part=()):
     levels = P.permute(P.reshape(levels, shape=(n, h, tall, wide, KEYS, QUERIES)), dims=(0, 1, 2, 5, 3, 4))
     levels = P.reshape(levels, shape=(n, h, tall * QUERIES, wide * KEYS))
     levels = P.slice(levels, starts=(0, 0, above, left), steps=(1, 1, 1, 1), shape=(n, h, queries, keys))
-    kept = P.ge(levels, threshold(p))
-    return lambda x: P.where(kept, P.mul(x, larger(p)), 0.0)
+    kept = P.ge(levels, level)
+    return lambda x: P.where(kept, P.mul(x, larger(level)), 0.0)

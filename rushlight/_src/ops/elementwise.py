@@ -11,11 +11,12 @@ from ..core.dtypes import BOOL, FLOATING, INTEGER, bool_, float64, int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, rule, sample
 from ..core.results import named
+from ..core.runtime import has_value
 from ..core.tensor import Tensor
 from .former import former
 from .prims.elementwise import NEXT_HALF
 from .prims.primitive import binary, primitive
-from .promotion import (as_dtype, check_factor, check_number, floating, held, is_number, needs, promoted,
+from .promotion import (as_dtype, check_factor, check_number, floating, held, needs, promoted,
                         promoted_as_stored, real as real_number, result_dtype)
 
 PAIR = (sample((3, 4), (3, 4)), sample((3, 4), (4,)), sample((2, 1, 3), (4, 1)), sample((3,), 2.5), sample((), (2, 3)))
@@ -133,7 +134,7 @@ def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
     # a run-time number, too, so that no result depends on earlier calls
-    if is_number(exponent) and isinstance(x, Tensor):
+    if has_value(exponent) and isinstance(x, Tensor):
         if exponent == 2:
             return P.mul(x, x)
         if exponent == 1:
@@ -407,6 +408,7 @@ def logit(input, eps=None):
     needs(BOOL, "logit", input, FLOATING)
     x = floating(input)
     if eps is not None:
+        check_number(eps, x.dtype)
         x = P.minimum(P.maximum(x, eps), 1 - eps)
     return P.log(P.div(x, P.sub(1.0, x)))
 

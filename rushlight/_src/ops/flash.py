@@ -25,10 +25,11 @@ class AttentionSpec:
     """How attention is computed, whatever its operands.
 
     ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
-    to scores; None: nothing.  ``drop``: the probability of dropping a weight.  ``longest``: bounds of the numbers of
-    queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``: "vendor" where the library
-    of the device's vendor is to compute it, "own" where it is not to; "": as the device chooses.  ``part``: where these
-    weights lie among those that dropout decides about (``dropping.within``); (): they are all.
+    to scores; None: nothing.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``:
+    bounds of the numbers of queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``:
+    "vendor" where the library of the device's vendor is to compute it, "own" where it is not to; "": as the device
+    chooses.  ``part``: where these weights lie among those that dropout decides about (``dropping.within``); (): they
+    are all.
 
     The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
     """
@@ -36,7 +37,7 @@ class AttentionSpec:
     causal: bool
     scale: float
     mods: object = None
-    drop: float = 0.0
+    drop: int = 0
     longest: tuple = ()
     kernel: str = ""
     part: tuple = ()
@@ -295,7 +296,7 @@ attention = primitive(
         "k: [n, h / sharing, s, e], v: [n, h / sharing, s, f], mask: None or [n, h, l, s] bool or float. "
         "mods: what a user's functions, which read the tensors `captured`, do to scores; blocks: [n or 1, h or 1, "
         "blocks of l, blocks of s] uint8, "
-        "0 where nobody may look, 2 where everybody may. drop: the probability of dropping a weight, as the stream "
+        "0 where nobody may look, 2 where everybody may. drop: the level of dropping a weight, as the stream "
         "from `seed` and block `place` on says, of which `part` says what these are. "
         "starts: (), or where sequences, which lie end to end in l and in s, begin, int64 [sequences + 1] each; "
         "longest: bounds of their lengths.")
@@ -309,8 +310,8 @@ attention_gradient = primitive(
 
 @op(method=False, name="_attention")
 def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, kernel=""):
-    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped with
-    probability ``drop``.  ``kernel``: of AttentionSpec.
+    """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped at the
+    level ``drop``.  ``kernel``: of AttentionSpec.
 
     ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call
     multiplies the query, where that is not rounded to halves.

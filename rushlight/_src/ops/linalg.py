@@ -13,6 +13,8 @@ from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import op, rule, sample
 from ..core.results import named
+from ..core.runtime import has_value
+from ..core.tensor import Tensor
 from .logic import where_
 from .factor import full_rank_solution, pivots_with_signs, pseudoinverse, reflected, slogdet_gradient
 from .lapack import LinAlgError
@@ -187,13 +189,15 @@ def logdet(input):
 def tolerance(A, values, atol, rtol):
     """The threshold below which singular values count as zero: max(atol, rtol * largest)."""
     def as_tensor(v):
-        return v if hasattr(v, "shape") else values.new_full((), float(v))
+        if isinstance(v, Tensor):
+            return v
+        v = float(v)  # beyond the dtype it is infinite, as tensors of it have it
+        return values.new_full((), math.copysign(math.inf, v) if abs(v) > finfo(values.dtype).max else v)
+
     if rtol is None:
-        from ..core.dtypes import finfo
-        given = atol is not None and (hasattr(atol, "shape") or atol > 0)
-        default = 0.0 if given and not hasattr(atol, "shape") else max(A.shape[-2:]) * finfo(values.dtype).eps
-        rtol = as_tensor(default)
-        if hasattr(atol, "shape"):
+        is_given = atol is not None and has_value(atol) and atol > 0
+        rtol = as_tensor(0.0 if is_given else max(A.shape[-2:]) * finfo(values.dtype).eps)
+        if not has_value(atol):
             rtol = where_(atol > 0, values.new_full((), 0.0), rtol)
     return as_tensor(0.0 if atol is None else atol), as_tensor(rtol)
 

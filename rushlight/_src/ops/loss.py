@@ -11,7 +11,7 @@ from ..core.op import OPS, op, rule
 from ..core.tensor import Tensor, refuse_where
 from .activation import log_softmax, soft
 from .class_scores import by_rows, check_classes, check_margin_scores, has_no_classes
-from .promotion import needs, promoted, real, upcast
+from .promotion import check_number, needs, promoted, real, upcast
 
 AUTOCAST = "float32"  # sensitive to rounding
 
@@ -355,6 +355,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 @op(composite=True, namespace=F)
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where the target is 1, max(0, margin - x) where it is -1."""
+    check_number(margin, input.dtype)
     near = OPS["where"](target == -1, 0.0, input)
     far = OPS["where"](target == 1, 0.0, (margin - input).clamp_min(0))
     return finish(near + far, chosen(reduction, size_average, reduce))
@@ -366,6 +367,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dtype = OPS["add"](x1, x2).dtype if x1.dtype is not x2.dtype else x1.dtype
     if not dtype.is_inexact:
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is " + str(dtype))
+    if not eps >= 0:  # nor NaN
+        raise RuntimeError(f"eps must be non-negative, got: {eps}")
     x1, x2 = OPS["broadcast_tensors"](x1.to(dtype), x2.to(dtype))
     a, b = (OPS["norm"](v, 2, dim, True).clamp_min(eps) for v in (x1, x2))
     return ((x1 / a) * (x2 / b)).sum(dim)
@@ -447,6 +450,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     check_margin_scores(input)
+    check_number(margin, input.dtype)
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, but is {list(weight.shape)}")
     reduction = chosen(reduction, size_average, reduce)

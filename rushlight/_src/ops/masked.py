@@ -78,7 +78,7 @@ cumsum, cumprod = running("cumsum", 0), running("cumprod", 1)
 def counted(input, dims, mask):
     """How many elements of each result the mask keeps (dimensions kept)."""
     if mask is None:
-        return math.prod(input.shape[d] for d in dims)
+        return math.prod(input.shape[d] for d in dims if input.shape)
     return mask.expand(input.shape).sum(dims, keepdim=True)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 
 from ..core.dtypes import float32, float64
-from ..core.errors import DtypeMismatchError
+from ..core.errors import DtypeMismatchError, NegativeSizeError
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, op, rule, sample
@@ -246,6 +246,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     count = input.numel() // max(input.size(1), 1)
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     out, mean, var = batch_norm_(input, weight, bias, real(eps))
     if running_mean is not None and count:
         with_momentum(running_mean, mean.detach(), momentum)
@@ -295,6 +297,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 @op(composite=True, method=False)
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """``group_norm`` with the mean and 1 / sqrt(variance + eps) of each group."""
+    if min(N, C, HxW) < 0:
+        raise NegativeSizeError(f"Trying to create tensor with negative dimension: {[N, C, HxW]}", "sizes of 0 or more")
     mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps, weight, bias)
     return group_norm(input, group, weight, bias, eps), mean.squeeze(2), rstd.squeeze(2)
 
@@ -327,6 +331,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
             f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
     if not input.numel():
         return input
+    if size < 1:
+        raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
     square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
     near = square.unfold(1, size, 1)
     # whole, as averages of integers are in pooling

@@ -5,6 +5,8 @@ import math
 
 from ..core.convert import channels_last
 from ..core.dtypes import int64, type_name, uint8
+from ..core.expectations import expect_elements
+from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_one, product, suggests_channels_last
 from ..core.op import OPS, op, rule, sample
@@ -176,7 +178,8 @@ avg_pool1d, avg_pool2d, avg_pool3d = map(avg_pool_of, (1, 2, 3))
 
 def adaptive_sizes(name, output_size, space):
     """The number of parts of each dimension; None keeps its size."""
-    sizes = (output_size,) * len(space) if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    sizes = (output_size,) * len(space) if isinstance(output_size, (int, Expr)) or output_size is None else tuple(
+        output_size)
     if len(sizes) == 1:
         sizes = sizes * len(space)
     if len(sizes) != len(space):
@@ -199,11 +202,6 @@ def check_adaptive(name, rank, input):
         raise RuntimeError(
             f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
             f"{list(shape)}")
-
-
-def bins(size, count):
-    """[start, stop) of each of ``count`` nearly equal parts."""
-    return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
 
 def equal_parts(x, sizes):
@@ -251,8 +249,12 @@ def parts_of(size, count):
 
 
 def longest_part(size, count):
-    """The most elements of one of ``count`` nearly equal parts."""
-    return max((stop - start for start, stop in bins(size, count)), default=0)
+    """The most elements of one of ``count`` nearly equal parts: a part has its share of ``size``, rounded down, and
+    touches one further element at an end that is no whole share."""
+    if count == 0:
+        return 0
+    share, rest = size // count, size % count
+    return share if rest == 0 else share + 1 if count % rest == 0 else share + 2
 
 
 @op(method=False, name="_part_sums", samples=(sample((2, 7), 1, 3), sample((5, 2), 0, 8)))
@@ -353,10 +355,9 @@ def unpool_of(rank):
             raise RuntimeError(
                 f"max_unpool{rank}d: Expected shape of indices to be same as that of the input tensor "
                 f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
-        if any(type(s) is int and s == 0 for s in input.shape[1:]):
-            raise RuntimeError(
-                f"max_unpool{rank}d: Expected input to have non-zero size for non-batch dimensions, but got "
-                f"{list(input.shape)}")
+        expect_elements(input.shape[1:], lambda: RuntimeError(
+            f"max_unpool{rank}d: Expected input to have non-zero size for non-batch dimensions, but got "
+            f"{list(input.shape)}"))
         space = (tuple(output_size) if kernel_size == ()  # any size, as of PyTorch's inner operator
                  else space_of(input.shape[-rank:], kernel_size, stride, padding, output_size))
         lead = tuple(input.shape[:-rank])

@@ -5,13 +5,8 @@ from ..core import dtypes
 from ..core.shape_env import estimated
 from ..core.kinds import P
 from ..core.narrow import as_held
-from ..core.runtime import RunTime, has_value
+from ..core.runtime import RunTime, has_value, is_number
 from ..core.tensor import Tensor
-
-
-def is_number(value) -> bool:
-    """Whether a value promotes like a Python number: one, or a run-time scalar of a traced program."""
-    return not isinstance(value, Tensor) or getattr(value, "weak", False)
 
 
 def number_category(value) -> int:

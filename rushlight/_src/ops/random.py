@@ -13,6 +13,7 @@ from ..core.kinds import P
 from ..core.meta import product
 from ..core.op import OPS, Scalar, op
 from ..core.random import default_generator
+from ..core.runtime import has_value
 from ..core.tensor import Tensor, empty as empty_tensor, refuse_where
 from .create import checked_sizes, empty_like, finished, in_plain_rows, whole
 from .histories import with_history
@@ -219,7 +220,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     if not input.is_floating_point():
         raise RuntimeError(f"bernoulli is not implemented for {input.dtype}")
     chance = input if p is None else p
-    if isinstance(chance, Tensor):
+    if not has_value(chance):
         refuse_where(~((chance >= 0) & (chance <= 1)),
                      RuntimeError("bernoulli expects probabilities in [0, 1], but found one outside"))
     elif not 0 <= chance <= 1:
@@ -231,7 +232,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 @op(composite=True, inplace=True)
 def bernoulli_(input, p=0.5, *, generator=None):
     """In place: 1 with probability p, else 0."""
-    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+    if has_value(p) and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return unrecorded(input, (uniform_tensor(tuple(input.shape), float32, generator) < p))
 
@@ -286,22 +287,27 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
     return normal_into(input, seed, block, real(mean), real(std))
 
 
+def check_deviation(std):
+    """RuntimeError for a number that is no standard deviation, such as NaN."""
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+
+
 @op(composite=True, method=False)
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False,
            layout=None, pin_memory=False):
     """Normal with the given means and standard deviations (tensors or numbers)."""
     if size is not None:
-        if std < 0:
-            raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        check_deviation(std)
         made = located(checked_sizes((size,)), dtype or dtypes.Defaults.floating, device,
                        lambda size, dtype: normal_tensor(size, dtype, generator) * std + mean)
         return finished(made, requires_grad)
     from ..core.meta import broadcast
     wrong = RuntimeError("normal expects all elements of std >= 0.0")
-    if isinstance(std, Tensor):
+    if not has_value(std):
         refuse_where(std < 0, wrong)
-    elif std < 0:
-        raise wrong
+    else:
+        check_deviation(std)
     shapes = [v.shape for v in (mean, std) if isinstance(v, Tensor)]
     like = mean if isinstance(mean, Tensor) else std
     parameters = mean, std

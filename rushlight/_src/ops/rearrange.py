@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import bool_, int64
+from ..core.expectations import expect_elements
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_channels_last
@@ -212,10 +213,10 @@ def pad(input, pad, mode="constant", value=None):
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if count not in (rank - 1, rank - 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
-    if mode != "circular" and any(type(s) is int and s == 0 for s in input.shape[rank - count - 1:]):
-        raise RuntimeError(
+    if mode != "circular":
+        expect_elements(input.shape[rank - count - 1:], lambda: RuntimeError(
             f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
-            f"dimensions for input, but got: {list(input.shape)}")
+            f"dimensions for input, but got: {list(input.shape)}"))
     left = [size + a + b for size, a, b in zip(input.shape, low, high)][rank - count:]
     if mode != "circular" and min(pad, default=0) < 0 and all(size < 1 for size in left):
         raise RuntimeError(f"input {list(input.shape)} is too small: padding {pad} leaves the sizes {left}")
@@ -292,8 +293,8 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     a, b = wrapped(dim1, rank), wrapped(dim2, rank)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    size = input.shape[-1] + abs(offset)
     low, high = (max(-offset, 0), max(offset, 0))
+    size = input.shape[-1] + low + high
     x = P.pad(input, low=(0,) * (rank - 2) + (low,), high=(0,) * (rank - 2) + (high,), inner=(0,) * (rank - 1), value=0)
     rows = P.reshape(P.iota(size=size, dtype=int64), shape=(size, 1))
     columns = P.reshape(P.iota(size=size, dtype=int64), shape=(1, size))

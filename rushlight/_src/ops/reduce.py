@@ -334,8 +334,8 @@ def variance(name, finish):
         dims = dims_of(input, dim)
         if count_of(input, dims) <= correction and product(input.shape[d] for d in range(len(input.shape))
                                                            if d not in dims) > 0:
-            warn(f"{name}(): degrees of freedom is <= 0: {count_of(input, dims)} elements are fewer than needed with "
-                 f"a correction of {correction}, and the result is NaN or infinite.")
+            warn(f"{name}(): degrees of freedom is <= 0: correction must be less than the count of elements, "
+                 f"{count_of(input, dims)}; the result is NaN or infinite.")
         x, count = in_range_of_squares(input), count_of(input, dims)
         # decided for each size, as it is where the call warns
         few = count <= correction if correction > 0 else correction < 0 and count == 0
@@ -493,11 +493,11 @@ def dist(input, other, p=2):
 @op(composite=True, inplace_too=True)
 def renorm(input, p, dim, maxnorm):
     """Sub-tensors along ``dim`` scaled down to a p-norm of at most ``maxnorm``."""
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.dim() < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()} dimensions")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     at = wrapped(dim, input.dim())
     size = norm(input, p, tuple(k for k in range(input.dim()) if k != at), keepdim=True)

@@ -46,7 +46,7 @@ def sliced(input, at, start, step, length):
 
 
 @op(view=True)
-def select(input, dim, index):
+def select(input, dim, index: int):
     """The slice at one index of a dimension, which goes away."""
     if not input.shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -117,16 +117,10 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     return P.diagonal(x, row=start[0] if length else 0, column=start[1] if length else 0, length=length)
 
 
-def no_window(size):
-    raise RuntimeError(f"maximum size for tensor at dimension 0 is 1 but size is {size}")
-
-
 @op(view=True)
-def unfold(input, dimension, size, step):
+def unfold(input, dimension, size, step: int):
     """Every window of ``size`` elements along a dimension, ``step`` apart; windows become the last dimension."""
-    if not input.shape:
-        return P.unfold(input, dim=0, size=size, step=step) if size <= 1 else no_window(size)
-    at = wrapped(dimension, len(input.shape))
+    at = wrapped(dimension, max(len(input.shape), 1))
     length = input.shape[at] if input.shape else 1
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")

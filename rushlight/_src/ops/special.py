@@ -102,7 +102,7 @@ def zeta(input, other: Scalar):
 
 
 @op(namespace=NAMESPACE, samples=(), method=True, inplace_too=True)
-def multigammaln(input, p):
+def multigammaln(input, p: int):
     """log of the multivariate gamma function: log(pi) p (p - 1) / 4 + sum_j lgamma(x - j / 2), j below p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -112,7 +112,8 @@ def multigammaln(input, p):
     steps = P.mul(P.convert(P.iota(size=p, dtype=int64), dtype=x.dtype), 0.5)
     terms = P.lgamma(P.sub(P.reshape(x, shape=(*x.shape, 1)), steps))
     rank = len(x.shape)
-    return P.add(P.reshape(P.sum(terms, (rank,)), shape=tuple(x.shape)), math.log(math.pi) * p * (p - 1) / 4)
+    return P.add(P.reshape(P.sum(terms, (rank,)), shape=tuple(x.shape)),
+                 P.div(P.mul(P.mul(math.log(math.pi), p), p - 1), 4.0))
 
 
 # --- orthogonal polynomials -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from ..core.exchange import computed, values_of
 from ..core.meta import product
 from ..core.op import OPS, op, sample
 from ..core.results import named
+from ..core.runtime import is_number
 from ..core.tensor import Tensor, wrapped
 
 
@@ -33,7 +34,7 @@ def check_weights(name, weights, count, whole):
 
 
 @op(composite=True, samples=(sample((3, 5)), sample((4,), correction=0)))
-def cov(input, *, correction=1, fweights=None, aweights=None):
+def cov(input, *, correction: int = 1, fweights=None, aweights=None):
     """The covariance of variables (rows) over observations (columns), which may be repeated or weighted: [v, n] -> [v,
     v]."""
     if input.dim() > 2:
@@ -196,7 +197,7 @@ def slope(x, spacing, at, edge_order):
         return x.narrow(at, start, length)
 
     n = x.size(at)
-    if isinstance(spacing, Tensor):
+    if not is_number(spacing):
         h = (spacing[1:] - spacing[:-1]).reshape([-1 if k == at else 1 for k in range(x.dim())])
         left, right = h.narrow(at, 0, n - 2), h.narrow(at, 1, n - 2)
         inner = (-right / (left * (left + right)) * cut(0, n - 2) + (right - left) / (left * right) * cut(1, n - 2)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import rushlight as torch
 
 from ...._src.core.op import OPS
-from ...._src.ops.dropping import blocks_drawn, within
+from ...._src.ops.dropping import blocks_drawn, level_of, within
 from ....nn import functional as F
 from ....overrides import TorchFunctionMode
 from ... import collectives, membership
@@ -132,14 +132,15 @@ class Sharing(TorchFunctionMode):
         if attn_mask is not None:
             self.check_mask(attn_mask, query, is_causal)
         scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-        dropped = self.dropped(query, float(dropout_p)) if dropout_p else None
+        level = level_of(float(dropout_p))
+        dropped = self.dropped(query, level) if level else None
         return Ring.apply(query, key, value, attn_mask, bool(is_causal), scale, dropped, self.how)
 
-    def dropped(self, query, probability: float):
+    def dropped(self, query, level: int):
         """Which weights of the whole sequence are dropped."""
         n, heads, share, _ = query.shape
         length = share * membership.get_world_size(self.how[0])
-        return Dropped(*self.drawing.reserve(blocks_drawn(n * heads, length, length)), probability, length)
+        return Dropped(*self.drawing.reserve(blocks_drawn(n * heads, length, length)), level, length)
 
     def check_mask(self, mask, query, causal):
         """RuntimeError for a mask beside ``is_causal``; ValueError for one that does not have the columns of the whole
@@ -155,17 +156,18 @@ class Sharing(TorchFunctionMode):
 
 
 class Dropped(NamedTuple):
-    """Dropout of the weights of a sequence of ``length``: from block ``place`` of the stream of ``seed`` on."""
+    """Dropout of the weights of a sequence of ``length``, at a ``level`` (``dropping.level_of``): from block ``place``
+    of the stream of ``seed`` on."""
 
     seed: int
     place: int
-    probability: float
+    level: int
     length: int
 
     def part(self, row: int, column: int) -> tuple:
         """What ``_attention_part`` takes, for a part that begins at a row and a column of the whole."""
         where, blocks = within(self.length, self.length, row, column)
-        return self.seed, self.place + blocks, self.probability, where
+        return self.seed, self.place + blocks, self.level, where
 
 
 class Shares:
@@ -263,7 +265,7 @@ class Pieces:
         """(place of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
         theirs = pieces_of(rank, self.shares.ranks, self.balanced)
         for a, b, same in pairs(self.own, theirs, self.causal):
-            seed, place, drop, part = (None, None, 0.0, ()) if self.dropped is None else self.dropped.part(
+            seed, place, drop, part = (None, None, 0, ()) if self.dropped is None else self.dropped.part(
                 self.own[a] * self.step, theirs[b] * self.step)
             yield a, b, (self.masks.part(a, theirs[b]), seed, place, same, self.scale, drop, part)
 

@@ -164,7 +164,7 @@ def shared_sources(p):
 def drop_slots(p):
     """The slots of dropout, but for its place in the stream and in scratch."""
     rows, columns = p.tiles
-    return {"threshold": dropping.threshold(p.spec.drop), "row_tiles": rows, "column_tiles": columns,
+    return {"threshold": p.spec.drop, "row_tiles": rows, "column_tiles": columns,
             "larger": float_bits(dropping.larger(p.spec.drop))}
 
 

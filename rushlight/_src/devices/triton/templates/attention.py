@@ -196,7 +196,7 @@ class Attentions:
             sizes += getattr(p, name)[:3]
         sizes += p.mask_strides[:3] if form.mask else ()
         sizes += p.blocks if form.block else ()
-        sizes += (*p.tiles, dropping.threshold(p.spec.drop)) if form.drops else ()
+        sizes += (*p.tiles, p.spec.drop) if form.drops else ()
         wholes = [*(["seed", "place", float_bits(dropping.larger(p.spec.drop))] if form.drops else []),
                   float_bits(p.spec.scale)]
         return CompiledKernel(module_of(kernel, form, blocks), units, (*form.names(), *kernel.own),

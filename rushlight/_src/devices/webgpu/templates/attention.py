@@ -115,7 +115,7 @@ class Attentions:
             sizes += getattr(p, name)[:3]
         sizes += p.mask_strides[:3] if form.mask else ()
         sizes += p.blocks if form.block else ()
-        sizes += (*p.tiles, dropping.threshold(p.spec.drop),
+        sizes += (*p.tiles, p.spec.drop,
                   float_bits(dropping.larger(p.spec.drop))) if form.drops else ()
         wholes = ["seed", "place"] if form.drops else []
         return CompiledKernel(self.module(kernel, form.key, form, block), units, (*form.names(), *kernel.own),
