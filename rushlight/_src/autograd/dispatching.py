@@ -5,7 +5,7 @@ import contextlib
 
 from ..core import overriding
 from ..core.errors import LeafWrittenError
-from ..core.interpret import Interpreter, Suspended, is_recording, recording
+from ..core.interpret import Interpreter, Suspended, is_recording, recording, top
 from ..core.meta import row_major
 from ..core.native import GradNode, Op, Tensor, history, state
 from ..core.native.objects import DERIVED, FLOAT_VALUE, FUNCTION
@@ -41,10 +41,22 @@ def call(op: Op, args, kwargs, kinds):
         return body_of(op, args)(*args, **kwargs)
     refuse_leaf(op, args)
     refuse_view(op, args)
+
+    def answer(args, kwargs):
+        return answered(op, args, kwargs, kinds, None if whole is not None else seen(op, args, kwargs))
+
+    return differentiate(op, args, kwargs, answer, getattr(whole, "__within__", contextlib.nullcontext))
+
+
+def differentiate(op, args, kwargs, answer, within):
+    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``."""
+    record = getattr(top(), "differentiate", None)
+    if record is not None:  # a program that is written down, of which the call becomes a part
+        return record(op, args, kwargs, answer, within)
     before = as_before(op, args, kwargs)
     with recording(False):
-        results = answered(op, args, kwargs, kinds, found)
-    return recorded(op, *before, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
+        results = answer(args, kwargs)
+    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within)
 
 
 def derivable(op, args, kwargs, tensors) -> bool:

@@ -45,8 +45,9 @@ class GraphCalls(Part):
                 text = f"P[{len(sources)}]"
                 sources.append(source)
                 tensors.append(machine.outside.real[node])
-                held.append(node)
-            arguments.append(text)
+                if node not in machine.outside.opened:
+                    held.append(node)
+            arguments.append(machine.outside.opened.get(node, "{}").format(text))
         graph.held = frozenset(held)
         results = "".join(f"{name}, " for name in self.outputs.values())
         called = "PLAINLY(graph, " if machine.subclasses.met else "graph("

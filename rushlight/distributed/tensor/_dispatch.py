@@ -7,11 +7,11 @@ import threading
 
 import rushlight as torch
 
-from ..._src.autograd.dispatching import ViewWrittenError, recorded
+from ..._src.autograd.dispatching import ViewWrittenError, differentiate
 from ..._src.autograd.reverse import describe
 from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
-from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording
+from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording, top
 from ..._src.core.native import mine
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
@@ -173,9 +173,10 @@ def composite(op, args, kwargs):
 def as_one(op, args, kwargs, tensors, mesh):
     """A composite as one program, in which what is written is another value, with one backward."""
     wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
+    if wanted:
+        return differentiate(op, args, kwargs, lambda args, kwargs: computed(op, args, kwargs, mesh), Body)
     with recording(False):
-        results = computed(op, args, kwargs, mesh)
-    return recorded(op, args, kwargs, tensors, results, Body) if wanted else results
+        return computed(op, args, kwargs, mesh)
 
 
 def adopted(result, mesh, model):
@@ -328,6 +329,9 @@ def computed(op, args, kwargs, mesh):
         apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
         for result in results:
             result._shows, result._apart = not op.traits.get("detaches"), apart
+        note = getattr(top(), "note_copies", None)
+        if note is not None:
+            note(results, flat_tensors(given))
     if program.kind is None:
         return results[0]
     made, _ = program.kind
