@@ -13,6 +13,7 @@ from ..core.op import OPS, bind, body_of
 from ..core.overriding import DISPATCH
 from ..core.pytree import tree_map
 from ..transforms.trace import ValueNeeded
+from .function import version_of
 from .node import class_name
 from .mutation import copy_before
 from .slow_paths import changed
@@ -39,8 +40,6 @@ def call(op: Op, args, kwargs, kinds):
         return answered(op, args, kwargs, kinds, found)
     if whole is None and op.traits.get("composite") and not derivable(op, args, kwargs, wanted):
         return body_of(op, args)(*args, **kwargs)
-    refuse_leaf(op, args)
-    refuse_view(op, args)
 
     def answer(args, kwargs):
         return answered(op, args, kwargs, kinds, None if whole is not None else seen(op, args, kwargs))
@@ -53,6 +52,8 @@ def differentiate(op, args, kwargs, answer, within):
     record = getattr(top(), "differentiate", None)
     if record is not None:  # a program that is written down, of which the call becomes a part
         return record(op, args, kwargs, answer, within)
+    refuse_leaf(op, args)
+    refuse_view(op, args)
     before = as_before(op, args, kwargs)
     with recording(False):
         results = answer(args, kwargs)
@@ -224,10 +225,10 @@ def pulling(op, args, kwargs, wanted, outputs, within):
     """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out.  StaleValueError
     where what it reads was written since."""
     from .reverse import linearised, zeros_like
-    versions = {id(t): t._version for t in tensors_of((*args, *kwargs.values(), *outputs))}
+    versions = {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values(), *outputs))}
 
     def unwritten(value):
-        if isinstance(value, Tensor) and value._version != versions.get(id(value), value._version):
+        if isinstance(value, Tensor) and version_of(value) != versions.get(id(value), version_of(value)):
             changed(value, op.name, versions[id(value)])
         return value
 

@@ -141,7 +141,8 @@ class GraphCalls(Part):
     def is_closed(self, node, alive) -> bool:
         """Whether the history of an output goes back only to leaves made here that are gone."""
         machine = self.machine
-        starts = [n for n, value in machine.training.inputs().items() if value.fake._rush_needs_grad]
+        starts = [*machine.outside.opened, *(n for n, value in machine.training.inputs().items()
+                                             if value.fake._rush_needs_grad)]
         return not machine.training.reach([*starts, *alive]).get(node) and bool(
             machine.training.reach(list(machine.recorder.leaves))
             .get(node))

@@ -371,7 +371,7 @@ class Recorder(Interpreter):
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
         if not self.copies.isdisjoint(roots):
-            raise Break("RB014", "a write into what shares memory with a tensor that wraps others and requires grad")
+            raise Break("RB014", "a write into a view of a tensor that wraps others")
         for target in targets:
             self.check_storage(target.node)
             self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}

@@ -17,7 +17,7 @@ from .errors import Break, CaptureError
 from .fake import Fake
 from .guards import TensorCheck
 from .parts import ATTRIBUTES, Part
-from .values import WrapperValue
+from .values import Constant, WrapperValue
 from .wrapper_specs import spec_of, tangent_of, wrapped_by
 
 HISTORY = frozenset(("grad", "grad_fn", "backward", "register_hook", "retain_grad", "retains_grad", "is_leaf", "data",
@@ -106,6 +106,11 @@ class Wrappers(Part, part="wrappers"):
         cls, instance = type(owner.fake), owner.fake
         if name == "__class__":
             return self.values.from_python(cls)
+        if name == "is_leaf" and owner.source is not None:
+            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source.each_call())
+            return Constant(owner.real.is_leaf)
+        if name == "is_leaf" and hasattr(instance, "_rush_history"):
+            return Constant(False)
         if name in MEMORY or name in HISTORY and instance._rush_needs_grad:
             raise Break("RB014", f"{name!r} of a {cls.__name__}")
         raw = static(cls, name)
