@@ -54,6 +54,8 @@ def operator(function, args):
     owners = [k if isinstance(a, Tensor) else None for k, a in enumerate(args) for leaf in tree_leaves(a)
               if isinstance(leaf, Tensor)]  # the position of the argument that is a tensor; None within another one
     given_specs = [spec_of(leaves[k]) for k in places]
+    if any(one is not None and any(type(n) is not int for n in one.meta.shape) for one in given_specs):
+        raise NotImplementedError("the gradient of a tensor that wraps others, of sizes that vary")
     found, leaves = [part for k in places for part in open_wrapper(leaves[k])], [
         None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 

@@ -42,7 +42,8 @@ class Wrappers(Part, part="wrappers"):
         self.subclasses.met = True
         names, context = value.__tensor_flatten__()
         guard(f"{name(described_as)}({{0}}, {name(list(names))}, {name(context)}, {name(checker(cls))})", source)
-        fixed = "static" in self.machine.rules or getattr(cls, "__tensor_fixed__", False)
+        # nodes that have the gradient of a class know the sizes of instances
+        fixed = "static" in self.machine.rules or getattr(cls, "__tensor_fixed__", False) or value._rush_needs_grad
         free = frozenset() if fixed else self.machine.entry.free_sizes(source, value)
         meta = self.guarding.symbolic(value._rush_meta, free, source, constraints_of(value))
         check = TensorCheck(value._rush_meta, free)
