@@ -5,6 +5,7 @@ import rushlight as torch
 
 from ..._src.core.interpret import Unwatched
 from ..._src.core.meta import Meta
+from ..._src.core.later import later
 from ..._src.core.native import Tensor
 from ..._src.core.op import OPS
 from ..._src.core.overriding import disabled
@@ -21,7 +22,7 @@ from .layout import box, checked
 from .placement_types import Partial, Replicate, Shard
 from .transfer import redistributed
 
-__all__ = ["DTensor", "distribute_tensor", "ones", "empty", "full", "rand", "randn", "zeros"]
+__all__ = ["DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full", "rand", "randn", "zeros"]
 
 
 class DTensor(Tensor):
@@ -403,4 +404,5 @@ def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None,
                         requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 
+__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # which is made of what is defined here
 add_safe_globals([restored, DeviceMesh, device_mesh.restored, Partial, Replicate, Shard])
