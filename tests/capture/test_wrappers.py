@@ -40,7 +40,7 @@ class Pair(torch.Tensor):
             return pytree.tree_flatten(func(*args, **kwargs))
 
         (left, spec), (right, _) = half("a"), half("b")
-        made = [Pair(x, y, tag) if isinstance(x, torch.Tensor) else x for x, y in zip(left, right)]
+        made = [cls(x, y, tag) if isinstance(x, torch.Tensor) else x for x, y in zip(left, right)]
         return return_and_correct_aliasing(func, args, kwargs or {}, pytree.tree_unflatten(made, spec))
 
     def total(self):
@@ -169,6 +169,111 @@ def test_parameters_of_modules():
     layer.weight = torch.nn.Parameter(pair(), requires_grad=False)
     x = torch.full((2, 3), 3.0)
     assert described(torch.compile(lambda x: x * layer.weight, fullgraph=True)(x)) == described(x * layer.weight)
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+def leaf(*shape, **facts):
+    return pair(*shape, **facts).requires_grad_()
+
+
+def pulled(program, x, *others):
+    """What a program gives, with the gradients of a backward pass from it."""
+    result = program(x, *others)
+    total = result.sum()
+    (total.a + 2 * total.b if isinstance(total, Pair) and not total.requires_grad else total).backward()
+    return described(result), [described(one.grad) for one in (x, *others)], result.requires_grad
+
+
+class Tripled(torch.autograd.Function):
+    """A function of instances whose derivative is not that of its operators."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return gradient * 5 + x
+
+
+class Widened(Pair):
+    """One whose gradients have another context, which they can be brought to."""
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Widened(inner["a"], inner["b"], context["tag"], size, stride)
+
+    def __coerce_tangent_metadata__(self):
+        return Widened(self.a, self.b, 9)
+
+    def __coerce_same_metadata_as_tangent__(self, expected, expected_type=None):
+        return Widened(self.a, self.b, expected["tag"])
+
+
+DERIVED = {
+    "elementwise": lambda x: (x * x + 1).sin(),
+    "composites": lambda x: torch.softmax(torch.nn.functional.linear(x, x), 1),
+    "views": lambda x: x.view(-1).unsqueeze(0).expand(2, 6) * x.reshape(6),
+    "several results": lambda x: torch.cat(x.exp().chunk(3, 1), 0).max(1).values,
+    "a function of its own": lambda x: Tripled.apply(x) * x,
+    "detached": lambda x: x * x.detach() + x.sin().detach(),
+    "unrecorded": lambda x: x * without_history(x),
+}
+
+
+def without_history(x):
+    with torch.no_grad():
+        return x.cos()
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_gradients_are_those_of_uncompiled_programs(name):
+    program, backend = DERIVED[name], Counted()
+    compiled = torch.compile(program, fullgraph=True, backend=backend)
+    assert pulled(compiled, leaf(tag=2)) == pulled(program, leaf(tag=2))
+    assert backend.graphs == 1
+
+
+def test_gradients_have_the_context_that_their_class_wants():
+    x, y = leaf(cls=Widened), leaf(cls=Widened)
+    for one, call in (x, torch.compile(DERIVED["elementwise"], fullgraph=True)), (y, DERIVED["elementwise"]):
+        call(one).sum().backward()
+    assert x.grad.tag == 9 and described(x.grad.a) == described(y.grad.a)
+
+
+def test_gradients_beside_plain_tensors():
+    def program(x, y):
+        return (x * y).sin() + y
+
+    compiled = torch.compile(program, fullgraph=True)
+    assert pulled(compiled, leaf(), torch.full((3,), 0.3)) == pulled(program, leaf(), torch.full((3,), 0.3))
+
+
+def test_gradients_at_several_sizes():
+    compiled = torch.compile(lambda x: x.sin() * x, fullgraph=True, dynamic=True)
+    for rows in (2, 3, 5):
+        assert pulled(compiled, leaf(rows, 2)) == pulled(lambda x: x.sin() * x, leaf(rows, 2))
+
+
+def test_gradients_of_another_context_are_an_error():
+    with pytest.raises(RuntimeError, match="__coerce_same_metadata_as_tangent__"):
+        torch.compile(lambda x, y: x * y, fullgraph=True)(leaf(), pair(tag=1)).sum().backward()
+
+
+def test_parameters_that_are_instances_get_gradients():
+    def loss(layer, x):
+        return (layer.weight * x).exp()
+
+    found = []
+    for call in (loss, torch.compile(loss, fullgraph=True)):
+        layer = torch.nn.Module()
+        layer.weight = torch.nn.Parameter(pair())
+        for _ in range(2):
+            call(layer, pair()).sum().backward()
+        found.append(described(layer.weight.grad))
+    assert found[0] == found[1]
 
 
 def test_guards_on_contexts_are_classmethods_of_two_arguments():

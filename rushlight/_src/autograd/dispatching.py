@@ -5,7 +5,7 @@ import contextlib
 
 from ..core import overriding
 from ..core.errors import LeafWrittenError
-from ..core.interpret import Interpreter, Suspended, is_recording, recording
+from ..core.interpret import Interpreter, Suspended, is_recording, recording, top
 from ..core.meta import row_major
 from ..core.native import GradNode, Op, Tensor, history, state
 from ..core.native.objects import DERIVED, FLOAT_VALUE, FUNCTION
@@ -13,6 +13,7 @@ from ..core.op import OPS, bind, body_of
 from ..core.overriding import DISPATCH
 from ..core.pytree import tree_map
 from ..transforms.trace import ValueNeeded
+from .function import version_of
 from .node import class_name
 from .mutation import copy_before
 from .slow_paths import changed
@@ -39,12 +40,24 @@ def call(op: Op, args, kwargs, kinds):
         return answered(op, args, kwargs, kinds, found)
     if whole is None and op.traits.get("composite") and not derivable(op, args, kwargs, wanted):
         return body_of(op, args)(*args, **kwargs)
+
+    def answer(args, kwargs):
+        return answered(op, args, kwargs, kinds, None if whole is not None else seen(op, args, kwargs))
+
+    return differentiate(op, args, kwargs, answer, getattr(whole, "__within__", contextlib.nullcontext))
+
+
+def differentiate(op, args, kwargs, answer, within):
+    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``."""
+    record = getattr(top(), "differentiate", None)
+    if record is not None:  # a program that is written down, of which the call becomes a part
+        return record(op, args, kwargs, answer, within)
     refuse_leaf(op, args)
     refuse_view(op, args)
     before = as_before(op, args, kwargs)
     with recording(False):
-        results = answered(op, args, kwargs, kinds, found)
-    return recorded(op, *before, wanted, results, getattr(whole, "__within__", contextlib.nullcontext))
+        results = answer(args, kwargs)
+    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within)
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
@@ -212,10 +225,10 @@ def pulling(op, args, kwargs, wanted, outputs, within):
     """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out.  StaleValueError
     where what it reads was written since."""
     from .reverse import linearised, zeros_like
-    versions = {id(t): t._version for t in tensors_of((*args, *kwargs.values(), *outputs))}
+    versions = {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values(), *outputs))}
 
     def unwritten(value):
-        if isinstance(value, Tensor) and value._version != versions.get(id(value), value._version):
+        if isinstance(value, Tensor) and version_of(value) != versions.get(id(value), version_of(value)):
             changed(value, op.name, versions[id(value)])
         return value
 

@@ -19,7 +19,7 @@ from .parts import CALLED, Part
 from .protocols import stand_in
 from .transforms import kind_of
 from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity,
-                     Key, Method, Number, Object, Partial, Sequence, Super, TensorValue)
+                     Key, Method, Number, Object, Partial, Sequence, Super, TensorValue, WrapperValue)
 
 NUMBER_METHODS = {int: ("__int__", "__index__"), float: ("__float__", "__index__"),
                   complex: ("__complex__", "__float__", "__index__")}
@@ -40,7 +40,7 @@ class Builtins(Part, part="builtins"):
         if isinstance(value, Object):
             return self.answer_kind(isinstance, value.value, wanted, value.source)
         if isinstance(value, TensorValue):
-            kind = kind_of(value.fake)
+            kind = self.classes.class_of(value) if isinstance(value, WrapperValue) else kind_of(value.fake)
             if value.source is not None:
                 return Constant(isinstance(value.real, wanted))
             by_dtype = [one for one in flat(wanted) if isinstance(one, TypeOfTensors)]

@@ -45,10 +45,12 @@ INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
     "distributions", "jit", "library.overloads", "_higher_order_ops", "_src.core.pytree", "_src.compat.devices",
     "_src.compat.torchvision", "tools.warm", "_dynamo", "ao",
     "distributed.pipelining.marks", "distributed.pipelining._IR", "distributed.activations",
-    "distributed.fsdp", "distributed.rpc.remote_module", "_functorch.make_functional", "_C"))
+    "distributed.fsdp", "distributed.tensor._modules", "distributed.tensor.parallel", "distributed.tensor.experimental",
+    "distributed.rpc.remote_module", "_functorch.make_functional", "_C"))
 RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.functional", "nn.init", "_src.api",
                                                "_src.foreach", "special", "linalg", "fft", "_src.capture", "_src.eager",
                                                "_src.compiler", "distributed.functional",
+                                               "distributed.tensor", "distributed.device_mesh",
                                                "distributed.pipelining.splitting", "nested"))
 # modules whose functions have others, of the same names, that programs record in their place
 RECORDED = dict.fromkeys((f"{FRAMEWORK}.distributed.{room}" for room in ("collectives", "membership", "worlds")),

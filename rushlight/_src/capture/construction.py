@@ -21,6 +21,7 @@ from ..legacy import TypeOfTensors
 from . import polyfills
 from .classes import ABSENT, HEAP, static
 from .containers import raised
+from .equality import is_record
 from .errors import Break
 from .parts import CALLED, Part
 from .values import NUMBERS_AND_TEXT, Constant, ExceptionValue, Instance, Mapping, Method, Object, Partial, Sequence
@@ -82,7 +83,7 @@ class Construction(Part, part="construction"):
             return self.arithmetic.fold(cls, arguments, keywords)
         if issubclass(cls, np.generic):
             return self.arithmetic.fold(cls, arguments, keywords)
-        if cls in VALUES:
+        if cls in VALUES or is_record(cls):
             return self.framework.run_framework(cls, arguments, keywords)
         if issubclass(cls, tuple) and is_result(cls) and not keywords:
             given = self.values.force(arguments[0]) if len(arguments) == 1 < len(cls._fields) else None

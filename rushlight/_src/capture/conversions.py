@@ -134,6 +134,8 @@ class Conversions(Part, part="values"):
         if isinstance(value, Mapping):
             return {k: self.concrete(self.mappings.lookup(value, k)) for k in value.items}
         if isinstance(value, Object) and not isinstance(value.value, Module):
+            if is_immutable(value.value):
+                return self.known(value)
             if is_framework(type(value.value).__module__) or isinstance(value.value, IDENTITIES):
                 self.guarding.identify(value.source, value.value)
                 return value.value

@@ -5,13 +5,15 @@ import dis
 import inspect
 import types
 
+from ..autograd.dispatching import pulling, tensors_of
 from ..autograd.function import Context, Function
 from ..core.interpret import top
 from ..core.kinds import P
 from ..core.native import Tensor, mine
-from ..core.op import make
+from ..core.op import OPS, make
 from ..core.pytree import tree_flatten, tree_leaves, tree_unflatten
 from .errors import Break
+from .wrapper_specs import close_recorded, open_tangent, open_wrapper, spec_of, tangent_of, wrapped_by
 
 
 class GraphContext(Context):
@@ -40,20 +42,26 @@ def forward(function, args, flags):
 def operator(function, args):
     """(the operator of a call with arguments like these, the tensors in them, which are its own arguments).
 
-    ``constant`` among its traits holds the positions of results without gradient, once it was traced. Tensors within
-    lists get no gradient.
+    ``constant`` among its traits holds the positions of results without gradient, once it was traced, ``results`` what
+    they are: the operator takes and returns the tensors that instances of wrapping classes wrap. Tensors within lists
+    get no gradient.
     """
     flags = tuple(isinstance(a, Tensor) and bool(a._rush_needs_grad) for a in args)
     constant: set = set()
+    outputs = Results()
     leaves, spec = tree_flatten(list(args))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     owners = [k if isinstance(a, Tensor) else None for k, a in enumerate(args) for leaf in tree_leaves(a)
               if isinstance(leaf, Tensor)]  # the position of the argument that is a tensor; None within another one
-    found, leaves = [leaves[k] for k in places], [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    given_specs = [spec_of(leaves[k]) for k in places]
+    if any(one is not None and any(type(n) is not int for n in one.meta.shape) for one in given_specs):
+        raise NotImplementedError("the gradient of a tensor that wraps others, of sizes that vary")
+    found, leaves = [part for k in places for part in open_wrapper(leaves[k])], [
+        None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 
     def filled(tensors):
         given = list(leaves)
-        for k, tensor in zip(places, tensors):
+        for k, tensor in zip(places, close_each(given_specs, tensors)):
             given[k] = tensor
         return tree_unflatten(given, spec)
 
@@ -70,31 +78,128 @@ def operator(function, args):
         if any(t.node is not node for t, node in zip(tensors, given)):
             raise Break("RB011", f"{function.__name__}.forward() writes into an argument")
         constant.update(k for k, r in enumerate(several) if any(r is c for c in ctx._constant))
-        fresh = tuple(P.copy(r) if any(r is t for t in tensors) else r for r in several)
-        return fresh if isinstance(results, (tuple, list)) else fresh[0]
+        outputs.kind, outputs.specs = type(results), list(map(spec_of, several))
+        fresh = tuple(P.copy(r) if any(r is t or r.node is t.node for t in tensors) else r
+                      for whole in several for r in wrapped_by(whole))
+        return fresh if isinstance(results, (tuple, list)) or len(fresh) > 1 else fresh[0]
 
     def vjp(g, y, *tensors):
         _, several, ctx = forward(function, filled(tensors), flags)
-        results = y if isinstance(y, tuple) else (y,)
+        results = close_each(outputs.specs, y if isinstance(y, tuple) else (y,))
         ctx._saved = tuple(next((r for r, own in zip(results, several) if own is s), s) for s in ctx._saved)
-        gradients = list(g) if isinstance(g, (tuple, list)) else [g]
+        gradients = close_gradients(outputs.specs, list(g) if isinstance(g, (tuple, list)) else [g])
         if ctx._materialize:
-            gradients = [P.full(shape=tuple(r.shape), value=0, dtype=r.dtype) if one is None else one
-                         for one, r in zip(gradients, results)]
+            gradients = [zeros(one, r) if g is None else g for one, g, r in zip(outputs.specs, gradients, results)]
         given = function.rule()(ctx, *gradients)
         given = given if isinstance(given, tuple) else (given,)
         needed = max(k for k, a in enumerate(args) if isinstance(a, Tensor)) + 1
         if len(given) >= needed:  # what is no tensor and comes last may go without
             given = (*given, *[None] * (len(args) - len(given)))
         function.check_count(given, len(args))
-        return [None if k is None else given[k] for k in owners]
+        return [part for one, k in zip(given_specs, owners)
+                for part in open_gradient(one, None if k is None else given[k])]
 
     signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
-                                   for k in range(len(places))])
-    made = make(function.__name__, body, None, signature, constant=constant,
+                                   for k in range(len(found))])
+    made = make(function.__name__, body, None, signature, constant=constant, results=outputs,
                 collects=args[0] if function.collects else None)
     made.rules["vjp"] = vjp
     return made, found
+
+
+class Results:
+    """The results of a function: their specs (None for plain tensors), and their type when there are several."""
+
+    kind, specs = Tensor, ()
+
+    def close(self, recorder, fakes, constant):
+        """The results of which these tensors of a program are the parts; those at ``constant`` are cut off from their
+        history."""
+        fakes, found = iter(fakes), []
+        for k, spec in enumerate(self.specs):
+            parts = [next(fakes) for _ in (spec.metas if spec is not None else "1")]
+            parts = list(map(OPS["detach"], parts)) if k in constant else parts
+            found.append(parts[0] if spec is None else close_recorded(recorder, spec, parts))
+        if not issubclass(self.kind, (tuple, list)):
+            return found[0]
+        return self.kind(*found) if hasattr(self.kind, "_fields") else self.kind(found)
+
+
+def close_each(specs, tensors) -> list:
+    """What specs describe, made of plain tensors."""
+    tensors = iter(tensors)
+    return [next(tensors) if one is None else one.close([next(tensors) for _ in one.metas]) for one in specs]
+
+
+def zeros(one, result):
+    """A gradient of zeros for a result."""
+    if one is not None:
+        tangent = tangent_of(one)
+        return tangent.close([full(meta) for meta in tangent.metas])
+    return full(result._rush_meta)
+
+
+def full(meta):
+    return P.full(shape=tuple(meta.shape), value=0, dtype=meta.dtype)
+
+
+def close_gradients(specs, parts) -> list:
+    """Gradients of results from those of what they wrap; None where there is none at all."""
+    found = []
+    for one in specs:
+        given, parts = (parts[:1], parts[1:]) if one is None else (parts[:len(one.metas)], parts[len(one.metas):])
+        if one is not None and any(part is not None for part in given):
+            tangent = tangent_of(one)
+            given = [tangent.close([full(meta) if part is None else part for part, meta in zip(given, tangent.metas)])]
+        found.append(given[0])
+    return found
+
+
+def open_gradient(one, gradient) -> list:
+    """Gradients of what an argument wraps from its own."""
+    if one is None:
+        return [gradient]
+    return [None] * len(one.metas) if gradient is None else open_tangent(gradient, tangent_of(one))
+
+
+class OperatorCall:
+    """One call of an operator with instances of classes that answer it, as a function with a gradient: ``answer(args,
+    kwargs)`` is what they make of it, ``within`` the block in which its derivative runs."""
+
+    collects = False
+
+    def __init__(self, op, args, kwargs, answer, within):
+        self.__name__, self.op, self.answer, self.within = op.name, op, answer, within
+        self.wanted = tuple(k for k, t in enumerate(tensors_of((*args, *kwargs.values()))) if t._rush_needs_grad)
+        self.leaves, self.spec = tree_flatten((tuple(args), dict(kwargs)))
+        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self.tensors = [self.leaves[k] for k in self.places]
+        self.leaves = [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
+
+    def call_of(self, tensors):
+        """(positional arguments, keywords) with these tensors."""
+        leaves = list(self.leaves)
+        for k, tensor in zip(self.places, tensors):
+            leaves[k] = tensor
+        return tree_unflatten(leaves, self.spec)
+
+    def forward(self, ctx, *tensors):
+        ctx.given = self.call_of(tensors)
+        results = self.answer(*ctx.given)
+        ctx.save_for_backward(*(results if isinstance(results, (tuple, list)) else (results,)))
+        ctx.set_materialize_grads(False)
+        return results
+
+    def backward(self, ctx, *gradients):
+        found = dict(zip(self.wanted, pulling(self.op, *ctx.given, self.wanted, ctx.saved_tensors, self.within)(
+            *gradients)))
+        return tuple(found.get(k) for k in range(len(self.tensors)))
+
+    def rule(self):
+        return self.backward
+
+    def check_count(self, found, count):
+        """Nothing: there is one for each tensor."""
 
 
 def allowed(function, args, kwargs):

@@ -15,6 +15,7 @@ from ..core.overriding import DisableTorchFunctionSubclass, as_subclass
 from .arithmetic import INPLACE
 from .output import logged, warned
 from .protocols import unpacker
+from .wrapper_specs import close_parts, open_part
 
 END = object()
 
@@ -109,4 +110,4 @@ NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "Ce
          "SETATTR": object.__setattr__,
          "SPENT": spent, "ENDED": ended, "PARAMETER": Parameter, "LOG": logged, "WARN": warned,
          "HANDLE": Handle, "PLAINLY": plainly, "SUBCLASS": seen_as,
-         "WRAPPER": wrapped, "NESTED": nested, "RAGGED": Ragged}
+         "WRAPPER": wrapped, "OPEN": open_part, "CLOSE": close_parts, "NESTED": nested, "RAGGED": Ragged}

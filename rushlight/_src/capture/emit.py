@@ -130,7 +130,7 @@ class Writer(Endings, GraphCalls):
 
     @BUILT.by(WrapperValue)
     def build_wrapper(self, value, name):
-        self.builds.append(f"{name} = WRAPPER({self.machine.wrappers.written(value, self.write)})")
+        self.builds.append(f"{name} = {self.machine.wrappers.written(value, self.write)}")
         self.attributes_of(value, name)
 
     @BUILT.by(NestedValue)

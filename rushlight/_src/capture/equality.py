@@ -9,7 +9,7 @@ import types
 import numpy as np
 
 from ..core.devices import device
-from .classes import FRAMEWORK
+from .classes import FRAMEWORK, is_framework
 
 COMPARED = (int, bool, str, bytes, types.CodeType)  # whose ``==`` tells all that programs see, among those of one type
 # what is made anew and means the same; ``==`` of annotations is blind to the order and the types of their parts
@@ -41,7 +41,21 @@ def is_same(a, b) -> bool:
 
 def is_described(value) -> bool:
     """True for annotations, patterns and devices, which their text describes."""
-    return isinstance(value, DESCRIBED) or type(value).__module__ == "typing"
+    return isinstance(value, DESCRIBED) or type(value).__module__ == "typing" or (
+        is_record(type(value)) and all(map(is_constant, vars(value).values())))
+
+
+def is_record(cls) -> bool:
+    """True for frozen data classes of the framework, whose instances are constants if their fields are."""
+    parameters = vars(cls).get("__dataclass_params__")
+    return parameters is not None and parameters.frozen and is_framework(cls.__module__)
+
+
+def is_constant(value) -> bool:
+    """True for numbers, strings and None, and tuples of these."""
+    if type(value) is tuple:
+        return all(map(is_constant, value))
+    return value is None or type(value) in (int, float, bool, str, bytes)
 
 
 def is_immutable(value) -> bool:

@@ -121,6 +121,10 @@ class Framework(Part, part="framework"):
                 self.instructions.load_global(written.__globals__, name)
         operator_of_call, tensors = custom.operator(function, [self.values.concrete(a) for a in arguments])
         made = self.run_framework(operator_of_call, list(map(self.values.from_python, tensors)), {})
+        if any(operator_of_call.traits["results"].specs):
+            parts = map(self.values.concrete, [made] if isinstance(made, TensorValue) else made.items)
+            return self.values.from_python(operator_of_call.traits["results"].close(
+                self.machine.recorder, parts, operator_of_call.traits["constant"]))
         without = operator_of_call.traits["constant"]  # what has no gradient is cut off from its history
         if isinstance(made, TensorValue):
             return self.run_framework(OPS["detach"], [made], {}) if without else made

@@ -45,8 +45,9 @@ class GraphCalls(Part):
                 text = f"P[{len(sources)}]"
                 sources.append(source)
                 tensors.append(machine.outside.real[node])
-                held.append(node)
-            arguments.append(text)
+                if node not in machine.outside.opened:
+                    held.append(node)
+            arguments.append(machine.outside.opened.get(node, "{}").format(text))
         graph.held = frozenset(held)
         results = "".join(f"{name}, " for name in self.outputs.values())
         called = "PLAINLY(graph, " if machine.subclasses.met else "graph("
@@ -140,7 +141,8 @@ class GraphCalls(Part):
     def is_closed(self, node, alive) -> bool:
         """Whether the history of an output goes back only to leaves made here that are gone."""
         machine = self.machine
-        starts = [n for n, value in machine.training.inputs().items() if value.fake._rush_needs_grad]
+        starts = [*machine.outside.opened, *(n for n, value in machine.training.inputs().items()
+                                             if value.fake._rush_needs_grad)]
         return not machine.training.reach([*starts, *alive]).get(node) and bool(
             machine.training.reach(list(machine.recorder.leaves))
             .get(node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...nn.modules.module import Module
 from ..core.dtypes import Defaults
 from ..core.native import Tensor, mine
-from . import polyfills
+from . import marks, polyfills
 from .absence import Absence
 from .arithmetic import Arithmetic
 from .arrays import Arrays
@@ -164,7 +164,7 @@ class Machine:
     def capture(self, emit):
         """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
-        before = [getattr(mine, name) for name in FOLLOWED]
+        before, others = [getattr(mine, name) for name in FOLLOWED], [dict(vars(one)) for one in marks.followed]
         try:
             with self.recorder, self.shape_env:
                 self.load_entry()
@@ -176,6 +176,9 @@ class Machine:
         finally:
             for name, value in zip(FOLLOWED, before):
                 setattr(mine, name, value)
+            for one, attributes in zip(marks.followed, others):
+                vars(one).clear()
+                vars(one).update(attributes)
 
     def release(self):
         """Lets go of all values: they and what refers to this in circles hold nothing of the caller's any more."""

@@ -16,6 +16,20 @@ class Compiled:
         self.original = original
 
 
+followed: list = []  # objects whose attributes steer framework code: writes take effect while a program is captured
+
+
+def follow(state):
+    """Has capture write the attributes of an object at once, for the rest of the captured program.  Returns it."""
+    followed.append(state)
+    return state
+
+
+def is_followed(value) -> bool:
+    """True if ``follow`` was called for this very object."""
+    return any(value is one for one in followed)
+
+
 def put(function, mark):
     """Marks a function: "disabled", "allowed", "disallowed", "forbidden", "constant", "compiling", "exporting",
     "collecting", "break", "skipped", "following" (it compiles), or Compiled.  It lasts as long as the function."""

@@ -38,17 +38,20 @@ class Outside(Part, part="outside"):
         self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
         self.modules: list = []  # (source, module) of modules that are values of the entry, or within these
         self.real: dict = {}  # graph input node -> the tensor it stands for now
+        self.opened: dict = {}  # graph input node -> code that takes it from the instance that it is a part of
         self.checks: dict = {}  # graph input node -> TensorCheck
 
-    def wrap(self, value, source: Source):
-        """An outside value as a Value, with the guards that make this safe."""
+    def wrap(self, value, source: Source, fixed=False):
+        """An outside value as a Value, with the guards that make this safe; ``fixed``: a tensor keeps its sizes."""
         kind = type(value)
         if kind in PLAIN:
             return self.wrap_plain(value, source)
         known = self.wrapped.get(id(value))
         if known is not None:
             return self.again(known, value, source)
-        made = self.wrap_new(value, kind, source) if kind not in weakref.ProxyTypes else self.wrap_proxy(value, source)
+        made = (self.wrap_tensor(value, source, fixed) if fixed and isinstance(value, Tensor)
+                else self.wrap_new(value, kind, source) if kind not in weakref.ProxyTypes
+                else self.wrap_proxy(value, source))
         self.wrapped[id(value)] = made
         self.alive.append(value)  # while its id is a key
         return made
@@ -150,7 +153,7 @@ class Outside(Part, part="outside"):
             self.guarding.guard(f"{self.guarding.constant_name(empty_cell)}({{0}})", source)
             return Cell(None, source)
 
-    def wrap_tensor(self, value, source):
+    def wrap_tensor(self, value, source, fixed=False):
         if isinstance(value, Nested):
             return self.nesting.wrap(value, source)
         if overriding.kind_of(type(value)) & overriding.DISPATCH:
@@ -160,7 +163,8 @@ class Outside(Part, part="outside"):
             f"type({{0}}) is {self.guarding.constant_name(type(value))} and "
             f"{{0}}._rush_needs_grad == {value._rush_needs_grad}",
             source)
-        free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
+        fixed = fixed or "static" in self.machine.rules
+        free = frozenset() if fixed else self.machine.entry.free_sizes(source, value)
         fake = self.machine.recorder.input(self.guarding.symbolic(value._rush_meta, free, source,
                                                                   constraints_of(value)),
                                            value._rush_needs_grad,

@@ -16,10 +16,12 @@ from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.trace import ValueNeeded, zeros_laid
+from . import custom
 from .errors import Break
 from .fake import Fake, Leaf, as_fixed, as_hinted, fakes_in
 from .inference import infer
 from .reals import Real
+from .wrapper_specs import open_wrapper
 from .unbacked import (ITEM, NUMBER, OPERATORS, PICK, REQUIRE, SHIFT, SIZE, Assumptions, Effect, Reading, between,
                        in_stages, measured)
 
@@ -42,6 +44,7 @@ class Recorder(Interpreter):
         self.starts: dict = {}  # node of a view -> how many of its elements behind its base it begins, where known
         self.writers: set = set()  # nodes that write into their arguments
         self.targets: dict = {}  # such a node -> the nodes it writes to
+        self.copies: set = set()  # nodes whose memory is that of an argument when the program is not compiled
         self.regions: dict = {}  # node -> the checkpointed call it belongs to
         self.plain = False  # whether no result keeps its history, since backward passes have used it up
         self.graded = False  # whether anything was computed with a history
@@ -139,9 +142,41 @@ class Recorder(Interpreter):
 
     def wrapped(self, op, args, kwargs, kinds):
         """A call with instances of classes that answer operators by what they wrap."""
-        if mine.grad and any(t._rush_needs_grad for t in tensors_of((*args, *kwargs.values()))):
-            raise Break("RB014", f"a {kinds[0].__name__} that requires grad, in {op.name}")
         return Dispatch.call(op, args, kwargs, kinds)
+
+    def differentiate(self, op, args, kwargs, answer, within):
+        """A call of an operator that classes answer, of which the gradient is theirs: one node, over what they wrap."""
+        if "into" in op.traits:
+            raise Break("RB014", f"{op.name} of a tensor that wraps others and requires grad")
+        call = custom.OperatorCall(op, args, kwargs, answer, within)
+        found = self.apply_recorded(call, call.tensors)
+        if op.traits.get("view"):
+            self.note_copies(found)
+        return found
+
+    def apply_function(self, function, args):
+        """``autograd.Function.apply`` within framework code."""
+        if not mine.grad or not any(t._rush_needs_grad for t in tensors_of(args)):
+            return function.run(args)
+        found = self.apply_recorded(function, args)
+        self.note_copies(found)
+        return found
+
+    def apply_recorded(self, function, args):
+        """A function with a gradient of its own as one node: its results, of which instances are put together again."""
+        op, tensors = custom.operator(function, args)
+        found = self.call(op, tensors, {})
+        return op.traits["results"].close(self, found if isinstance(found, tuple) else (found,), op.traits["constant"])
+
+    def note_copies(self, results, arguments=()):
+        """Notes that results may share memory with arguments when they are computed eagerly, and do not here."""
+        same = self.roots_of(arguments)
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        self.copies |= self.roots_of(results) - same
+
+    def roots_of(self, tensors) -> set:
+        """The nodes whose memory tensors show, or what they wrap."""
+        return {self.root(part.node) for tensor in tensors for part in open_wrapper(tensor) if isinstance(part, Fake)}
 
     def into(self, out, op, args, kwargs):
         """A call with ``out=``: the result is copied there, if it has that shape."""
@@ -335,6 +370,8 @@ class Recorder(Interpreter):
                             and roots.isdisjoint(map(self.root, nodes_in(key)))}
         self.writers.add(node)
         self.targets[node] = [target.node for target in targets]
+        if not self.copies.isdisjoint(roots):
+            raise Break("RB014", "a write into a view of a tensor that wraps others")
         for target in targets:
             self.check_storage(target.node)
             self.known = {n: v for n, v in self.known.items() if self.root(n) is not self.root(target.node)}

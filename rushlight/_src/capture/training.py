@@ -18,7 +18,7 @@ from ...utils.checkpoint import checkpoint
 from .errors import Break
 from .parts import CALLED, Part
 from .regions import computed_twice
-from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue
+from .values import Constant, Lazy, Mapping, Number, Object, Sequence, TensorValue, WrapperValue
 
 # the steps of schedules
 STEPS = [cls.step for cls in vars(lr_scheduler).values()
@@ -65,7 +65,9 @@ class Training(Part, part="training"):
         """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
         inputs = {node: value for node, value in self.inputs().items() if value.fake._rush_needs_grad}
         inputs.update((node, self.values.from_python(made.fake)) for node, made in self.machine.recorder.leaves.items())
-        found = self.reach(inputs)
+        found = self.reach([*inputs, *self.outside.opened])
+        if any(not found.get(o, frozenset()).isdisjoint(self.outside.opened) for o in outputs):
+            raise Break("RB011", "backward() to tensors that wrap others")
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         leaves = [value for node, value in inputs.items() if node in reached]
         for value in leaves:
@@ -130,8 +132,8 @@ class Training(Part, part="training"):
         value = self.values.force(value)
         values = [value] if isinstance(value, TensorValue) else [self.values.force(v)
                                                                  for v in self.containers.expanded(value)]
-        if not all(isinstance(v, TensorValue) for v in values):
-            raise Break("RB011", "a backward pass of something other than tensors")
+        if not all(isinstance(v, TensorValue) and not isinstance(v, WrapperValue) for v in values):
+            raise Break("RB011", "a backward pass of something other than tensors, or of tensors that wrap others")
         return values
 
     def flag(self, value, default=False):

@@ -17,7 +17,8 @@ from .errors import Break, CaptureError
 from .fake import Fake
 from .guards import TensorCheck
 from .parts import ATTRIBUTES, Part
-from .values import WrapperValue
+from .values import Constant, WrapperValue
+from .wrapper_specs import spec_of, tangent_of, wrapped_by
 
 HISTORY = frozenset(("grad", "grad_fn", "backward", "register_hook", "retain_grad", "retains_grad", "is_leaf", "data",
                      "register_post_accumulate_grad_hook", "requires_grad_"))
@@ -33,8 +34,6 @@ class Wrappers(Part, part="wrappers"):
     def wrap(self, value, source):
         """An instance from outside, over what stands for the tensors that it wraps."""
         cls = type(value)
-        if hasattr(cls, "__operator__"):
-            raise Break("RB014", f"{cls.__name__}, which answers operators whole")
         if not is_traceable_wrapper_subclass(value) or type(value._rush_meta.shape) is not tuple and any(
                 type(n) is not int for n in value.shape):
             raise Break("RB014", f"{cls.__name__}, which does not say what it wraps by __tensor_flatten__")
@@ -43,18 +42,33 @@ class Wrappers(Part, part="wrappers"):
         self.subclasses.met = True
         names, context = value.__tensor_flatten__()
         guard(f"{name(described_as)}({{0}}, {name(list(names))}, {name(context)}, {name(checker(cls))})", source)
-        free = self.machine.entry.free_sizes(source, value) if "static" not in self.machine.rules else frozenset()
+        # nodes that have the gradient of a class know the sizes of instances
+        fixed = "static" in self.machine.rules or getattr(cls, "__tensor_fixed__", False) or value._rush_needs_grad
+        free = frozenset() if fixed else self.machine.entry.free_sizes(source, value)
         meta = self.guarding.symbolic(value._rush_meta, free, source, constraints_of(value))
         check = TensorCheck(value._rush_meta, free)
         check.exact = True
         guard(f"{{0}}._rush_meta in {name(check)}.seen or {name(check)}({{0}}._rush_meta)", source)
-        inner = {part: self.outside.wrap(getattr(value, part), source.attribute(part)).fake for part in names}
+        inner = {part: self.outside.wrap(getattr(value, part), source.attribute(part), fixed).fake for part in names}
         with overriding.DisableTorchFunctionSubclass():
             made = cls.__tensor_unflatten__(inner, context, meta.shape, meta.strides)
         made._rush_meta, made._rush_needs_grad = meta, value._rush_needs_grad
+        if value._rush_needs_grad:
+            made._rush_history = self.history_of(value, source, made)
         found = self.entered(made)
         found.source, found.real = source, value
         return found
+
+    def history_of(self, value, source, instance) -> tuple:
+        """What an instance from outside wraps as inputs of the graph with the history of the instance."""
+        tangent = self.guarding.constant_name(tangent_of(spec_of(value)))
+        history = []
+        for index, part in enumerate(wrapped_by(instance)):
+            fake = self.machine.recorder.input(part._rush_meta, part._rush_meta.dtype.is_inexact)
+            self.outside.graph_inputs[fake.node], self.outside.real[fake.node] = (str(source), source), value
+            self.outside.opened[fake.node] = f"OPEN({{}}, {index}, {tangent})"
+            history.append(fake)
+        return tuple(history)
 
     def entered(self, instance):
         """An instance over tensors without data as a Value, the same one each time."""
@@ -71,7 +85,7 @@ class Wrappers(Part, part="wrappers"):
             return known
         if not is_traceable_wrapper_subclass(instance):
             raise Break("RB014", type(instance).__name__)
-        if not any(isinstance(part, Fake) for part in parts_of(instance)):
+        if not any(isinstance(part, Fake) for part in wrapped_by(instance)):
             return self.wrap(instance, self.guarding.constant_source(instance))
         return self.entered(instance)
 
@@ -82,7 +96,7 @@ class Wrappers(Part, part="wrappers"):
         if not is_traceable_wrapper_subclass_type(cls):
             raise Break("RB014", cls.__name__)
         made = self.framework.run_framework(cls, arguments, keywords)
-        if mine.grad and any(part._rush_needs_grad for part in parts_of(made.fake)):
+        if mine.grad and any(part._rush_needs_grad for part in wrapped_by(made.fake)):
             raise Break("RB014", f"a {cls.__name__} over a tensor that requires grad")
         return made
 
@@ -93,6 +107,11 @@ class Wrappers(Part, part="wrappers"):
         cls, instance = type(owner.fake), owner.fake
         if name == "__class__":
             return self.values.from_python(cls)
+        if name == "is_leaf" and owner.source is not None:
+            self.guarding.guard(f"{{0}}.is_leaf is {owner.real.is_leaf}", owner.source.each_call())
+            return Constant(owner.real.is_leaf)
+        if name == "is_leaf" and hasattr(instance, "_rush_history"):
+            return Constant(False)
         if name in MEMORY or name in HISTORY and instance._rush_needs_grad:
             raise Break("RB014", f"{name!r} of a {cls.__name__}")
         raw = static(cls, name)
@@ -113,22 +132,18 @@ class Wrappers(Part, part="wrappers"):
 
     # --- what lives on ------------------------------------------------------------------------------------------------
     def written(self, value, write):
-        """(class, parts, context, size, stride) as code that an instance is put together of."""
+        """Code that puts an instance together."""
         instance = value.fake
+        if hasattr(instance, "_rush_history"):
+            spec = spec_of(instance)
+            given = [spec, tangent_of(spec)]
+            return ", ".join((f"CLOSE({', '.join(map(self.guarding.constant_name, given))}",
+                              *(write(self.values.from_python(part)) for part in instance._rush_history))) + ")"
         names, context = instance.__tensor_flatten__()
         pairs = ", ".join(f"{n!r}: {write(self.values.from_python(getattr(instance, n)))}" for n in names)
         rest = (write(self.values.from_python(part))
                 for part in (context, instance._rush_meta.shape, instance._rush_meta.strides))
-        return ", ".join((self.guarding.constant_name(type(instance)), f"{{{pairs}}}", *rest))
-
-
-def parts_of(instance):
-    """The tensors that an instance wraps, those within too."""
-    for name in instance.__tensor_flatten__()[0]:
-        part = getattr(instance, name)
-        yield part
-        if overriding.kind_of(type(part)) & overriding.DISPATCH and not isinstance(part, Fake):
-            yield from parts_of(part)
+        return f"WRAPPER({', '.join((self.guarding.constant_name(type(instance)), f'{{{pairs}}}', *rest))})"
 
 
 def checker(cls):

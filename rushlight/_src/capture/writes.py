@@ -6,6 +6,7 @@ import types
 
 from ...nn.modules.module import Module
 from ..core.native import Tensor, mine, state
+from . import marks
 from .classes import ABSENT, HEAP, is_data_descriptor, is_framework, static
 from .errors import Break, Raised
 from .parts import Part
@@ -118,8 +119,8 @@ class Writes(Part, part="writes"):
                                                   .replace("'name'", repr(name)))]))
         self.set_attributes[id(owner), name] = value
         self.owners[id(owner), name] = owner, raw
-        if of_thread:
-            setattr(mine, name, self.values.known(value))
+        if of_thread or isinstance(owner, Object) and marks.is_followed(owner.value):
+            setattr(owner.value, name, self.values.known(value))
 
     def delattr(self, owner, name):
         owner = self.values.force(owner)

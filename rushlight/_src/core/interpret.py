@@ -58,6 +58,7 @@ class Interpreter(Scope):
 
     draws = 1  # how many times over random operators draw
     traces = False  # whether it writes down the program of one device, for which devices make no difference
+    dispatches = False  # whether classes with ``__torch_dispatch__`` answer first, by operators that it is asked for
     breaks = False  # whether a call that it refuses runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
     settings_read = None  # the set of (owner, name) whose values decided what was written down, where that is kept

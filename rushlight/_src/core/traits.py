@@ -33,6 +33,7 @@ TRAITS: dict[str, tuple] = {
     "detaches": (bool, "no gradient flows through it"),
     "collects": (str, "its gradient rule gets whole gradients of its arguments, those of other uses too; for whom"),
     "constant": (set, "the positions of results without a gradient, once it was traced"),
+    "results": (object, "what its results are parts of, once it was traced (capture/custom.py)"),
     "dynamic": (bool, "the size of its result depends on data"),
     "fresh": (str, "it makes a tensor like its argument: 'empty' or 'filled'"),
     "random": (bool, "it draws from the random stream"),

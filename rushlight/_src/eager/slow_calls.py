@@ -116,7 +116,8 @@ def reflected(op: Op, symbol: str, left, right):
 def overridden(op: Op, args, kwargs):
     """What a mode or the class of an argument makes of a call; NOBODY where none does."""
     found = answered(op, args, kwargs)
-    if found is NOBODY and interpret.top() is None:
+    interpreter = interpret.top()
+    if found is NOBODY and (interpreter is None or interpreter.dispatches):
         kinds = overriding((*args, *kwargs.values()), DISPATCH)
         if kinds:
             return Dispatch.call(op, args, kwargs, kinds)

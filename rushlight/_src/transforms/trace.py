@@ -115,7 +115,7 @@ class Trace(Interpreter):
     """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
     traced body; every other operator is replaced by its body."""
 
-    traces = True
+    traces = dispatches = True
 
     def __init__(self, outer: "Trace | None" = None):
         self.nodes, self.inputs, self.simple = [], [], False  # simple: no rule applies to the nodes

@@ -1,12 +1,11 @@
 """Tensors over several processes."""
 from __future__ import annotations
 
-import inspect
-
 import rushlight as torch
 
-from ..._src.core.advice import warn
+from ..._src.core.interpret import Unwatched
 from ..._src.core.meta import Meta
+from ..._src.core.later import later
 from ..._src.core.native import Tensor
 from ..._src.core.op import OPS
 from ..._src.core.overriding import disabled
@@ -37,6 +36,7 @@ class DTensor(Tensor):
     __torch_function__ = classmethod(disabled)
     __within__ = _dispatch.Body
     __parts__ = ("_local_tensor", "_spec", "_shows", "_apart")
+    __tensor_fixed__ = True  # which part a process has follows from sizes: compiled programs take these as they are
 
     def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
         meta = spec.tensor_meta
@@ -52,7 +52,8 @@ class DTensor(Tensor):
     def wrapped(cls, local, mesh, placements, meta) -> DTensor:
         """The tensor of this global Meta of which this process has ``local``."""
         made = blank(cls)
-        made._rush_storage, made._rush_offset = OPS["empty"].body(0, device="meta")._rush_storage, 0
+        with Unwatched():  # which counts writes, whatever the program that is written down makes of memory
+            made._rush_storage, made._rush_offset = OPS["empty"].body(0, device="meta")._rush_storage, 0
         made._rush_meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
         made.itemsize, made._wraps = meta.itemsize, True
         made._local_tensor = local.detach() if local._rush_needs_grad else local
@@ -116,6 +117,14 @@ class DTensor(Tensor):
     def __tensor_unflatten__(inner, context, outer_size=None, outer_stride=None):
         spec, requires_grad = context
         return DTensor(inner["_local_tensor"], spec, requires_grad=requires_grad)
+
+    def __coerce_tangent_metadata__(self):
+        """A gradient as compiled programs take it: terms are combined, all else is as this is."""
+        return relaid(self, whole_gradient(self._spec.placements))
+
+    def __coerce_same_metadata_as_tangent__(self, expected_metadata, expected_type=None):
+        """This as a gradient with the placements that a compiled program expects; None if it expects another class."""
+        return relaid(self, expected_metadata[0].placements) if expected_type in (None, DTensor) else None
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
@@ -356,45 +365,6 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     return made.requires_grad_(tensor.requires_grad)
 
 
-def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
-    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``, and whole ones
-    of what it leaves.  ``input_fn(module, inputs, mesh)`` runs before forward, ``output_fn(module, outputs, mesh)``
-    after it."""
-    mesh = device_mesh or current_mesh()
-    whole = [Replicate()] * mesh.ndim
-    if getattr(module, "_distribute_module_applied", False):
-        raise RuntimeError(
-            "distribute_module should only be called once on a module, but it has already been called on this module!")
-    for name, submodule in module.named_modules():
-        if partition_fn is not None:
-            partition_fn(name, submodule, mesh)
-        for key, parameter in submodule._parameters.items():
-            if parameter is not None and not isinstance(parameter, DTensor):
-                submodule.register_parameter(key, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh, whole),
-                                                                     parameter.requires_grad))
-        for key, buffer in submodule._buffers.items():
-            if buffer is not None and not isinstance(buffer, DTensor):
-                submodule._buffers[key] = distribute_tensor(buffer, mesh, whole)
-    if input_fn is not None:
-        begin = taking_module(input_fn, "input_fn", "inputs")
-        module.register_forward_pre_hook(lambda mod, inputs: begin(mod, inputs, mesh))
-    if output_fn is not None:
-        end = taking_module(output_fn, "output_fn", "outputs")
-        module.register_forward_hook(lambda mod, inputs, outputs: end(mod, outputs, mesh))
-    module._distribute_module_applied = True
-    return module
-
-
-def taking_module(function, name: str, values: str):
-    """A function of (module, values, mesh) for one of these or of (values, mesh), which is an older form: FutureWarning
-    for it."""
-    if len(inspect.signature(function).parameters) != 2:
-        return function
-    warn(f"Deprecating {name} that takes two arguments ({values}, device_mesh), please use {name} that takes in "
-         f"(module, {values}, device_mesh) instead!", FutureWarning)
-    return lambda module, given, mesh: function(given, mesh)
-
-
 def made(name):
     """A function that makes DTensors: what one process would have, of which each has its part."""
     def make(*size, dtype=None, layout=torch.strided, requires_grad=False, device_mesh=None, placements=None, **more):
@@ -434,4 +404,5 @@ def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None,
                         requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 
+__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # which is made of what is defined here
 add_safe_globals([restored, DeviceMesh, device_mesh.restored, Partial, Replicate, Shard])

@@ -7,12 +7,14 @@ import threading
 
 import rushlight as torch
 
-from ..._src.autograd.dispatching import ViewWrittenError, recorded
+from ..._src.autograd.dispatching import ViewWrittenError, differentiate
 from ..._src.autograd.reverse import describe
+from ..._src.capture.marks import follow
 from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
-from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording
+from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording, top
 from ..._src.core.native import mine
+from ..._src.core.op import OPS
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
 from ..._src.eager.arguments import NUMBER_METAS, calls_mask
@@ -37,7 +39,7 @@ class Inside(threading.local):
     losses = 0  # blocks in which targets and weights of losses are, too
 
 
-inside = Inside()
+inside = follow(Inside())
 
 
 class Drawing(Interpreter):
@@ -54,6 +56,9 @@ class Drawing(Interpreter):
             return op(*args, **kwargs)
 
     def reserve(self, blocks: int):
+        if any(interpreter.traces or interpreter.breaks for interpreter in mine.stack):
+            raise NotImplementedError("random numbers of a DTensor within a compiled program: its processes agree on "
+                                      "the position in the stream at each call; draw them outside of the program")
         own = default_generator.place
         first = not any(self.mesh.get_coordinate())
         found = default_generator.reserve(blocks) if first else own
@@ -173,9 +178,10 @@ def composite(op, args, kwargs):
 def as_one(op, args, kwargs, tensors, mesh):
     """A composite as one program, in which what is written is another value, with one backward."""
     wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
+    if wanted:
+        return differentiate(op, args, kwargs, lambda args, kwargs: computed(op, args, kwargs, mesh), Body)
     with recording(False):
-        results = computed(op, args, kwargs, mesh)
-    return recorded(op, args, kwargs, tensors, results, Body) if wanted else results
+        return computed(op, args, kwargs, mesh)
 
 
 def adopted(result, mesh, model):
@@ -291,7 +297,13 @@ def values_of(given, masks, mesh):
     """(value, placements) of each tensor and run-time number of a call, in the order of its program's inputs."""
     whole = (Replicate(),) * mesh.ndim
     return [(v._local_tensor, v._spec.placements) if isinstance(v, kind())
-            else (v, whole if isinstance(v, Tensor) else None) for v in flat_values(given, masks)]
+            else (v, whole) if isinstance(v, Tensor) else (recorded_number(v), None) for v in flat_values(given, masks)]
+
+
+def recorded_number(value):
+    """A number as programs that are written down take one: traces compute with Python numbers at once, of which no
+    local program would be a part."""
+    return value if top() is None else OPS["_filled"](value, (), NUMBER_METAS[type(value)].dtype)
 
 
 def coordinate_in(mesh) -> tuple:
@@ -328,6 +340,9 @@ def computed(op, args, kwargs, mesh):
         apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
         for result in results:
             result._shows, result._apart = not op.traits.get("detaches"), apart
+        note = getattr(top(), "note_copies", None)
+        if note is not None:
+            note(results, flat_tensors(given))
     if program.kind is None:
         return results[0]
     made, _ = program.kind

@@ -10,7 +10,7 @@ import math
 from ..._src.graph.graph import Graph, map_nodes, splice
 from ..._src.aot.alias import Recording
 from ..._src.compiler.simplify import simplify
-from ..._src.core.interpret import recording
+from ..._src.core.interpret import recording, top
 from ..._src.core.errors import StorageBoundsError
 from ..._src.core.kinds import P
 from ..._src.core.meta import Meta
@@ -255,7 +255,7 @@ class ShardedProgram:
     def run(self, arguments, mesh, why):
         """The results for the local tensors, and numbers, of a call."""
         env = dict(enumerate(arguments))
-        if self.only_views:
+        if self.only_views and top() is None:
             self.shown(env)
         else:
             for level in range(self.levels):

@@ -3,23 +3,28 @@ from __future__ import annotations
 
 import rushlight as torch
 
+from ..._src.core.interpret import decided
+from ..._src.core.op import OPS
 from .. import collectives, membership
 from ..counting import counted_as
-
-OPS = {"sum": "SUM", "avg": "SUM", "product": "PRODUCT", "max": "MAX", "min": "MIN"}
+from ..functional import NAMESPACE, Meant
 
 
 def size(group) -> int:
     return membership.get_world_size(group)
 
 
+def call(name: str, counted: str, tensor, *given, group):
+    """The result of a collective as an operator, which compiled programs record; it counts as ``counted``."""
+    decided(Meant(group.group_name), "members")
+    with counted_as(f"c10d_functional.{counted}"):
+        return OPS[f"{NAMESPACE}.{name}"](tensor, *given, group.group_name)
+
+
 def gathered(tensor, group) -> list:
     """The tensors of all processes, which are of one shape."""
-    tensor = carried(tensor)
-    found = [torch.empty_like(tensor) for _ in range(size(group))]
-    with counted_as("c10d_functional.all_gather_into_tensor"):
-        collectives.all_gather(found, tensor, group=group)
-    return found
+    rows = carried(tensor).unsqueeze(0)
+    return list(call("all_gather_into_tensor", "all_gather_into_tensor", rows, size(group), group=group).unbind(0))
 
 
 def carried(tensor):
@@ -30,42 +35,36 @@ def carried(tensor):
 
 def reduced(tensor, op: str, group):
     """The tensors of all processes combined."""
-    kind, count = tensor.dtype, size(group)
-    tensor = carried(tensor).clone()
+    kind, count, tensor = tensor.dtype, size(group), carried(tensor)
     if kind is torch.bool:
         tensor = tensor.to(torch.uint8)
     held = torch.view_as_real(tensor) if kind.is_complex and op in ("sum", "avg") else tensor
-    with counted_as("c10d_functional.all_reduce"):
-        collectives.all_reduce(held, getattr(torch.distributed.ReduceOp, OPS[op]), group=group)
-    tensor = tensor.to(kind)
-    return tensor / count if op == "avg" else tensor
+    found = call("all_reduce", "all_reduce", held, "sum" if op == "avg" else op, group=group)
+    found = (torch.view_as_complex(found) if held is not tensor else found).to(kind)
+    return found / count if op == "avg" else found
 
 
 def reduced_parts(parts: list, op: str, group):
     """This process's part of what all processes' parts are combined; parts are of one shape."""
+    rows = torch.stack([carried(p) for p in parts])
     with counted_as("c10d_functional.reduce_scatter_tensor"):
-        if parts[0].dtype.is_complex or parts[0].dtype is torch.bool or op not in ("sum", "avg"):
-            return reduced(torch.stack(parts), op, group)[membership.get_rank(group)]
-        out = torch.empty_like(carried(parts[0]))
-        collectives.reduce_scatter(out, [carried(p) for p in parts], group=group)
+        if rows.dtype.is_complex or rows.dtype is torch.bool or op not in ("sum", "avg"):
+            return reduced(rows, op, group)[membership.get_rank(group)]
+        out = call("reduce_scatter_tensor", "reduce_scatter_tensor", rows, "sum", len(parts), group=group)[0]
     return out / len(parts) if op == "avg" else out
 
 
 def exchanged(parts: list, shapes: list, group) -> list:
     """Part k goes to process k; what comes back has these shapes."""
     parts = [carried(p).reshape(-1) for p in parts]
-    counts, wanted = [p.numel() for p in parts], [torch.Size(s).numel() for s in shapes]
-    out = torch.empty(sum(wanted), dtype=parts[0].dtype, device=parts[0].device)
-    with counted_as("c10d_functional.all_to_all_single"):
-        collectives.all_to_all_single(out, torch.cat(parts), wanted, counts, group=group)
+    counts, wanted = tuple(p.numel() for p in parts), tuple(torch.Size(s).numel() for s in shapes)
+    out = call("all_to_all_single", "all_to_all_single", torch.cat(parts), wanted, counts, group=group)
     return [piece.reshape(shape) for piece, shape in zip(out.split(wanted), shapes)]
 
 
 def sent(tensor, group, source: int = 0):
     """The tensor of one process of the group, in all."""
-    tensor = carried(tensor).clone()
-    collectives.broadcast(tensor, group=group, group_src=source)
-    return tensor
+    return call("broadcast", "broadcast", carried(tensor), source, group=group)
 
 
 def told(value, group, source: int = 0):

@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import contextlib
 
-from .._dispatch import Body
+from .._dispatch import inside
 
 __all__ = ["implicit_replication"]
 
 
-@contextlib.contextmanager
-def implicit_replication():
+class implicit_replication(contextlib.ContextDecorator):  # noqa: N801 - as PyTorch calls it
     """A block in which operators take plain tensors beside DTensors: all processes have the same.
 
     >>> import rushlight as torch
@@ -22,5 +21,9 @@ def implicit_replication():
     >>> threads.run(2, member)
     [[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]]
     """
-    with Body():
-        yield
+
+    def __enter__(self):
+        inside.depth += 1
+
+    def __exit__(self, *error):
+        inside.depth -= 1

@@ -8,13 +8,13 @@ from .._dispatch import inside
 __all__ = ["loss_parallel"]
 
 
-@contextlib.contextmanager
-def loss_parallel():
+class loss_parallel(contextlib.ContextDecorator):  # noqa: N801 - as PyTorch calls it
     """A block for losses of scores that are split by class, which PyTorch's programs need.  Here the rules of
     primitives keep classes split anyway: a row's largest score and its sum of exponentials travel, and the score of its
     target, never the scores.  Targets and weights may be plain tensors, which are the same in all processes."""
-    inside.losses += 1
-    try:
-        yield
-    finally:
+
+    def __enter__(self):
+        inside.losses += 1
+
+    def __exit__(self, *error):
         inside.losses -= 1

@@ -5,7 +5,8 @@ import abc
 
 import rushlight as torch
 
-from .._api import DTensor, distribute_module, distribute_tensor
+from .._api import DTensor, distribute_tensor
+from .._modules import distribute_module
 from ..placement_types import Placement, Replicate, Shard
 
 __all__ = ["ParallelStyle", "RowwiseParallel", "SequenceParallel", "ColwiseParallel", "PrepareModuleInput",
