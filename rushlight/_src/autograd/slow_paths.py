@@ -17,7 +17,7 @@ from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
 from ..core.tensor import alias, empty_of
 from .passing import full_of
-from .reached import with_history
+from .reached import partly_reached, with_history
 
 
 def hooked(hook, gradient):
@@ -283,8 +283,8 @@ def recorded_gradients(node: GradNode, saved, gradients):
                 linked._rush_grad_node, linked._rush_output, linked._rush_needs_grad = node, ~code, 1
                 value = linked
         values.append(value)
-    cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
-                  for k in plan.cotangents]
+    missing = [k for k in plan.cotangents if k >= len(gradients) or gradients[k] is None]
+    cotangents = [full_of(plan.outputs[k], 0) if k in missing else gradients[k] for k in plan.cotangents]
     recorded = plan.derived.caches.get("recorded")
     if recorded is not None:
         operator, chosen = recorded
@@ -292,4 +292,6 @@ def recorded_gradients(node: GradNode, saved, gradients):
     else:
         results = plan.derived(*values, *plan.constants, *cotangents)
     results = results if isinstance(results, tuple) else (results,)
+    if missing:
+        results = partly_reached(node, gradients, results)
     return with_history(node, results) if plan.op.traits.get("second") and not mine.stack else results

@@ -36,6 +36,9 @@ class Dual(Wrapped):
         made.tangent = tangent
         return made
 
+    def holding(self, other):
+        return Dual(self.level, self.value_holding(other), self.tangent)
+
     def replace_value(self, other):
         super().replace_value(other)
         self.tangent = other.tangent
@@ -110,6 +113,10 @@ class Forward(Level):
 
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
+
+    def separates(self, op: Op) -> bool:
+        # a detached tensor shares the value's memory and has a tangent of its own
+        return self.takes_contexts and bool(op.traits.get("detaches"))
 
     def answer(self, op: Op, tensors, args, kwargs):
         on = carrying.on
