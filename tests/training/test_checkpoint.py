@@ -172,7 +172,8 @@ def test_selective(as_list, monkeypatch):
 NORMALIZED = {"var_mean": lambda t, x: t.mul(*t.var_mean(x, 1)), "std": lambda t, x: x.std(1),
               "softmax": lambda t, x: x.softmax(1), "logsumexp": lambda t, x: x.logsumexp(1),
               "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (3,)), "max": lambda t, x: x.max(1)[0],
-              "norm": lambda t, x: x.norm(dim=1), "cumprod": lambda t, x: x.cumprod(1), "sort": lambda t, x: x.sort(1)[0]}
+              "norm": lambda t, x: x.norm(dim=1), "cumprod": lambda t, x: x.cumprod(1),
+              "sort": lambda t, x: x.sort(1)[0]}
 
 
 @pytest.mark.parametrize("name", NORMALIZED)

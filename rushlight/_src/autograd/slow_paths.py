@@ -12,7 +12,7 @@ from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
 from ..core.native import GradNode, Plan, Tensor, counter, mine, state
-from ..core.native.objects import ACCUMULATE, DERIVED
+from ..core.native.objects import ACCUMULATE, DERIVED, FUNCTION
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
 from ..core.tensor import alias, empty_of
@@ -76,6 +76,22 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     for hook in list(getattr(leaf, "_rush_post_accumulate_hooks", {}).values()):
         if hook(leaf) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def poison_accumulator(leaf: Tensor):
+    """Makes graphs that were recorded with this leaf, which is to become another tensor, raise RuntimeError when a
+    gradient reaches it: it would be added to the gradient of the other tensor."""
+    known = None if leaf._rush_accumulator is None else leaf._rush_accumulator()
+    if known is None:
+        return
+
+    def refuse(*gradients):
+        raise RuntimeError(
+            "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: the graph was recorded before "
+            "the leaf was swapped. Run backward() before the swap, or compute the loss again after it")
+
+    known.kind, known.outputs, known.extra = FUNCTION, (leaf._rush_meta,), "AccumulateGrad"
+    known.function, leaf._rush_accumulator = refuse, None
 
 
 def add_to(leaf: Tensor, gradient: Tensor, create: int):
