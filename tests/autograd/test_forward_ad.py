@@ -128,3 +128,9 @@ def test_functions_in_place_write_their_tangents(recorded, jvp):
         compare(run)
     else:
         assert "not modifying the forward mode gradients inplace" in same_error(run)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_arguments_without_a_derivative_are_named(name):
+    text = same_error(lambda t: tangent(t, lambda a: getattr(t, name)(a, t.ones(3)), t.arange(3.0) + 1))
+    assert f"Trying to use forward AD with {name} that does not support it" in text

@@ -218,8 +218,10 @@ def elementwise(op, y, args, tangents, params):
         if not is_tensor(t) or p is None:
             continue
         if p is NotImplemented:
+            name = op.name.rpartition(".")[2]
             raise NotImplementedError(
-                f"the derivative of {op.name.rpartition('.')[2]} by this argument is not implemented")
+                f"Trying to use forward AD with {name} that does not support it because it has not been implemented "
+                f"yet: the derivative of {name} by this argument is not implemented")
         part = (t if p == 1 else P.neg(t)) if type(p) is int and p in (1, -1) else P.mul(t, p)
         total = part if total is None else P.add(total, part)
     if total is None:
