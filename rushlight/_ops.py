@@ -103,7 +103,7 @@ class OpOverload(Callable):
     @functools.cached_property
     def tags(self) -> list:
         """What is said of it: members of ``torch.Tag``."""
-        known, custom = room("library.tags"), getattr(self.overloadpacket, "custom", None)
+        known, custom = room("library.tags"), self.overloadpacket.custom
         if custom is not None:
             return known.members_of(custom.tags)
         return known.tags_of(self._opname, self._overloadname) if self.schema is not None else []
@@ -174,13 +174,19 @@ class OpOverload(Callable):
 class OpOverloadPacket(Callable):
     """All overloads of an operator, such as ``torch.ops.aten.add``; calling it calls the one that fits."""
 
+    custom = None  # the operator that a program defined, whose overload ``label`` this is
+    label = "default"
+
     def __init__(self, namespace, opname, op, run=None):
         self.namespace, self.opname, self.op, self.run = namespace, opname, op, run or op
         self.__name__, self._qualified_op_name, self.__module__ = (opname, f"{namespace}::{opname}",
                                                                    f"torch.ops.{namespace}")
         self.made: dict = {}
+        self.siblings: dict = {}  # packets of further overloads that a program defined, by label
 
     def __call__(self, *args, **kwargs):
+        if self.siblings:
+            return self.matching(args, kwargs).run(*args, **kwargs)
         if self.op is None:  # a plain function, which nobody else asks whether its arguments answer for themselves
             found = answered(self, args, kwargs)
             if found is not NOBODY:
@@ -196,19 +202,38 @@ class OpOverloadPacket(Callable):
         form = conventions.FORMS.get(self.op.name)
         return self.op.name in conventions.OPENED or form is not None and form.fixed is conventions.CUDNN
 
+    def matching(self, args, kwargs) -> "OpOverloadPacket":
+        """The first overload whose schema takes these arguments.  RuntimeError if none does."""
+        reasons = []
+        for packet in (self, *self.siblings.values()):
+            try:
+                if packet.custom.fits(args, kwargs):
+                    return packet
+                reasons.append(f"{packet.custom.op.name}() takes other types. Its schema is {packet.custom.schema}.")
+            except (TypeError, RuntimeError) as error:
+                reasons.append(str(error))
+        raise RuntimeError("Overloaded torch operator invoked from Python failed to match any schema:\n"
+                           + "\n".join(reasons))
+
     def overload(self, name) -> OpOverload:
+        if name in self.siblings:
+            return self.siblings[name].overload(name)
         found = self.made.get(name)
         if found is None:
             found = self.made[name] = OpOverload(self, name)
         return found
 
     def __getattr__(self, name):
-        if "made" in self.__dict__ and (name in OVERLOADS or name in known_overloads(self)):
+        known = self.__dict__.get("siblings")
+        if known is not None and (name == self.label or name in known if self.custom is not None else
+                                  name in OVERLOADS or name in known_overloads(self)):
             return self.overload(name)
         raise AttributeError(f"'{self.__dict__.get('_qualified_op_name')}' has no overload {name!r}")
 
     def overloads(self):
         """The names of the overloads."""
+        if self.custom is not None:
+            return [self.label, *self.siblings]
         return list(known_overloads(self)) or list(self.made) or ["default"]
 
     def __str__(self):
@@ -309,6 +334,27 @@ class Namespace:
             return None
         return OpOverloadPacket(self.name, name, found, found or method)
 
+    def enter(self, packet: OpOverloadPacket):
+        """Notes an overload that a program defined, beside those of other labels."""
+        first = self.packets.get(packet.opname)
+        if first is None or first.custom is None or packet.label == first.label:
+            packet.siblings = {} if first is None else first.siblings
+            self.packets[packet.opname] = packet
+        else:
+            first.siblings[packet.label] = packet
+
+    def forget(self, name: str, label: str):
+        """Removes an overload that a program defined."""
+        first = self.packets.get(name)
+        if first is None:
+            return
+        rest = {k: one for k, one in {first.label: first, **first.siblings}.items() if k != label}
+        if not rest:
+            del self.packets[name]
+            return
+        self.packets[name], *others = rest.values()
+        self.packets[name].siblings = {one.label: one for one in others}
+
     def packet(self, name, op) -> OpOverloadPacket:
         """The packet of an operator, which may be one that users do not find by this name."""
         found = self.packets.get(name)
@@ -385,7 +431,7 @@ def overload_of(op, args, kwargs) -> OpOverload:
         return getattr(ops.aten, op).overload("default")
     owner = op.traits.get("library")
     if owner is not None:
-        return owner.overload("default")
+        return owner.overload(owner.label)
     where, _, last = op.name.rpartition(".")
     if where == "prims":
         if op.kind.name != "elementwise" or last not in OPS or not takes(OPS[last], args):

@@ -151,8 +151,8 @@ def faked(mode, meta):
 def library_overload(op):
     """The overload of an operator that a library registered, where it writes into nothing; None for others."""
     space, _, stem = op.name.partition("::")
-    packet = getattr(ops, space).packets.get(stem) if stem else None
-    custom, found = getattr(packet, "custom", None), getattr(packet, "default", None)
+    packet = op.traits.get("library") or (getattr(ops, space).packets.get(stem) if stem else None)
+    custom, found = (None, None) if packet is None else (packet.custom, packet.overload(packet.label))
     return None if found is None or (found._schema if custom is None else custom.schema).is_mutable else found
 
 

@@ -20,14 +20,17 @@ def operator_of(op) -> CustomOperator:
         op = op.overloadpacket
     if isinstance(op, str):
         namespace, _, name = op.partition("::")
-        op = getattr(ops, namespace).packets.get(name.partition(".")[0])
-        found = getattr(op, "custom", None) if op is not None else None
+        stem, _, label = name.partition(".")
+        op = getattr(ops, namespace).packets.get(stem)
+        if op is not None and (label or "default") != op.label:
+            op = op.siblings.get(label or "default", None if label else op)
+        found = None if op is None else op.custom
         if found is None:
             raise RuntimeError(
                 f"Could not find the operator {namespace}::{name}: define it first with torch.library.custom_op or "
                 "torch.library.define")
         return found
-    if not isinstance(op, OpOverloadPacket) or "custom" not in vars(op):
+    if not isinstance(op, OpOverloadPacket) or op.custom is None:
         raise RuntimeError(
             f"{op!r} is not an operator that was defined with torch.library: the framework's own operators carry "
             "their rules already")
@@ -48,7 +51,7 @@ class CustomOpDef(Callable):
     def __init__(self, custom: CustomOperator, function):
         self.custom, self._init_fn = custom, function
         self._namespace, self._name = custom.namespace, custom.name
-        self._qualname, self._opoverload = custom.op.name, custom.packet.overload("default")
+        self._qualname, self._opoverload = custom.op.name, custom.packet.overload(custom.packet.label)
         self.op = custom.op
         functools.update_wrapper(self, function)
 
@@ -87,11 +90,13 @@ class CustomOpDef(Callable):
         return f"<CustomOpDef({self._qualname})>"
 
 
-def names(name: str):
+def names(name: str) -> tuple:
+    """Namespace, name and label of the overload ("" for the default one).  ValueError without a namespace."""
     namespace, separator, rest = name.partition("::")
     if not separator or not rest:
         raise ValueError(f"an operator's name has a namespace: 'mylib::name', not {name!r}")
-    return namespace, rest.partition(".")[0]
+    name, _, label = rest.partition(".")
+    return namespace, name, label
 
 
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
@@ -112,9 +117,9 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     if fn is None:
         return functools.partial(custom_op, name, mutates_args=mutates_args, device_types=device_types, schema=schema,
                                  tags=tags)
-    namespace, short = names(name)
+    namespace, short, label = names(name)
     found = parse(short + (schema if schema is not None else infer_schema(fn, mutates_args=mutates_args)))
-    made = CustomOperator(namespace, short, found, ["pt2_compliant_tag", *listed_tags(tags)])
+    made = CustomOperator(namespace, short, found, ["pt2_compliant_tag", *listed_tags(tags)], label)
     for kind in (device_types,) if isinstance(device_types, str) or device_types is None else device_types:
         made.rules.kernels[kind] = fn
     return CustomOpDef(made, fn)
@@ -223,8 +228,10 @@ def define(qualname, schema=None, *, lib=None, tags=()):
     function."""
     if isinstance(qualname, Library):
         return qualname.define(schema, tags=tags)
-    namespace, name = names(qualname)
-    return CustomOperator(namespace, name, parse(name + schema), listed_tags(tags)).op.name
+    namespace, name, label = names(qualname)
+    if lib is not None:
+        lib.defined.append(qualname.partition("::")[2])
+    return CustomOperator(namespace, name, parse(name + schema), listed_tags(tags), label).op.name
 
 
 def listed_tags(tags) -> list:
@@ -296,7 +303,8 @@ class Library:
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}: choose FROM_SCHEMA or CONSERVATIVE")
         found = parse(schema)
         name = found.name.rpartition("::")[2]
-        CustomOperator(self.ns, name.partition(".")[0], found, listed_tags(tags))
+        stem, _, label = name.partition(".")
+        CustomOperator(self.ns, stem, found, listed_tags(tags), label)
         self.defined.append(name)
         return name
 
@@ -305,7 +313,7 @@ class Library:
         accept_only("Library.impl", "the function is called with the operator's arguments",
                     with_keyset=(with_keyset, False))
         if isinstance(op_name, (OpOverload, OpOverloadPacket)):
-            op_name = op_name._opname if isinstance(op_name, OpOverload) else op_name.opname
+            op_name = op_name.name() if isinstance(op_name, OpOverload) else op_name.opname
         name = op_name.rpartition("::")[2]
         if self.ns == "aten":
             raise NotImplementedError(
@@ -323,7 +331,8 @@ class Library:
     def _destroy(self):
         """Removes the operators that this library defined."""
         for name in self.defined:
-            getattr(ops, self.ns).packets.pop(name.partition(".")[0], None)
+            stem, _, label = name.partition(".")
+            getattr(ops, self.ns).forget(stem, label or "default")
 
 
 def _scoped_library(*args, **kwargs):

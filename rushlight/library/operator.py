@@ -126,10 +126,20 @@ def overlap(one, other) -> bool:
     return first < start + span(other.shape, other.stride()) and start < first + span(one.shape, one.stride())
 
 
+def is_of_kind(value, annotation: str) -> bool:
+    """True if a value may stand for an argument of this type of a schema: lists for lists, tensors and texts only for
+    themselves."""
+    kind, is_list = annotation.rstrip("?"), isinstance(value, (list, tuple))
+    if kind.endswith("]"):
+        return not isinstance(value, (Tensor, str))
+    return not is_list and isinstance(value, Tensor) == (kind == "Tensor") and isinstance(value, str) <= (
+        kind in ("str", "Device"))
+
+
 class CustomOperator:
     """One user-defined operator: ``op`` is what runs, traces and differentiates it."""
 
-    def __init__(self, namespace, name, schema: Schema, tags=()):
+    def __init__(self, namespace, name, schema: Schema, tags=(), label=""):
         self.tags = list(tags)  # members of ``torch.Tag``, or their names
         self.namespace, self.name, self.schema, self.rules = namespace, name, schema, Rules()
         self.primitives: dict = {}
@@ -137,8 +147,8 @@ class CustomOperator:
         self.functional = make(f"{namespace}::{name}", self.opaque, None, positional(schema.signature), 0,
                                in_place=self.call_in_place)
         self.packet = self.op.traits["library"] = OpOverloadPacket(namespace, name, self.op)
-        self.packet.custom = self
-        getattr(ops, namespace).packets[name] = self.packet
+        self.packet.custom, self.packet.label = self, label or "default"
+        getattr(ops, namespace).enter(self.packet)
 
     # --- running ------------------------------------------------------------------------------------------------------
     def arguments(self, args, kwargs):
@@ -154,6 +164,12 @@ class CustomOperator:
                     f"'{type(value).__name__}'. Its schema is "
                     f"{self.schema}.")
         return bound.arguments
+
+    def fits(self, args, kwargs) -> bool:
+        """True if the arguments are of the kinds that the schema says.  TypeError or RuntimeError for arguments that
+        it cannot take at all."""
+        return all(value is None or is_of_kind(value, self.schema.signature.parameters[name].annotation)
+                   for name, value in self.arguments(args, kwargs).items())
 
     def run(self, *args, **kwargs):
         """The operator on tensors, or under the interpreter on top."""
@@ -318,7 +334,7 @@ class CustomOperator:
 
     def opaque(self, *given):
         """The values that the operator writes, then those that it returns."""
-        simpler = None if self.schema.mutated else decompositions.get(self.packet.overload("default"))
+        simpler = None if self.schema.mutated else decompositions.get(self.packet.overload(self.packet.label))
         if simpler is not None:
             return self.python(simpler, given)
         layout = ArgumentLayout(given)

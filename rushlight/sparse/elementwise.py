@@ -1,6 +1,7 @@
 """Elementwise products and quotients of sparse tensors, whose operands broadcast."""
 from __future__ import annotations
 
+from .._src.core.dtypes import promote
 from .._src.core.errors import UnsupportedLayoutError
 from .._src.core.meta import broadcast, product
 from .._src.core.native import Tensor
@@ -30,7 +31,10 @@ def multiply_by_scalar(a, b):
     """The product of two sparse tensors of which at least one has no dimensions."""
     if b.dim() or not a.dim() and a.coalesced:
         a, b = b, a
-    return a.with_elements(a.elements * b.to_dense())
+    elements, factor = a.elements, b.to_dense()
+    if not a.dim():  # the elements of a scalar have a dimension, which would keep their dtype
+        elements = elements.to(promote(elements.dtype, factor.dtype))
+    return a.with_elements(elements * factor)
 
 
 def broadcast_coo(x, shape):

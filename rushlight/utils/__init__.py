@@ -18,11 +18,14 @@ def swap_tensors(t1, t2):
     >>> a, b
     (tensor([0., 0.]), tensor([1.]))
     """
+    from .._src.autograd.slow_paths import poison_accumulator
     from .._src.core.tensor import show
     for t in (t1, t2):
         if t._base is not None or t.grad_fn is not None:
             raise RuntimeError(
                 "swap_tensors: Cannot swap a tensor that is a view, or a result of an operator: others depend on it")
+    for t in (t1, t2):
+        poison_accumulator(t)
     first, second = ((t.detach(), t.requires_grad, t.grad, dict(t.__dict__)) for t in (t1, t2))
     t1.__class__, t2.__class__ = type(t2), type(t1)
     for t, (data, wanted, gradient, attributes) in ((t1, second), (t2, first)):

@@ -132,14 +132,16 @@ class Frame:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.contexts, self.check, self.early_stop = context_fn(), determinism_check, early_stop
         self.surroundings = Surroundings(keep_random)
-        self.count, self.found = 0, {}
+        self.count, self.found, self.is_complete = 0, {}, False
 
     def run(self):
         if not is_recording():
             return self.function(*self.args, **self.kwargs)
         self.borrow()
         with hooked((self.pack, unpack)), self.contexts[0]:
-            return self.function(*self.args, **self.kwargs)
+            result = self.function(*self.args, **self.kwargs)
+        self.is_complete = True
+        return result
 
     def borrow(self):
         """Asks for copies of the arguments before these are written: computing again needs their values of now."""
@@ -193,6 +195,9 @@ class Frame:
         except Done as done:
             if done.args[0] is not self:
                 raise
+        if not self.is_complete:  # the function asks for gradients of its own: it has yet to save what follows
+            self.found = {place: tensor for place, tensor in self.found.items() if place < self.count}
+            return
         if number > self.count:
             raise CheckpointError(
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
@@ -300,7 +305,9 @@ class Selective:
         """Whether the results of the next call are kept; the place of one whose are not is passed.  CheckpointError
         where there was no such call in the forward pass."""
         if not self.kept.get(func):
-            raise CheckpointError(f"{func} ran more often when computed again than in the forward pass")
+            raise CheckpointError(
+                f"{func} ran more often when computed again than in the forward pass. Trying to backward an extra "
+                "time? Kept results are given back once: a selective checkpoint allows one backward pass")
         kept = self.kept[func][0] is not None
         if not kept:
             del self.kept[func][0]
@@ -335,12 +342,21 @@ def noted(func, args, kwargs):
 
 
 def kept_results(args, result, seen):
-    """An operator's results, and what its backward step saved, as places among arguments and results."""
+    """An operator's results, and what its backward step saved, as places among arguments and results, or as tensors
+    where it is neither."""
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     known = [t for t in tree_leaves((args, results)) if isinstance(t, Tensor)]
-    places = [next(k for k, t in enumerate(known) if same_memory(t, s)) for s in seen]
+    places = [place_among(known, saved) for saved in seen]
     kept = [r.detach() for r in results]
     return [(r, r._version, own.requires_grad) for r, own in zip(kept, results)], places, type(result)
+
+
+def place_among(known, saved):
+    """The index of the tensor that shows what was saved; what was saved, without history, if none does."""
+    for place, tensor in enumerate(known):
+        if same_memory(tensor, saved):
+            return place
+    return saved.detach()
 
 
 def given_back(shared, func, args):
@@ -351,7 +367,7 @@ def given_back(shared, func, args):
     known = [t for t in tree_leaves((args, [r for r, *_ in results])) if isinstance(t, Tensor)]
     for place in places:
         with no_grad():
-            mine.hooks[-1][0](known[place])
+            mine.hooks[-1][0](place if isinstance(place, Tensor) else known[place])
     made = [r.detach().requires_grad_(wanted) for r, _, wanted in results]
     return made[0] if not issubclass(kind, (tuple, list)) else kind(made)
 

@@ -97,3 +97,40 @@ def test_tangents_that_lie_otherwise_are_copied():
         fw.unpack_dual(dual).tangent.mul_(2)
         assert tangent.tolist() == [1] * 4 and dual.as_strided((5,), (1,), 0).shape == (5,)
         assert fw.unpack_dual(fw.make_dual(plain, tangent)).tangent is tangent
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("jvp", ["written", "returned alone", "another"])
+def test_functions_in_place_write_their_tangents(recorded, jvp):
+    def run(t):
+        class Double(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.mul_(2)
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * 2
+
+            @staticmethod
+            def jvp(ctx, tangent):
+                return {"written": lambda: tangent.mul_(2), "returned alone": lambda: tangent,
+                        "another": lambda: tangent * 2}[jvp]()
+
+        fw, x = modules(t), t.ones(2, requires_grad=recorded).clone()
+        with fw.dual_level():
+            dual = fw.make_dual(x, t.ones(2))
+            result = Double.apply(dual)
+            return [result is dual, *fw.unpack_dual(result)]
+
+    if jvp == "written":
+        compare(run)
+    else:
+        assert "not modifying the forward mode gradients inplace" in same_error(run)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_arguments_without_a_derivative_are_named(name):
+    text = same_error(lambda t: tangent(t, lambda a: getattr(t, name)(a, t.ones(3)), t.arange(3.0) + 1))
+    assert f"Trying to use forward AD with {name} that does not support it" in text

@@ -166,3 +166,28 @@ def test_blocks_that_allow_mutation():
         late = (a ** 2).sum()
     with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' context"):
         late.backward()
+
+
+def swapped(t, finish):
+    weight, other = t.nn.Parameter(t.ones(2)), t.nn.Parameter(t.zeros(2))
+    before = (weight * 3).sum()
+    if finish:
+        before.backward()
+        del before
+    t.utils.swap_tensors(weight, other)
+    after = (weight + other * 2).sum()
+    after.backward()
+    grads = weight.grad.tolist(), other.grad.tolist()
+    if not finish:
+        before.backward()
+    return grads
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_graphs_of_leaves_that_were_swapped_refuse_gradients(finish):
+    if finish:
+        assert swapped(rl, True) == swapped(torch, True)
+        return
+    for t in (rl, torch):
+        with pytest.raises(RuntimeError, match="poisoned by swap_tensors"):
+            swapped(t, False)

@@ -1,4 +1,5 @@
 """Which gradients have a history of their own, and what it gives: None, zeros or an error, as in PyTorch."""
+import contextlib
 import math
 
 import pytest
@@ -141,3 +142,37 @@ def test_gradients_of_gradients_at_sizes_that_vary(name):
         for ours, theirs in zip(penalty(rushlight, rows), penalty(judge, rows), strict=True):
             assert (ours is None) == (theirs is None)
             assert ours is None or judge.allclose(judge.tensor(ours.tolist()), theirs, rtol=1e-4, atol=1e-5)
+
+
+FACTORS = {"mul": lambda t, x, y: x * y, "div": lambda t, x, y: x / y, "matmul": lambda t, x, y: x @ y,
+           "mul and add": lambda t, x, y: x * y + y, "where": lambda t, x, y: t.where(x > 0, x * x, y),
+           "linear": lambda t, x, y: t.nn.functional.linear(x, y), "addcmul": lambda t, x, y: t.addcmul(x, x, y)}
+
+
+def seconds(t, function, create, packs):
+    """The gradients of each first gradient by both factors, None for those that it does not depend on."""
+    hooks = t.autograd.graph.saved_tensors_hooks(lambda v: v, lambda v: v) if packs else contextlib.nullcontext()
+    x, y = (t.arange(4.0).reshape(2, 2) + k for k in (1, 2))
+    x.requires_grad_(), y.requires_grad_()
+    with hooks:
+        first = t.autograd.grad(function(t, x, y), (x, y), t.arange(4.0).reshape(2, 2), create_graph=True)
+        again = [t.autograd.grad(f.sum(), (x, y), create_graph=create, retain_graph=True, allow_unused=True)
+                 for f in first if f.requires_grad]
+    return [[None if g is None else [round(v, 4) for v in (g.detach() + 0).flatten().tolist()] for g in pair]
+            for pair in again]
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("name", FACTORS)
+def test_gradients_of_one_factor_flow_to_what_they_depend_on(name, create, packs):
+    assert seconds(rushlight, FACTORS[name], create, packs) == seconds(judge, FACTORS[name], create, packs)
+
+
+def test_gradients_that_are_zeros_can_be_differentiated():
+    def third(t):
+        x, a = (t.tensor(v, requires_grad=True) for v in (0.5, 1.0))
+        first, = t.autograd.grad(x * a, x, create_graph=True)
+        zero, = t.autograd.grad(first, x, create_graph=True, materialize_grads=True)
+        return zero.requires_grad, zero.item(), t.autograd.grad(zero, x, materialize_grads=True)[0].item()
+    assert third(rushlight) == third(judge)

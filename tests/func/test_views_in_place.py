@@ -35,6 +35,32 @@ def written_then_turned(t, x):
     return y.tanh(), x
 
 
+def constant_written_by_its_detached(t, x):
+    y = t.zeros(3)
+    z = y.detach()
+    z += x[0]
+    return y * x.sum(), z
+
+
+def written_by_its_detached(t, x):
+    y = x * 2
+    z = y[:, 1:].detach()
+    z *= x[:, 1:]
+    z[:, 0].sin_()
+    return y * x, z
+
+
+def detached_and_written(t, x):
+    y = x * 2
+    z = y.detach()[:, :2]
+    y.mul_(x)
+    z.add_(x[:, 1:])
+    y.add_(1)
+    return y, z
+
+
+DETACHED = {"constant": constant_written_by_its_detached, "written": written_by_its_detached,
+            "both written": detached_and_written}
 CASES = {"squeezed": squeezed, "turned": turned, "written, then turned": written_then_turned}
 
 
@@ -59,6 +85,26 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_as_torch(case, form):
     compare(lambda t: FORMS[form](t, CASES[case], t.arange(3.0).reshape(1, 3) / 3))
+
+
+def dual(t, f, x):
+    level = t.autograd.forward_ad
+    with level.dual_level():
+        return [part for result in f(t, level.make_dual(x, x + 1)) for part in level.unpack_dual(result)]
+
+
+DERIVED = {**{form: FORMS[form] for form in ("value", "grad", "jvp", "vmap of grad")}, "dual": dual,
+           "jvp of vmap": lambda t, f, x: t.func.jvp(t.vmap(lambda a: f(t, a * 1)), (t.stack([x, x + 1]),),
+                                                     (t.stack([x, x]),)),
+           "jvp of grad": lambda t, f, x: t.func.jvp(
+               t.func.grad(lambda a: sum((part ** 2).sum() for part in f(t, a))), (x,), (x + 1,))}
+
+
+# one tensor for all examples takes no values that differ
+@pytest.mark.parametrize("form, case", [(form, case) for form in DERIVED for case in DETACHED
+                                        if case != "constant" or "vmap" not in form])
+def test_writes_to_detached_views_leave_derivatives_alone(form, case):
+    compare(lambda t: DERIVED[form](t, DETACHED[case], t.arange(3.0).reshape(1, 3) / 3))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -67,6 +67,9 @@ PROGRAMS = {
                                                                    .sum()))(x(t)[:, 0]),
     "fresh memory": lambda t: [list(t.vmap(lambda a: a.new_empty_strided((2, 3), s))(x(t)).stride())
                                for s in ((3, 1), (1, 2), (5, 2), (0, 1))],
+    "fresh memory at two levels": lambda t: [
+        list((y := t.vmap(t.vmap(lambda a: a.new_empty_strided((2, 4), s).copy_(a)))(t.ones(3, 2, 4))).stride()) + [y]
+        for s in ((4, 1), (1, 2))],
     "drawn alike for chunks": lambda t: [t.vmap(lambda a: [r := t.rand(4), a - r + r][1], randomness="same",
                                                 chunk_size=c)(x(t)) for c in (1, 2)],
     "chunks of their number": lambda t: t._functorch.apis.chunk_vmap(lambda a: a.sum(0), in_dims=2, out_dims=1,

@@ -38,7 +38,9 @@ def test_floats(mode, corners, smooth):
 
 @pytest.mark.parametrize("dtype, mode, rank", [("int64", "bilinear", 2), ("int32", "bicubic", 2),
                                                ("uint8", "linear", 1), ("uint8", "trilinear", 3),
-                                               ("bool", "bilinear", 2)])
+                                               ("bool", "bilinear", 2), ("int64", "nearest", 1),
+                                               ("int16", "nearest", 2), ("int8", "nearest-exact", 2),
+                                               ("int32", "nearest", 3), ("bool", "nearest", 2)])
 def test_whole_numbers_are_refused(dtype, mode, rank):
     for library in (rushlight, torch):
         with pytest.raises(NotImplementedError):

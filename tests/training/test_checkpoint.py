@@ -169,6 +169,53 @@ def test_selective(as_list, monkeypatch):
         C.create_selective_checkpoint_contexts(3)
 
 
+NORMALIZED = {"var_mean": lambda t, x: t.mul(*t.var_mean(x, 1)), "std": lambda t, x: x.std(1),
+              "softmax": lambda t, x: x.softmax(1), "logsumexp": lambda t, x: x.logsumexp(1),
+              "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (3,)), "max": lambda t, x: x.max(1)[0],
+              "norm": lambda t, x: x.norm(dim=1), "cumprod": lambda t, x: x.cumprod(1),
+              "sort": lambda t, x: x.sort(1)[0]}
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_selective_keeps_what_backward_steps_save_beside_results(name):
+    def run(x):
+        return NORMALIZED[name](rl, x.sin()).cos()
+
+    plain, kept = (rl.arange(6.0).reshape(2, 3).add(0.5).requires_grad_() for _ in range(2))
+    run(plain).sum().backward()
+    y = C.checkpoint(run, kept, use_reentrant=False, context_fn=lambda: C.create_selective_checkpoint_contexts(
+        lambda ctx, op, *args, **kwargs: C.CheckpointPolicy.MUST_SAVE))
+    y.sum().backward(retain_graph=True)
+    assert np.allclose(kept.grad.tolist(), plain.grad.tolist(), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="backward an extra time"):
+        y.sum().backward()
+
+
+def slope(f):
+    """The gradient of a function as a function of its own, which can be differentiated."""
+    def run(x):
+        with rl.enable_grad():
+            return rl.autograd.grad(f(x), x, create_graph=True)[0]
+    return run
+
+
+def checkpointed(f):
+    return lambda x: C.checkpoint(f, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("form", [
+    lambda f, s, c: s(c(s(f))), lambda f, s, c: c(s(s(c(f)))), lambda f, s, c: s(c(s(c(f)))),
+    lambda f, s, c: s(c(s(s(c(f))))), lambda f, s, c: s(c(s(c(s(c(f))))))])
+def test_gradients_within_checkpoints(form, early):
+    def f(x):
+        return x.sin().exp().sin()
+
+    x = rl.tensor(0.7, requires_grad=True)
+    with C.set_checkpoint_early_stop(early):
+        assert rl.allclose(form(f, slope, checkpointed)(x), form(f, slope, lambda f: f)(x))
+
+
 def kept(run, x):
     """The bytes that the backward steps of a result keep."""
     y = run(x)

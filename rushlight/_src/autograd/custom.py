@@ -11,7 +11,7 @@ from ..transforms.batch import Batch, Batched, gradient
 from ..transforms.forward import Dual, Forward
 from ..transforms.functional import Functional
 from ..transforms.level import Level, map_results
-from .function import Context, Function
+from .function import Context, Function, version_of
 from .reverse import Beneath, Entry, Reverse, Tracked, zeros_like
 
 VmapInfo = namedtuple("VmapInfo", "batch_size randomness")
@@ -103,6 +103,7 @@ def forward(level: Forward, function, args, values):
         else:
             results, ctx = function.begun(values)
         given = [tangent(level, a, ctx._materialize) for a in args]
+        versions = tuple(map(version_of, given))
         with ctx.forward_mode():
             pushed = several(function.jvp(ctx, *given))
     outputs = several(results)
@@ -117,11 +118,11 @@ def forward(level: Forward, function, args, values):
                 f"{function.__name__}.jvp returned a tangent for result {k}, which is not differentiable. You should "
                 "return None at that position instead.")
         made = Dual(level, output, pushed)
-        for argument, value, before in zip(args, values, given):
+        for argument, value, before, version in zip(args, values, given, versions):
             if pushed is None or before is None or not isinstance(value, Tensor):
                 continue
             if value is output and any(value is d for d in ctx._dirty):
-                if pushed is not before:
+                if pushed is not before or version is not None and version_of(before) == version:
                     raise RuntimeError(
                         "An inplace custom Function is not modifying the forward mode gradients inplace. If the "
                         "forward is modifying an input inplace, then the "

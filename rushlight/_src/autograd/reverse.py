@@ -61,6 +61,9 @@ class Tracked(Wrapped):
         made.place = place
         return made
 
+    def holding(self, other):
+        return Tracked(self.level, self.value_holding(other), self.place)
+
     def replace_value(self, other):
         super().replace_value(other)
         self.place = other.place

@@ -10,6 +10,7 @@ from ..core.native.scopes import HOOKS, PACKING
 from ..core.op import OPS
 from ..core.tensor import alias
 from .node import class_name
+from .reached import partly_reached
 from .slow_paths import changed, freed, full_of, recorded_gradients
 
 
@@ -100,7 +101,8 @@ class Unpacking:
         cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
                       for k in plan.cotangents]
         results = plan.derived(*values, *plan.constants, *cotangents)
-        return results if isinstance(results, tuple) else (results,)
+        results = results if isinstance(results, tuple) else (results,)
+        return results if all(g is not None for g in gradients) else partly_reached(self.node(), gradients, results)
 
     def value(self, k, is_read=True):
         """Saved value k, unpacked; an error if it is read and was modified in place since."""

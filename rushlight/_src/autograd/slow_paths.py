@@ -12,12 +12,12 @@ from ..core.forking import guarded
 from ..core.interpret import Unwatched, recording
 from ..core.meta import Meta, dense_strides, row_major
 from ..core.native import GradNode, Plan, Tensor, counter, mine, state
-from ..core.native.objects import ACCUMULATE, DERIVED
+from ..core.native.objects import ACCUMULATE, DERIVED, FUNCTION
 from ..core.op import OPS
 from ..core.overriding import DisableTorchFunction
 from ..core.tensor import alias, empty_of
 from .passing import full_of
-from .reached import with_history
+from .reached import partly_reached, with_history
 
 
 def hooked(hook, gradient):
@@ -76,6 +76,22 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
     for hook in list(getattr(leaf, "_rush_post_accumulate_hooks", {}).values()):
         if hook(leaf) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def poison_accumulator(leaf: Tensor):
+    """Makes graphs that were recorded with this leaf, which is to become another tensor, raise RuntimeError when a
+    gradient reaches it: it would be added to the gradient of the other tensor."""
+    known = None if leaf._rush_accumulator is None else leaf._rush_accumulator()
+    if known is None:
+        return
+
+    def refuse(*gradients):
+        raise RuntimeError(
+            "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: the graph was recorded before "
+            "the leaf was swapped. Run backward() before the swap, or compute the loss again after it")
+
+    known.kind, known.outputs, known.extra = FUNCTION, (leaf._rush_meta,), "AccumulateGrad"
+    known.function, leaf._rush_accumulator = refuse, None
 
 
 def add_to(leaf: Tensor, gradient: Tensor, create: int):
@@ -283,8 +299,8 @@ def recorded_gradients(node: GradNode, saved, gradients):
                 linked._rush_grad_node, linked._rush_output, linked._rush_needs_grad = node, ~code, 1
                 value = linked
         values.append(value)
-    cotangents = [gradients[k] if k < len(gradients) and gradients[k] is not None else full_of(plan.outputs[k], 0)
-                  for k in plan.cotangents]
+    missing = [k for k in plan.cotangents if k >= len(gradients) or gradients[k] is None]
+    cotangents = [full_of(plan.outputs[k], 0) if k in missing else gradients[k] for k in plan.cotangents]
     recorded = plan.derived.caches.get("recorded")
     if recorded is not None:
         operator, chosen = recorded
@@ -292,4 +308,6 @@ def recorded_gradients(node: GradNode, saved, gradients):
     else:
         results = plan.derived(*values, *plan.constants, *cotangents)
     results = results if isinstance(results, tuple) else (results,)
+    if missing:
+        results = partly_reached(node, gradients, results)
     return with_history(node, results) if plan.op.traits.get("second") and not mine.stack else results

@@ -168,6 +168,12 @@ def name_sizes(sizes) -> str:
     return ", ".join(f"{letter}: {size}" for letter, size in zip("DHW"[-len(sizes):], sizes))
 
 
+def refuse_dtype(mode, input):
+    """NotImplementedError for a dtype that a mode does not take."""
+    raise NotImplementedError(
+        f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
+
+
 def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
     """What ``interpolate`` computes."""
     rank = input.dim() - 2
@@ -192,6 +198,8 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
         raise ValueError(
             "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if mode.startswith("nearest") and not input.dtype.is_inexact and input.dtype is not uint8:
+        refuse_dtype(mode, input)
     space = tuple(input.shape[2:])
     factors = None if scale_factor is None else tuple(scale_factor) if isinstance(scale_factor,
                                                                                   (list, tuple)) else (scale_factor,
@@ -227,8 +235,7 @@ def weighted(input, sizes, scales, mode, align_corners, antialias):
     each."""
     stored = input.dtype is uint8 and mode in ("bilinear", "bicubic")
     if not stored and not input.dtype.is_inexact:
-        raise NotImplementedError(
-            f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
+        refuse_dtype(mode, input)
     out, kind = input.float() if input.dtype.is_half else input, "cubic" if mode == "bicubic" else "linear"
     for at in reversed(range(2, input.dim())):
         size, count, scale = input.shape[at], sizes[at - 2], scales[at - 2]

@@ -29,6 +29,9 @@ class Batched(Wrapped):
     def requires_grad(self):
         return self.value.requires_grad
 
+    def holding(self, other):
+        return Batched(self.level, self.value_holding(other))
+
     def escaped(self):
         raise RuntimeError(
             "vmap: a tensor from inside of a mapped function was used after vmap had ended: return it from the "
@@ -109,8 +112,7 @@ class Batch(Level):
             if op.traits["fresh"] == "filled":
                 return Batched(self, OPS["clone"](OPS["expand"](one, (self.size, *one.shape))))
             extent = 1 + sum((n - 1) * s for n, s in zip(one.shape, one.stride())) if one.numel() else 0
-            return Batched(self, OPS["empty_strided"]((self.size, *one.shape), (extent, *one.stride()), dtype=one.dtype,
-                                                      device=one.device))
+            return Batched(self, OPS["new_empty_strided"](one, (self.size, *one.shape), (extent, *one.stride())))
 
     def each(self, op, args, kwargs):
         """The results for each example by itself, stacked."""

@@ -36,6 +36,9 @@ class Dual(Wrapped):
         made.tangent = tangent
         return made
 
+    def holding(self, other):
+        return Dual(self.level, self.value_holding(other), self.tangent)
+
     def replace_value(self, other):
         super().replace_value(other)
         self.tangent = other.tangent
@@ -110,6 +113,10 @@ class Forward(Level):
 
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
+
+    def separates(self, op: Op) -> bool:
+        # a detached tensor shares the value's memory and has a tangent of its own
+        return self.takes_contexts and bool(op.traits.get("detaches"))
 
     def answer(self, op: Op, tensors, args, kwargs):
         on = carrying.on
@@ -211,8 +218,10 @@ def elementwise(op, y, args, tangents, params):
         if not is_tensor(t) or p is None:
             continue
         if p is NotImplemented:
+            name = op.name.rpartition(".")[2]
             raise NotImplementedError(
-                f"the derivative of {op.name.rpartition('.')[2]} by this argument is not implemented")
+                f"Trying to use forward AD with {name} that does not support it because it has not been implemented "
+                f"yet: the derivative of {name} by this argument is not implemented")
         part = (t if p == 1 else P.neg(t)) if type(p) is int and p in (1, -1) else P.mul(t, p)
         total = part if total is None else P.add(total, part)
     if total is None:

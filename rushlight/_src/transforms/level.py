@@ -30,6 +30,7 @@ class Wrapped(Tensor):
     value: Tensor
     place_shown = ""
     parent = replay = None
+    detached = False  # whether it shares its parent's elements, and has a derivative of its own
     writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
     turns = turn = 0  # how often this became a view of itself; the count of ``parent`` when this was made of it
 
@@ -115,6 +116,16 @@ class Wrapped(Tensor):
     def root(self) -> "Wrapped":
         return next(iter(deque(self.ancestors(), 1)), self)
 
+    def holding(self, other: "Wrapped") -> "Wrapped":
+        """A tensor with the elements of ``other``, and with the derivative that this one has."""
+        return other
+
+    def value_holding(self, other: "Wrapped") -> Tensor:
+        """The value of ``holding(other)``, whose derivatives at the levels below are those of this value."""
+        value = self.value
+        alike = isinstance(value, Wrapped) and type(other.value) is type(value)
+        return value.holding(other.value) if alike else other.value
+
     def replace_value(self, other: "Wrapped"):
         """Becomes another value of the same level."""
         self.value, self._rush_meta = other.value, other._rush_meta
@@ -133,7 +144,8 @@ class Wrapped(Tensor):
     def current(self) -> "Wrapped":
         """Itself, made again if it is a view of what was replaced since."""
         if self.parent is not None and self.noticed != self.root.writes:
-            self.replace_value(self.replay(self.source.current()))
+            made = self.replay(self.source.current())
+            self.replace_value(self.holding(made) if self.detached else made)
             self.noticed = self.root.writes
         return self
 
@@ -146,6 +158,8 @@ class Wrapped(Tensor):
         while target is not None:
             parent = target.source
             written = None if parent is None else written_through(parent, target, new)
+            if target.detached and parent is not None:
+                written = parent.holding(written)
             target.replace_value(new)
             target.noticed = root.writes
             target, new = parent, written
@@ -218,8 +232,10 @@ class Level(Interpreter):
                 result = op(*args, **kwargs)
             return result if traits.get("view") else self.adopt(result)
         result = self.answer(op, tensors, below, named)
-        if traits.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]:
+        if (traits.get("view") and self.owns(result) and self.owns(args[0]) and result is not args[0]
+                and not self.separates(op)):
             result.parent, result.noticed, result.turn = args[0], args[0].root.writes, args[0].turns
+            result.detached = bool(traits.get("detaches"))
             result.replay = lambda parent: op(parent, *args[1:], **kwargs)
         return result
 
@@ -269,6 +285,10 @@ class Level(Interpreter):
         for tensor in tensors:
             if type(tensor) is self.kind and tensor.level is self:
                 return True
+        return False
+
+    def separates(self, op: Op) -> bool:
+        """True if writes to a view that ``op`` made reach the viewed tensor through memory alone."""
         return False
 
     def always(self, op: Op) -> bool:
