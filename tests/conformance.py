@@ -125,6 +125,7 @@ def loaded(path: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location("conformance_harness", path)
     harness = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(harness)
+    gc.disable()  # what is imported stays
     harness.torch_module()
     drawing = importlib.import_module("tests.drawing")
     drawing.without_test_cases(), drawing.without_other_devices()
@@ -134,7 +135,8 @@ def loaded(path: str) -> types.ModuleType:
     for kind in ("ops", "modules", "optimizers"):
         harness.database(kind)
     warm_up(importlib.import_module(PACKAGE))
-    gc.collect(), gc.freeze(), gc.set_threshold(7000)  # what is here stays, in the processes that are forked too
+    gc.collect(), gc.freeze()  # what is here stays, in the processes that are forked too
+    gc.enable(), gc.set_threshold(7000)
     harness.multiprocessing = types.SimpleNamespace(get_context=forking)
     return harness
 
