@@ -1,11 +1,14 @@
 """Runs the conformance harness (where it exists); fails if fewer entries pass than ``conformance_floor.json`` records.
 
 The harness starts a process for every 24 entries, each of which would import PyTorch with its databases anew, a third
-of the whole time.  Here they are imported once, with the package under test, and the processes are forked.  The runs
-come in the order of the floors; the first one that falls short ends the whole.
+of the whole time.  Here they are imported once, with the package under test, and the processes are forked; each serves
+for several of those that the harness starts, since plans and imports of a first call took half of the rest.  Two runs
+go on at the same time, those of most entries first: the processes of one wait for its last entries, and those of the
+other do not.  The first run that falls short ends the program.
 """
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 import gc
@@ -26,6 +29,8 @@ import weakref
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "rushlight"
 LIMIT = 120  # seconds for one entry
+RUNS_AT_ONCE = 2
+SHARES = 8  # that one process does: later ones find its plans, and its memory is bounded
 FLOORS = pathlib.Path(__file__).with_name("conformance_floor.json")
 
 
@@ -45,9 +50,71 @@ class Verdicts(multiprocessing.queues.Queue):
         return super().get(block=False)
 
 
+class Worker:
+    """A forked process that stands in for several of the harness, one after the other: each has a share of entries."""
+
+    idle: list = []
+    started = weakref.WeakSet()
+
+    def __init__(self):
+        self.verdicts, self.shares_left, self.process = Verdicts(), SHARES, None
+        self.receiver, self.sender = multiprocessing.Pipe(duplex=False)
+        self.verdicts.worker = self
+
+    @classmethod
+    def find_queue(cls) -> Verdicts:
+        """Return the queue of an idle process, or of a new one."""
+        return (cls.idle.pop() if cls.idle else cls()).verdicts
+
+    @staticmethod
+    def find_process(target, args, daemon=True) -> Worker:
+        """Return the process that the queue, which is the last argument, belongs to; it shall call ``target``."""
+        *given, verdicts = args
+        verdicts.worker.target, verdicts.worker.given = target, given
+        return verdicts.worker
+
+    def start(self):
+        if self.process is None:
+            self.process = multiprocessing.get_context("fork").Process(target=self.serve, daemon=True)
+            self.started.add(self)
+            self.process.start()
+        self.shares_left -= 1
+        self.sender.send(self.given)
+
+    def serve(self):
+        for worker in self.started:
+            worker.sender.close()  # of this process: when the harness ends, no copy keeps a pipe open
+        with contextlib.suppress(EOFError):
+            while True:
+                self.target(*self.receiver.recv(), self.verdicts)
+
+    def join(self):
+        """Note that a share has ended; the process waits for the next one, or ends."""
+        if self.shares_left:
+            self.idle.append(self)
+        else:
+            self.sender.close()
+            self.end()
+
+    def kill(self):
+        self.process.kill()
+        self.end()
+
+    def end(self):
+        self.process.join()
+        self.verdicts.worker = None  # the queue is forgotten at once, not when cycles are looked for
+
+    def is_alive(self) -> bool:
+        return self.process.is_alive()
+
+    @property
+    def exitcode(self) -> int | None:
+        return self.process.exitcode
+
+
 def forking(kind: str) -> types.SimpleNamespace:
     """The context of multiprocessing that stands in for the one of this kind: its processes are forked."""
-    return types.SimpleNamespace(Process=multiprocessing.get_context("fork").Process, Queue=Verdicts)
+    return types.SimpleNamespace(Process=Worker.find_process, Queue=Worker.find_queue)
 
 
 def loaded(path: str) -> types.ModuleType:
@@ -58,6 +125,7 @@ def loaded(path: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location("conformance_harness", path)
     harness = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(harness)
+    gc.disable()  # what is imported stays
     harness.torch_module()
     drawing = importlib.import_module("tests.drawing")
     drawing.without_test_cases(), drawing.without_other_devices()
@@ -67,7 +135,8 @@ def loaded(path: str) -> types.ModuleType:
     for kind in ("ops", "modules", "optimizers"):
         harness.database(kind)
     warm_up(importlib.import_module(PACKAGE))
-    gc.collect(), gc.freeze(), gc.set_threshold(7000)  # what is here stays, in the processes that are forked too
+    gc.collect(), gc.freeze()  # what is here stays, in the processes that are forked too
+    gc.enable(), gc.set_threshold(7000)
     harness.multiprocessing = types.SimpleNamespace(get_context=forking)
     return harness
 
@@ -83,11 +152,6 @@ def calculate(x):
     return (x @ x).exp().sum()
 
 
-def spent() -> float:
-    """Processor time of this process and of those that it waited for, in seconds."""
-    return sum(os.times()[:4])
-
-
 def verdicts(harness: types.ModuleType, run: str, *more: str) -> tuple[dict, str]:
     """({entry: (verdict, reason, seconds)}, the last line that the harness prints) of one run."""
     output = io.StringIO()
@@ -97,35 +161,55 @@ def verdicts(harness: types.ModuleType, run: str, *more: str) -> tuple[dict, str
         return json.loads(pathlib.Path(file.name).read_text()), output.getvalue().strip().splitlines()[-1]
 
 
-def passed(harness: types.ModuleType, run: str, jobs: int) -> int:
-    """How many entries of one run pass; those that fail are named, with the reason.
+def report_run(harness: types.ModuleType, run: str, jobs: int) -> tuple[int, str]:
+    """Return how many entries of one run pass, and a report that names those that fail, with the reason.
 
     An entry that took too long is judged once more by itself: the machine may have been busy with something else.
     """
-    started = spent()
+    lines = []
     found, last = verdicts(harness, run, "--jobs", str(jobs))
     late = [name for name, (_, reason, _) in found.items() if reason == "took too long"]
     if late:
-        print(f"took too long, and are judged again: {', '.join(late)}")
+        lines.append(f"took too long, and are judged again: {', '.join(late)}")
         found |= verdicts(harness, run, "--jobs", "1", "--only", ",".join(late))[0]
-    for name, (verdict, reason, _) in found.items():
-        if verdict not in ("pass", "skip"):
-            print(f"{verdict:8}{name:48} {reason}")
-    print(f"{last} ({spent() - started:.0f} s of processor time)", flush=True)
-    return sum(verdict == "pass" for verdict, *_ in found.values())
+    lines += [f"{verdict:8}{name:48} {reason}" for name, (verdict, reason, _) in found.items()
+              if verdict not in ("pass", "skip")]
+    lines.append(f"{last} ({sum(seconds for *_, seconds in found.values()):.0f} s)")
+    return sum(verdict == "pass" for verdict, *_ in found.values()), "\n".join(lines)
+
+
+class Runner:
+    """A process of the pool: it holds the harness that it was forked with."""
+
+    harness = None
+
+    @classmethod
+    def start(cls, harness: types.ModuleType):
+        cls.harness = harness
+
+    @classmethod
+    def report(cls, run: str, jobs: int) -> tuple[int, str]:
+        return report_run(cls.harness, run, jobs)
 
 
 def main(path: str, *chosen: str) -> int:
-    """Holds the chosen runs (all, where none is named) to their floors."""
+    """Hold the chosen runs (all if none is named) to their floors."""
     if not pathlib.Path(path).exists():
         print("no conformance harness here: skipped")
         return 0
     harness, floors = loaded(path), json.loads(FLOORS.read_text())
-    jobs = max(2, len(os.sched_getaffinity(0)))
-    for run in chosen or floors:
-        if (found := passed(harness, run, jobs)) < floors[run]:
-            print(f"conformance fell: {run} passes {found} entries, not {floors[run]}")
-            return 1
+    runs = sorted(chosen or floors, key=floors.get, reverse=True)
+    jobs = max(1, len(os.sched_getaffinity(0)) // RUNS_AT_ONCE)
+    with concurrent.futures.ProcessPoolExecutor(RUNS_AT_ONCE, multiprocessing.get_context("fork"), Runner.start,
+                                                (harness,)) as pool:
+        reports = {pool.submit(Runner.report, run, jobs): run for run in runs}
+        for done in concurrent.futures.as_completed(reports):
+            (found, text), run = done.result(), reports[done]
+            print(text, flush=True)
+            if found < floors[run]:
+                print(f"conformance fell: {run} passes {found} entries, not {floors[run]}", flush=True)
+                pool.shutdown(cancel_futures=True)
+                return 1
     return 0
 
 

@@ -43,6 +43,12 @@ def pytest_ignore_collect(collection_path):
     return None
 
 
+def pytest_sessionstart(session):
+    """Collect no garbage until the tests are collected: what is imported stays, and would be looked through often."""
+    if not session.config.pluginmanager.hasplugin("dsession"):  # the process that starts others collects no test
+        gc.disable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Of tests that go over all operators and the like, a third runs by default, always the same; the others are
@@ -79,4 +85,5 @@ def pytest_collection_finish():
         without_other_devices()
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(7000)  # plans and graphs stay, and are many: to look through them as often took a twentieth

@@ -68,15 +68,17 @@ def module(*arguments, **variables) -> Command:
     return Command(("-m", *arguments), variables)
 
 
-TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", ""),
-          "TRITON_CACHE_DIR": os.path.join(os.environ.get("RUSHLIGHT_CACHE", ""), "triton")}
+TRITON = {"PYTHONPATH": os.environ.get("TRITON_SITE", "")}
 PLAIN = ("tests/autograd", "tests/core/test_tensor.py", "tests/core/native/test_views.py",
          "tests/core/native/test_search.py")
-ALL = ("-m", "", "-n", str((os.cpu_count() or 1) + 1), "--durations=30")  # some tests wait for other processes
+CPUS = os.cpu_count() or 1
+LEVELS_AT_ONCE = 2  # of tests.processors: two processes that collect the tests, not four
+ALL = ("-m", "", "--durations=30")
 LEGS = (
     Leg("layers", 5, (pytest("-n", "auto", "-m", "", "tests/layers"),)),
-    Leg("tests", 40, (pytest(*ALL, *(f"--ignore={path}" for path in ("tests/layers", *STORED))),)),
-    Leg("stored plans", 10, 2 * (pytest(*ALL, *STORED, RUSHLIGHT_STORE="1"),)),
+    Leg("tests", 40, (pytest("-n", str(CPUS + 1), *ALL,  # some tests wait for other processes
+                               *(f"--ignore={path}" for path in ("tests/layers", *STORED))),)),
+    Leg("stored plans", 10, 2 * (pytest("-n", "auto", *ALL, *STORED, RUSHLIGHT_STORE="1"),)),
     Leg("hot path in plain Python", 5, (pytest("-n", "auto", *PLAIN, RUSHLIGHT_NATIVE="0"),)),
     Leg("GPU kernels", 20, (
         pytest("-n", "auto", "--durations=30", "tests/gpu", **TRITON),
@@ -84,7 +86,8 @@ LEGS = (
         module("tests.gpu.templates", "--few", "--targets", "sm_90,gfx942", **TRITON)), requires="TRITON_SITE"),
     Leg("conformance", 30, (Command(("tests/conformance.py", HARNESS), {"RUSHLIGHT_STORE": "0"}),)),
     Leg("other instruction sets", 20, (
-        module("tests.processors", "--minutes", "18", "--sample", "4", "--whole", "tests/compiler", "-n", "auto"),)),
+        module("tests.processors", "--minutes", "18", "--sample", "4", "--whole", "tests/compiler", "-n",
+               str(CPUS // LEVELS_AT_ONCE if CPUS >= 2 * LEVELS_AT_ONCE else 0)),)),
     Leg("emulated processor", 6, (module("tests.emulated.database", HARNESS, "--cpu", "sve", "--every", "8",
                                          "--minutes", "3"),)),
     Leg("another Python", 6, (module("tests.pythons", "3.14", "--minutes", "3", "-n", "auto", "-x",

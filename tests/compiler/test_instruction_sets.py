@@ -127,13 +127,23 @@ def test_levels_that_a_cpu_is_not_by_itself(cpu, others):
     assert other_levels(lambda level: features._x86(restricted(level, cpu))) == others.split()
 
 
-def test_the_runner_fails_when_time_is_over():
-    done = subprocess.run([sys.executable, "-m", "tests.processors", "--minutes", "0", "tests/ops/test_rounding.py"],
+def run_other_levels(*arguments):
+    return subprocess.run([sys.executable, "-m", "tests.processors", *arguments, "tests/ops/test_rounding.py"],
                           cwd=ROOT, capture_output=True, text=True, timeout=1500)
+
+
+def test_the_runner_fails_when_time_is_over():
+    done = run_other_levels("--minutes", "0", "--level", "amx-model")
     first, last = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
-    level, _, how = first.partition(": ")
-    assert level in LEVELS and how in ("native instructions, restricted", "tile registers by a model")
-    assert done.returncode == 1 and last == f"FAILED: 0 minutes were over while the level {level} was running"
+    assert first == "amx-model: tile registers by a model"
+    assert done.returncode == 1 and last == "FAILED: 0 minutes were over while the level amx-model was running"
+
+
+def test_the_runner_fails_when_levels_have_not_run():
+    done = run_other_levels("--minutes", "0")
+    *levels, last = done.stdout.splitlines()
+    assert [line.split()[-2] for line in levels] == last.removeprefix("FAILED under ").split(", ")
+    assert "amx-model" in last and done.returncode == 1
 
 
 @pytest.mark.parametrize("level", LEVELS)

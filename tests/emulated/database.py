@@ -9,6 +9,8 @@ so and ends well.  Exits with 1 where an entry differs on the emulated processor
 """
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -150,6 +152,37 @@ def agrees_here(harness, torch, entry, options):
         return False
 
 
+class EmulatedJudge:
+    """A process of the pool: it has an emulated machine of its own, and judges one entry after the other."""
+
+    here = None  # of this process
+
+    def __init__(self, harness, options, ends):
+        self.harness, self.options, self.ends = harness, options, ends
+        self.bridge, self.machine = Bridge(harness.torch_module()), Machine(options.cpu, options.harness)
+        print(options.cpu, *self.machine.ask("processor"), flush=True)
+
+    @classmethod
+    def start(cls, *given):
+        cls.here = cls(*given)
+
+    @classmethod
+    def judge(cls, index: int) -> tuple:
+        """Return (verdict, reason) of the entry at ``index`` of the database."""
+        return cls.here.judge_entry(cls.here.harness.database("ops")[index])
+
+    def judge_entry(self, entry) -> tuple:
+        harness, options = self.harness, self.options
+        if time.monotonic() > self.ends:
+            return "left", ""
+        try:
+            ran = check(harness, self.bridge, self.machine, entry, options.dtype, options.samples)
+            return "same" if ran else "none sent", ""
+        except (AssertionError, NotImplementedError) as error:
+            agrees = agrees_here(harness, self.bridge.torch, entry, options)
+            return "differs" if agrees else "differs here, too", " ".join(str(error).split())[:200]
+
+
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("harness")
@@ -159,6 +192,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--samples", type=int, default=3, help="of an entry")
     parser.add_argument("--every", type=int, default=1, help="one entry of so many")
     parser.add_argument("--minutes", type=float, help="how long it may take; the entries that are left are said")
+    parser.add_argument("--workers", type=int, default=2, help="emulated machines that run at the same time")
     options = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
     if not os.path.exists(options.harness):
@@ -171,26 +205,19 @@ def main(arguments=None) -> int:
         return 0
     harness = loaded(options.harness)
     harness.TOLERANCE["float32"] = 5e-4, 1e-4  # sums of fewer lanes than here, where samples cancel
-    machine, bridge = Machine(options.cpu, options.harness), Bridge(harness.torch_module())
-    print(options.cpu, *machine.ask("processor"), flush=True)
-    chosen = [entry for k, entry in enumerate(harness.database("ops"))
-              if getattr(bridge.torch, options.dtype) in entry.supported_dtypes("cpu")
+    torch = harness.torch_module()
+    chosen = [k for k, entry in enumerate(harness.database("ops"))
+              if getattr(torch, options.dtype) in entry.supported_dtypes("cpu")
               and (harness.title(entry) in options.names if options.names else k % options.every == 0)]
-    counts, started = collections.Counter(), time.monotonic()
-    for k, entry in enumerate(chosen):
-        if options.minutes and time.monotonic() - started > 60 * options.minutes:
-            counts["left"] = len(chosen) - k
-            break
-        try:
-            verdict, reason = ("same" if check(harness, bridge, machine, entry, options.dtype, options.samples) else
-                               "none sent"), ""
-        except (AssertionError, NotImplementedError) as error:
-            verdict = "differs" if agrees_here(harness, bridge.torch, entry, options) else "differs here, too"
-            reason = " ".join(str(error).split())[:200]
-        counts[verdict] += 1
-        if verdict != "same":
-            print(f"{verdict:18}{harness.title(entry):48}{reason}", flush=True)
-    machine.close()
+    ends = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    counts = collections.Counter()
+    with concurrent.futures.ProcessPoolExecutor(max(1, min(options.workers, len(chosen))),
+                                                multiprocessing.get_context("fork"), EmulatedJudge.start,
+                                                (harness, options, ends)) as pool:
+        for index, (verdict, reason) in zip(chosen, pool.map(EmulatedJudge.judge, chosen), strict=True):
+            counts[verdict] += 1
+            if verdict not in ("same", "left"):
+                print(f"{verdict:18}{harness.title(harness.database('ops')[index]):48}{reason}", flush=True)
     print(", ".join(f"{verdict}: {count}" for verdict, count in counts.most_common()))
     return int(counts["differs"] > 0)
 

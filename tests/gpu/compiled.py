@@ -71,6 +71,23 @@ def models():
             losses(make, "cuda", compiled_too, 1)
 
 
+def make_pool(workers: int) -> concurrent.futures.ProcessPoolExecutor:
+    """Return a pool of processes that are forked from one that has imported the samples and made no plan."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.ops.test_samples", "tests.gpu.recorded"])
+    return concurrent.futures.ProcessPoolExecutor(workers, context)
+
+
+def generate_for_each(targets, workers: int, *given) -> list:
+    """Return what ``generated`` gives for each target, of a process of its own."""
+    def generate(target):
+        with make_pool(1) as pool:
+            return pool.submit(generated, *given, target).result()
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as threads:
+        return list(threads.map(generate, targets))
+
+
 def generated(chosen=(), with_models=False, target="sm_90") -> list:
     """(module, variant) of what operators, or models, launch on a target.  Plans are kept, so a process asks once."""
     warnings.simplefilter("ignore")
@@ -109,7 +126,7 @@ def verdicts(jobs, workers: int, until: float):
                 return
             yield job, judged(*job)
         return
-    with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with make_pool(workers) as pool:
         waiting, rest = {}, iter(jobs)
         while True:
             while len(waiting) < 2 * workers and time.monotonic() < until and (job := next(rest, None)):
@@ -136,11 +153,9 @@ def main(*given) -> int:
     options, until = parsed(given), time.monotonic()
     until += 60 * options.minutes
     first, step = map(int, options.part.split("/"))
-    jobs = []
-    for target in options.targets.split(","):
-        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            found = pool.submit(generated, options.operators, options.models, target).result()[first - 1::step]
-        jobs += [(*one, target) for one in found]
+    targets = options.targets.split(",")
+    found = generate_for_each(targets, options.workers, options.operators, options.models)
+    jobs = [(*one, target) for target, asked in zip(targets, found, strict=True) for one in asked[first - 1::step]]
     counts = collections.Counter((target, "open") for *_, target in jobs)
     for (module, variant, target), wrong in verdicts(jobs, options.workers, until):
         counts[target, "open"] -= 1

@@ -11,7 +11,6 @@ import argparse
 import collections
 import itertools
 import sys
-import time
 from typing import NamedTuple
 
 import rushlight as rl
@@ -30,7 +29,7 @@ from rushlight._src.devices.triton.templates.products import Templates
 from rushlight._src.devices.triton.templates.tiled import Tile
 from rushlight._src.devices.triton.tuning import registers
 
-from .compiled import TARGETS, judged
+from .compiled import TARGETS, judged, make_pool
 
 LARGE = 8192
 
@@ -129,9 +128,17 @@ def add_facts(target: str):
                 print(row, flush=True)
 
 
+def inspect(module, target: str) -> tuple:
+    """Return what is wrong with a module on a target, and how many registers its machine code keeps in memory."""
+    variant = Variant(0, aligned=aligned(module))
+    wrong = judged(module, variant, target)
+    return wrong, 0 if wrong else registers(binary(module, variant, target).code)[1]
+
+
 def main(*given) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.templates")
     parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--few", action="store_true", help="one tile, and one size of heads")
     parser.add_argument("--facts", action="store_true", help="add rows to the table of what compilers have made")
     options = parser.parse_args(given)
@@ -139,24 +146,22 @@ def main(*given) -> int:
         add_facts(target)
     if options.facts:
         return 0
-    counts, start = collections.Counter(), time.process_time()
-    for target in options.targets.split(","):
-        for number in dict.fromkeys(products(target, options.few) + attentions(target, options.few)):
-            module = modules.made[number]
-            variant = Variant(0, aligned=aligned(module))
-            wrong = judged(module, variant, target)
-            spilled = 0 if wrong else registers(binary(module, variant, target).code)[1]
-            if spilled and module.name.startswith("a"):
-                counts[target, "spill"] += 1
-                print(f"{target} {module.name} {dict(module.blocks)} {module.warps} warps, {module.stages} stages: "
-                      f"{spilled} registers are kept in memory", flush=True)
-            counts[target, "fail" if wrong else "compile"] += 1
-            if wrong:
-                print(f"{target} {module.name} {dict(module.blocks)} {module.warps} warps, {module.stages} stages: "
-                      f"{wrong}", flush=True)
-        print(f"{target}: {counts[target, 'compile']} compile, {counts[target, 'fail']} fail, "
-              f"{counts[target, 'spill']} of attention keep registers in memory; "
-              f"{time.process_time() - start:.0f} s of processor time so far", flush=True)
+    counts = collections.Counter()
+    with make_pool(options.workers) as pool:
+        asked = {target: [modules.made[number] for number in dict.fromkeys(
+            products(target, options.few) + attentions(target, options.few))] for target in options.targets.split(",")}
+        found = {target: pool.map(inspect, made, itertools.repeat(target)) for target, made in asked.items()}
+        for target, outcomes in found.items():
+            for module, (wrong, spilled) in zip(asked[target], outcomes, strict=True):
+                counts[target, "fail" if wrong else "compile"] += 1
+                if spilled and module.name.startswith("a"):
+                    counts[target, "spill"] += 1
+                    wrong = f"{spilled} registers are kept in memory"
+                if wrong:
+                    print(f"{target} {module.name} {dict(module.blocks)} {module.warps} warps, {module.stages} stages: "
+                          f"{wrong}", flush=True)
+            print(f"{target}: {counts[target, 'compile']} compile, {counts[target, 'fail']} fail, "
+                  f"{counts[target, 'spill']} of attention keep registers in memory", flush=True)
     return sum(count for (_, verdict), count in counts.items() if verdict == "fail")
 
 

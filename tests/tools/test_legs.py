@@ -1,4 +1,5 @@
 """Legs of continuous integration: failing tests run again, flaky ones are counted, a time limit prints stacks."""
+import gc
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from .. import legs
 
+WAS_ENABLED = gc.isenabled()  # while tests are collected
 FLAKY = """
     import pathlib
     def test_once():
@@ -77,3 +79,7 @@ def test_processes_print_stacks_before_they_end(capfd):
 def test_names_of_legs_are_checked():
     with pytest.raises(SystemExit):
         legs.main("no such leg")
+
+
+def test_the_garbage_collector_waits_until_tests_are_collected():
+    assert not WAS_ENABLED and gc.isenabled()
