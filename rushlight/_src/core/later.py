@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder, SourceFileLoader
 
 from .epoch import WATCHED, Watched
+from .shutdown import allow_imports
 
 ROOT, HIDDEN = __name__.split(".")[:2]
 
@@ -74,6 +75,7 @@ def later(package: str, homes: dict | None = None):
     home_of = {name: home for home, names in (homes or {}).items() for name in names}
 
     def found(name: str):
+        allow_imports()
         from importlib.util import find_spec
 
         module = sys.modules[package]
@@ -120,6 +122,7 @@ def room(name: str):
     >>> room("futures").__name__
     'rushlight.futures'
     """
+    allow_imports()
     return import_module(f"{ROOT}.{name}")
 
 
