@@ -6,6 +6,7 @@ import os
 import types
 
 from .capture import marks
+from .core.shutdown import allow_imports
 from ..nn.modules.module import Module
 from ..optim.optimizer import Optimizer
 
@@ -35,6 +36,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         raise TypeError(
             f"compile() takes a function or a module, not {type(model).__name__}: call it as compile(model) or "
             "@compile")
+    allow_imports()
     from .capture.backends import Default, find
     from .capture.frames import Owner
     from .capture.modes import chosen

@@ -1,7 +1,9 @@
 """Values that nodes save and that users may write before the backward pass, since PyTorch saves others: nodes get
 copies when that happens, and nothing is copied before."""
+import ctypes
 import gc
 
+import numpy
 import pytest
 
 import rushlight as rl
@@ -23,7 +25,14 @@ READS_RESULT = {"erfinv": lambda x: rl.erfinv(x / 4), "square root": lambda x: x
 WRITES = {"mul_": lambda x: x.mul_(2), "zero_": lambda x: x.zero_(), "a view": lambda x: x[:, 1:].fill_(7),
           "out": lambda x: rl.mul(x.detach(), 3, out=x.detach()), "data": lambda x: x.data.add_(1),
           "foreach": lambda x: rl._foreach_mul_([x], 2), "unrecorded": lambda x: unrecorded(x),
-          "set item": lambda x: x.__setitem__((0, 0), 9.0)}
+          "set item": lambda x: x.__setitem__((0, 0), 9.0),
+          "array": lambda x: x.detach().numpy().fill(3), "as an array": lambda x: numpy.asarray(x.detach()).fill(3),
+          "array over an array": lambda x: rl.from_numpy(x.detach().numpy()).fill_(3),
+          "dlpack": lambda x: rl.from_dlpack(x.detach()).fill_(3),
+          "array by dlpack": lambda x: rl.from_numpy(numpy.from_dlpack(x.detach())).fill_(3),
+          "storage": lambda x: x.untyped_storage().copy_(rl.full((3,), 3.0).untyped_storage()),
+          "typed storage": lambda x: x.storage().fill_(3),
+          "address": lambda x: ctypes.memset(x.data_ptr(), 0, x.nbytes)}
 
 
 def unrecorded(x):

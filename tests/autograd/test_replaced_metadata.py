@@ -1,4 +1,6 @@
 """Operators in place that replace the metadata of a tensor: its history, version and gradients, as in PyTorch."""
+import itertools
+
 import pytest
 import torch as judge
 
@@ -16,6 +18,7 @@ OPERATORS = {
     "data alike": lambda p, t: setattr(t, "data", p.arange(6.).reshape(2, 3)),
     "data broadcast": lambda p, t: setattr(t, "data", p.arange(12.).reshape(2, 2, 3)),
     "data of float64": lambda p, t: setattr(t, "data", p.ones(2, 3, dtype=p.float64)),
+    "data of float16": lambda p, t: setattr(t, "data", p.arange(12).reshape(2, 3, 2)[..., 1].half()),
     "detach_": lambda p, t: t.detach_()}
 MODES = {"grad": lambda p: p.enable_grad(), "no_grad": lambda p: p.no_grad(), "inference": lambda p: p.inference_mode()}
 
@@ -117,11 +120,9 @@ def outcome(p, operator, kind, mode, use):
 
 
 def is_compared(operator, kind, mode, use) -> bool:
-    """False for what PyTorch decides by how ``data`` was made, or that this project does not follow yet: views whose
-    data has another dtype or more elements than their base, and ``detach_`` in inference mode."""
+    """False for what PyTorch decides by how ``data`` was made, and for ``detach_`` in inference mode."""
     if operator.startswith("data"):
-        return not (mode == "inference" and use is replace_again or "view" in kind and operator in (
-            "data broadcast", "data of float64"))
+        return not (mode == "inference" and use is replace_again)
     return (operator, mode) != ("detach_", "inference")
 
 
@@ -131,4 +132,46 @@ def test_histories_after_operators_that_replace_metadata(operator):
              if is_compared(operator, kind, mode, use)
              and (own := outcome(rushlight, operator, kind, mode, use))
              != (theirs := outcome(judge, operator, kind, mode, use))]
+    assert not wrong
+
+
+DTYPES = [("float32", "float64"), ("float64", "float32"), ("complex64", "complex128"), ("complex128", "complex64")]
+PARTS = {"rows": lambda y: y[:2], "columns": lambda y: y[:, 1:], "transposed": lambda y: y.t(), "row": lambda y: y[1]}
+REPLACED = {"view": lambda p, view, base, other: setattr(view, "data", other),
+            "strided": lambda p, view, base, other: setattr(view, "data", p.stack([other, other], -1)[..., 0]),
+            "larger": lambda p, view, base, other: setattr(view, "data", p.stack([other, other, other])),
+            "base": lambda p, view, base, other: setattr(base, "data", p.ones(2, 3, dtype=other.dtype)),
+            "both": lambda p, view, base, other: (setattr(base, "data", p.ones(2, 3, dtype=other.dtype)),
+                                                  setattr(view, "data", other))}
+NEXT = {"view": lambda view, base, factor: view, "base": lambda view, base, factor: base,
+        "written again": lambda view, base, factor: view.add_(factor),
+        "base written": lambda view, base, factor: (base.mul_(2), view)[1]}
+
+
+def numbered(p, count, dtype):
+    return p.arange(1, 1 + count).to(dtype)
+
+
+def gradients(p, dtypes, wants, part, replaced, later):
+    """The gradients of a tensor, and of the factor by which a view of its double is multiplied once the memory of the
+    view or of the base is of another dtype."""
+    first, second = (getattr(p, name) for name in dtypes)
+    x = numbered(p, 6, first).reshape(2, 3).clone().requires_grad_()
+    base = x * 2 if wants else x.detach() * 2
+    view, factor = PARTS[part](base), p.full((), 3, dtype=second, requires_grad=True)
+    try:
+        REPLACED[replaced](p, view, base, numbered(p, view.numel(), second).reshape(view.shape))
+        view.mul_(factor)
+        found = NEXT[later](view, base, factor)
+        (found * numbered(p, found.numel(), found.dtype).reshape(found.shape)).real.sum().backward()
+    except RuntimeError:
+        return "RuntimeError"
+    return str(found.dtype).split(".")[1], found.grad_fn is None, listed(x.grad), listed(factor.grad)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES)
+def test_views_written_after_memory_of_another_dtype_came(dtypes):
+    cases = [(dtypes, *case) for case in itertools.product((True, False), PARTS, REPLACED, NEXT)]
+    wrong = [(case, theirs, own) for case in cases
+             if (own := gradients(rushlight, *case)) != (theirs := gradients(judge, *case))]
     assert not wrong

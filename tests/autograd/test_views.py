@@ -114,3 +114,17 @@ def test_dtypes_without_gradients_gain_no_history_by_writes(dtype):
             found.append((target.requires_grad, target[0].requires_grad, target.grad_fn is None, target.tolist()))
         return found
     assert wanted(rl) == wanted(torch)
+
+
+VIEWS = {"reshape": lambda t: t.arange(6.).reshape(2, 3), "slice": lambda t: t.arange(6.)[1:],
+         "view": lambda t: t.zeros(6).view(3, 2), "no view": lambda t: t.ones(4)}
+
+
+@pytest.mark.parametrize("made", VIEWS)
+def test_views_of_leaves_that_are_views_are_not_written(made):
+    """The leaf lies between the view and the tensor whose memory it shares, which wants no gradient."""
+    for t in (rl, torch):
+        for write in (lambda v: v.mul_(3), lambda v: v.add_(t.ones(())), lambda v: v.zero_()):
+            for part in (lambda x: x[:1], lambda x: x[1:][:1]):
+                with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
+                    write(part(VIEWS[made](t).requires_grad_()))

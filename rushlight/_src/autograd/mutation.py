@@ -2,9 +2,9 @@
 whose base is."""
 from __future__ import annotations
 
-from ..core.errors import LeafWrittenError
+from ..core.errors import LeafWrittenError, StorageBoundsError
 from ..core.interpret import recording
-from ..core.meta import span
+from ..core.meta import Meta, span
 from ..core.native import GradNode, Plan, Tensor, counter, history, mine, running, sharing, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
@@ -58,8 +58,7 @@ def take_history(tensor: Tensor, other: Tensor):
 
 def is_outdated(view: Tensor) -> bool:
     """True if the node of a view does not describe it: its memory was written, or its metadata replaced."""
-    noted = (view._rush_grad_node.expected or {}).get(view._rush_output)  # of another dtype: no part of the base
-    replaced = noted is not None and noted.dtype is view._rush_meta.dtype
+    replaced = view._rush_output in (view._rush_grad_node.expected or {})
     return replaced or history.seen_at(view) != counter(view).version
 
 
@@ -125,7 +124,8 @@ def refuse_leaves(target: Tensor):
     if target._rush_seen < history.UNRECORDED:
         refuse_view(target, "is being modified inplace with grad mode enabled")
     base = target._base
-    if base is not None and base._rush_needs_grad and base._rush_grad_node is None:
+    wanted = base is not None and (base._rush_needs_grad or target._rush_needs_grad)  # or by a view between the two
+    if wanted and base._rush_grad_node is None:
         raise LeafWrittenError("a view of a leaf Variable that requires grad is being used in an in-place operation.",
                                "a view of a result",
                                "change a view of a clone(), or do it under no_grad()")
@@ -189,8 +189,8 @@ def constant_node(target: Tensor):
 
 def rebase(base: Tensor, view: Tensor, node):
     """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
-    meta, shape, bits = view._rush_meta, base._rush_meta, base._rush_turned  # now: the base may become a view of itself
-    start, old = view._rush_offset - base._rush_offset * base.itemsize // view.itemsize, history.edge(base)
+    shape, bits = base._rush_meta, base._rush_turned  # now: the base may become a view of itself
+    (meta, start), written, old = place_in(base, view), view._rush_meta, history.edge(base)
     made = GradNode()
     made.kind, made.outputs, made.extra = FUNCTION, (shape,), True
     edges = [old, node]
@@ -205,8 +205,9 @@ def rebase(base: Tensor, view: Tensor, node):
                  else gradient)
         turned = turning(whole, bits)  # its memory is to the gradient what that of the base is to the base
         dense = turning(OPS["clone"](turned) if shape.contiguous else laid_out(turned, shape), bits)
+        check_within(shape, meta, start)
         part = region(dense, meta, start)
-        inner = OPS["clone"](part) if node is not None else None
+        inner = OPS["clone"](part).to(written.dtype) if node is not None else None
         if old is not None:
             OPS["zero_"](part)
         return (dense if old is not None else None), inner
@@ -214,6 +215,32 @@ def rebase(base: Tensor, view: Tensor, node):
     made.function = function
     base._rush_grad_node, base._rush_output, base._rush_needs_grad = made, 0, 1
     base._rush_seen = counter(base).version
+
+
+def place_in(base: Tensor, view: Tensor) -> tuple:
+    """Return the Meta of a view, and its start behind the base's first element, as ``region`` takes them.
+
+    If the view or the base was given other memory, of another dtype (``x.data = y``), the view has the elements of the
+    base at its indices, not those that share its bytes.
+    """
+    noted = view._rush_grad_node and (view._rush_grad_node.expected or {}).get(view._rush_output)
+    dtype = noted.dtype if noted else view.dtype
+    moved = not noted and view._rush_storage is not base._rush_storage
+    if base.dtype not in ((dtype,) if moved else (dtype, dtype.to_real(), dtype.to_complex())):
+        dtype = base.dtype
+    meta = view._rush_meta
+    return (meta.like(tuple(meta.shape), tuple(meta.strides), dtype),
+            view._rush_offset - base._rush_offset * base.itemsize // dtype.itemsize)
+
+
+def check_within(base: Meta, meta: Meta, start: int):
+    """StorageBoundsError for a region that reaches beyond a base: one of the two was given other memory since."""
+    size = span(base.shape, base.strides) * base.itemsize
+    if meta.numel and (start < 0 or start * meta.itemsize + meta.nbytes > size):
+        raise StorageBoundsError(
+            f"a view of sizes {list(meta.shape)}, strides {list(meta.strides)} and start {start} was written, which "
+            f"reaches beyond the {list(base.shape)} of its base: its memory was replaced by other memory",
+            "the gradient of a view whose elements its base has")
 
 
 def laid_out(value: Tensor, meta):
@@ -231,7 +258,9 @@ def refresh(view: Tensor):
     if base is None or not base._rush_needs_grad:
         return view._rush_grad_node
     with recording(True):
-        again = region(base, view._rush_meta, view._rush_offset - base._rush_offset * base.itemsize // view.itemsize)
+        again = region(base, *place_in(base, view))
+    if again.dtype is not view.dtype:
+        expect_gradients(again)
     take_history(view, again)
     view._rush_seen = counter(view).version
     return view._rush_grad_node

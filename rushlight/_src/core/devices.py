@@ -6,6 +6,7 @@ from importlib import import_module
 
 from .errors import NoDeviceError
 from .native import LeavingDevice, mine
+from .shutdown import allow_imports
 
 # a room above: imported when a device is first asked what it provides
 ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"
@@ -55,6 +56,7 @@ class Registry:
         found = cls.providers.get(kind)
         new = isinstance(found, str)
         if new:
+            allow_imports()
             found = import_module(found).provider
         elif found is None and kind in cls.aliases:
             found = import_module(cls.aliases[kind]).alias(kind)

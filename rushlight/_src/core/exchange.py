@@ -15,10 +15,10 @@ from .interpret import is_recording, top
 from .lists import array_of, first_of, number, plain
 from .meta import Meta, Size
 from .narrow import narrow, widen
-from .native import Tensor, mine, weights, wrap
+from .native import Tensor, mine, wrap
 from .op import pinned
 from .overriding import NOBODY, Dispatch, observed, of_mode, read_by_mode
-from .tensor import attach, blank, borrowed, empty, place, resolved
+from .tensor import attach, blank, borrowed, empty, give_out, place, resolved
 
 
 class Memory:
@@ -100,7 +100,7 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
     """The tensor's memory as an array, which keeps the storage alive and may be given to anybody.  TypeError where it
     is not the host's."""
     if tensor._rush_storage is not None:
-        weights.show(tensor._rush_storage)
+        give_out(tensor)
     return seen_memory(tensor, element)
 
 

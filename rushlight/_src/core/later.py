@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder, SourceFileLoader
 
 from .epoch import WATCHED, Watched
+from .shutdown import allow_imports
 
 ROOT, HIDDEN = __name__.split(".")[:2]
 
@@ -78,6 +79,7 @@ def later(package: str, homes: dict | None = None):
             if Beyond.below(package):
                 return []
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        allow_imports()
         from importlib.util import find_spec
 
         module = sys.modules[package]
@@ -122,6 +124,7 @@ def room(name: str):
     >>> room("futures").__name__
     'rushlight.futures'
     """
+    allow_imports()
     return import_module(f"{ROOT}.{name}")
 
 

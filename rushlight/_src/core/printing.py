@@ -8,6 +8,7 @@ import numpy as np
 from . import dtypes
 from .native import Tensor, mine
 from .overriding import of_mode
+from .shutdown import allow_imports
 from .tensor import attach
 
 
@@ -149,6 +150,7 @@ def __repr__(self, *, tensor_contents=None):
 
 def elements(tensor, indent: int) -> str:
     """The elements of a tensor that has some, in brackets."""
+    allow_imports()
     from .exchange import seen_memory, values_of
     values = values_of(tensor, seen_memory)
     short = tensor.numel() > Options.threshold

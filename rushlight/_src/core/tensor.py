@@ -143,10 +143,18 @@ def resolved(tensor: Tensor) -> Tensor:
 
 
 def address(tensor: Tensor) -> int:
-    """Where the first element lies, for whoever may write there later: such writes are not counted, so from now on
-    nothing that follows from the elements is kept (``native/weights.py``)."""
-    weights.show(tensor._rush_storage)
+    """The address of the first element, for a caller that may write there later (``give_out``)."""
+    give_out(tensor)
     return place(tensor)
+
+
+def give_out(tensor: Tensor):
+    """Notes that others learn where a tensor's memory lies, and may write there without being counted: nothing that
+    follows from the elements is kept (``native/weights.py``), and nodes get copies of the saved values that users may
+    write (``autograd/lending.py``)."""
+    weights.show(tensor._rush_storage)
+    if tensor._rush_storage.lent is not None:
+        state.copy_lent(tensor._rush_storage)
 
 
 def place(tensor: Tensor) -> int:

@@ -24,6 +24,7 @@ from ..core.operands import check_operands
 from ..core.progress import progress
 from ..core.runtime import holds
 from ..core.settings import settings
+from ..core.shutdown import allow_imports
 from ..graph.graph import Graph, Store
 from ..graph.regions import Lengthened, shortened
 from ..transforms.trace import Trace, Traced, ValueNeeded
@@ -45,6 +46,7 @@ planning = guarded("plans", threading.RLock())  # plans are made by one thread a
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
     """The plan of a call that was not seen lately."""
+    allow_imports()
     if cpu.provider.planning.others:  # the thread makes a package for another machine: a call runs on this one
         with cpu.provider.planned_for():
             return plan_for(op, args, names, key, mask)

@@ -28,7 +28,7 @@ def tools():
     try:
         own = _idle.pop()
     except IndexError:
-        own = llvm.create_context(), {}
+        own = target.forever((llvm.create_context(), {}))  # llvmlite cannot free them once Python ends
     try:
         yield own
     finally:
