@@ -105,3 +105,14 @@ def test_sizes_that_vary_choose_in_packages(tmp_path):
     for size in (2, 4, 5, 9):
         x = torch.randn(size, 2)
         assert torch.allclose(loaded(x), module(x))
+
+
+def test_choices_by_sizes_are_not_written_in_primitives():
+    """A program of primitives has one branch: where sizes choose it, there is none for all of them."""
+    given = {"x": {0: torch.export.Dim.DYNAMIC}}
+    module, x = ChoiceBySize(operator.gt, 4, ""), torch.ones(3, 2)
+    program = torch.export.export(module, (x,), dynamic_shapes=given)
+    with pytest.raises(RuntimeError, match="chooses by sizes that vary"):
+        program.traced(program.given())
+    fixed = torch.export.export(module, (x,))
+    assert fixed.traced(fixed.given()).graph.nodes
