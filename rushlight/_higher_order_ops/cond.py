@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .._src.core import interpret
+from .._src.core.expr import Expr
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -30,7 +31,7 @@ def cond(pred, true_fn, false_fn, operands=()):
             f"Expected pred to be bool or single-element tensor, but got {pred}: reduce it with any() or all().")
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")
-    if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int))
+    if not isinstance(operands, (tuple, list)) or not all(isinstance(leaf, (Tensor, int, Expr))
                                                           for leaf in tree_leaves(operands)):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import operator
 
 from .._src.capture.errors import UserError
 from .._src.core.native import Tensor
 from .dims import Hint
 
-ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+              ast.Div: "/", ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+FUNCTIONS = {"logical_and": "and", "logical_or": "or", "max": "max", "min": "min"}  # as the text of guards calls them
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
              "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
-             "!=": operator.ne, "and": lambda a, b: a and b, "or": lambda a, b: a or b}
+             "!=": operator.ne, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "/": operator.truediv,
+             "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor, "max": max, "min": min}
+UNARY = {f.__name__: f for f in (abs, round, int, float, math.ceil, math.floor, math.trunc, math.sqrt, math.log,
+                                 math.log2, math.exp)}
+OPERATORS |= {name: lambda a, b, function=function: function(a) for name, function in UNARY.items()}  # of (name, a, 0)
 OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 TRIED = 40  # sizes of a Dim for which a condition is looked at
@@ -43,7 +50,7 @@ def conditions_of(found, leaves, expected) -> list:
     places = {id(leaf): k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
 
     def read(tree):
-        if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float)):
             return tree.value
         if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
             return ARITHMETIC[type(tree.op)], read(tree.left), read(tree.right)
@@ -59,7 +66,28 @@ def conditions_of(found, leaves, expected) -> list:
             tensor, dim = found.owner_of(tree.value.value), tree.slice.value
             k = places.get(id(tensor))
             return Size(k, dim) if k is not None and dim in expected[k][2] else int(tensor.shape[dim])
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
+            return read_call(tree.func.id, tree.args)
         raise Unknown
+
+    def read_call(name, arguments):
+        if name in ("logical_not", "bool") and len(arguments) == 1:
+            inner = read(arguments[0])
+            return negated(inner) if name == "logical_not" else ("!=", inner, 0)
+        if name in FUNCTIONS and len(arguments) == 2:
+            return FUNCTIONS[name], *map(read, arguments)
+        function = found.owner_of(ast.Name(name, ast.Load()))
+        known = next((label for label, one in UNARY.items() if one is function), None)
+        if known is None or len(arguments) != 1:
+            raise Unknown
+        return known, read(arguments[0]), 0
+
+    def varies(tree) -> bool:
+        """True if a part of an expression is a size that varies."""
+        parts = [one for one in ast.walk(tree) if isinstance(one, ast.Subscript)
+                 and isinstance(one.value, ast.Attribute) and one.value.attr == "shape"
+                 and isinstance(one.slice, ast.Constant)]
+        return any(isinstance(read(one), Size) for one in parts)
 
     made = []
     for guard in found.guards:
@@ -68,14 +96,30 @@ def conditions_of(found, leaves, expected) -> list:
             continue
         try:
             tree = ast.parse(text, mode="eval").body
-            if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Is):
-                condition = read(tree.left)
-                made.append(condition if tree.comparators[0].value else negated(condition))
-            else:
+            outcome = is_decision(tree)
+            if outcome is None:
                 made.append(read(tree))  # of divisibility
+                continue
         except (Unknown, SyntaxError, AttributeError):
             continue  # about what else capture assumes, which the exported program has fixed
+        try:
+            condition = read(tree.left)
+        except Unknown:
+            if not varies(tree.left):
+                continue
+            raise UserError(f"the program depends on whether {ast.unparse(tree.left)}, which cannot be checked when "
+                            "it is called: leave that size out of dynamic_shapes, or compute the condition by "
+                            f"arithmetic, min, max, {', '.join(UNARY)}") from None
+        made.append(condition if outcome else negated(condition))
     return [c for c in made if sizes_in(c)]
+
+
+def is_decision(tree):
+    """True or False for ``expression is True`` or ``is False``; None for other expressions."""
+    if not (isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Is)):
+        return None
+    outcome = tree.comparators[0]
+    return outcome.value if isinstance(outcome, ast.Constant) and type(outcome.value) is bool else None
 
 
 def negated(condition):
@@ -99,16 +143,24 @@ def value(tree, sizes):
     if not isinstance(tree, tuple):
         return tree
     a, b = value(tree[1], sizes), value(tree[2], sizes)
-    if tree[0] in ("//", "%") and b == 0:
+    if tree[0] in ("/", "//", "%") and b == 0:
         return 0
     return OPERATORS[tree[0]](a, b)
+
+
+def is_integral(tree) -> bool:
+    """True if an expression over sizes is an integer for all sizes."""
+    if isinstance(tree, tuple):
+        return tree[0] not in ("/", "**", *UNARY) and all(map(is_integral, tree[1:]))
+    return not isinstance(tree, float)
 
 
 def plain(condition):
     """A condition with its number last, and no strict comparison with it."""
     if isinstance(condition, tuple) and isinstance(condition[1], int) and condition[0] in TURNED:
         condition = TURNED[condition[0]], condition[2], condition[1]
-    if isinstance(condition, tuple) and isinstance(condition[-1], int) and condition[0] in ("<", ">"):
+    if isinstance(condition, tuple) and isinstance(condition[-1], int) and condition[0] in ("<", ">") and is_integral(
+            condition[1]):
         change = 1 if condition[0] == ">" else -1
         condition = condition[0] + "=", condition[1], condition[2] + change
     if isinstance(condition, tuple) and isinstance(condition[1], tuple) and isinstance(condition[2], int) and condition[
@@ -125,9 +177,11 @@ def text(tree, name) -> str:
     if not isinstance(tree, tuple):
         return str(tree)
     parts = [text(p, name) for p in tree[1:]]
-    inner = [f"({p})" if isinstance(t, tuple) and tree[0] in ("*", "//", "%") and t[0] in ("+", "-") else p
+    inner = [f"({p})" if isinstance(t, tuple) and tree[0] in ("*", "/", "//", "%", "**") and t[0] in ("+", "-") else p
              for p, t in zip(parts, tree[1:])]
-    return f"{inner[0]} {tree[0]} {inner[1]}"
+    if tree[0] in UNARY:
+        return f"{tree[0]}({parts[0]})"
+    return f"{tree[0]}({', '.join(parts)})" if tree[0] in ("max", "min") else f"{inner[0]} {tree[0]} {inner[1]}"
 
 
 def bounds(condition):

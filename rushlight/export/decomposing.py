@@ -315,8 +315,8 @@ class Program:
             return self.recorder.number_in(args[0])
         if node.target in SETTLED:
             return None
-        if node.target in CONDITIONS and any(map(self.recorder.shape_env.unknown, args)):
-            return CONDITIONS[node.target](*args)  # data decide: the program checks it
+        if node.target in CONDITIONS and any(isinstance(arg, Expr) for arg in args):
+            return CONDITIONS[node.target](*args)  # the program computes it
         if getattr(node.target, "effect", False):
             if args and isinstance(args[0], Expr):
                 self.recorder.shape_env.assume(args[0])
@@ -394,7 +394,8 @@ SETTLED = (ops.aten._assert_tensor_metadata.default, ops.aten.sym_constrain_rang
 
 
 CONDITIONS = {operator.lt: lt, operator.le: le, operator.eq: eq, operator.ne: ne,
-              operator.gt: lambda a, b: lt(b, a), operator.ge: lambda a, b: le(b, a), sym_not: logical_not}
+              operator.gt: lambda a, b: lt(b, a), operator.ge: lambda a, b: le(b, a), sym_not: logical_not,
+              operator.not_: logical_not}
 
 
 class Part:

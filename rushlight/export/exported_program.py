@@ -15,7 +15,7 @@ from .._src.core.options import accept_only
 from .._src.core.pytree import tree_flatten
 from .._src.transforms.trace import without_values
 from .._ops import ops
-from ..fx import Graph, GraphModule
+from ..fx import Graph, GraphModule, Node
 from .._src.graph import graph as house
 from .conditions import Size, bounds
 from .dims import Dim, Hint
@@ -60,6 +60,13 @@ def entered(value, varying, trace, symbols, sizes):
         if form == (1, 0):
             sizes.setdefault(shape[k], (made.node, k))
     return made
+
+
+def chooses_by_size(module) -> bool:
+    """True if a choice in a graph module, or in a part of it, depends on a comparison of sizes."""
+    return any(isinstance(node.args[0], Node) and not isinstance(node.args[0].meta.get("val"), Tensor)
+               for part in module.modules() if isinstance(part, GraphModule)
+               for node in part.graph.find_nodes(op="call_function", target=ops.higher_order.cond))
 
 
 def narrowed(k: int, dim: int, hint: Hint, conditions) -> Hint:
@@ -273,6 +280,9 @@ class ExportedProgram:
     def traced(self, given, module=None, keeps=None) -> "Primitives":
         """The program, or a module like its own, in primitives; calls for which ``keeps(op, args, kwargs)`` holds are
         one node each.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
+        if chooses_by_size(self.graph_module):
+            raise RuntimeError("a program in which torch.cond chooses by sizes that vary cannot be written in "
+                               "primitives: export it for fixed sizes")
         trace, symbols, sizes = Keeping(keeps) if keeps else Recording(), {}, {}
         inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
                   for value, (_, _, varying) in given]

@@ -27,6 +27,9 @@ from . import function_calls
 from .function_calls import CALLS, WHOLE
 
 CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+# of a comparison of sizes and of its opposite: (function of both, function of both in the other order)
+RELATIONS = {"<": (operator.lt, operator.gt), "==": (operator.eq, operator.eq)}
+OPPOSITES = {"<": (operator.ge, operator.le), "==": (operator.ne, operator.ne)}
 FAR = 2 ** 63 - 1  # where a slice without an end ends
 
 
@@ -328,10 +331,21 @@ class AtenView(View):
             self.made[node].meta["val"] = next((s for s in self.expressions if s.arg[0] == node.name), None)
 
     def computed(self, e):
-        made = super().computed(e)
+        made = self.condition(e) or super().computed(e)
         if hasattr(made, "meta"):
             made.meta["val"] = e
         return made
+
+    def condition(self, e):
+        """A node for a comparison with the number last, or for the opposite of a comparison; None for others."""
+        inner, table = (e.args[0], OPPOSITES) if e.op == "logical_not" else (e, RELATIONS)
+        if not isinstance(inner, Expr) or inner.op not in table:
+            return None
+        first, last = inner.args
+        functions = table[inner.op]
+        if first.op != "const":
+            return self.graph.call_function(functions[0], (self.size(first), self.size(last)))
+        return self.graph.call_function(functions[1], (self.size(last), self.size(first)))
 
     def note(self, made, node):
         super().note(made, node)

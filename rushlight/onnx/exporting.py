@@ -23,7 +23,7 @@ from .program import ONNXProgram
 from .rules import RULES
 from .writer import Writer, element_type, library
 
-OPSET, LEAST_OPSET = 20, 18  # reductions take their axes as inputs from 18 on
+OPSET, LEAST_OPSET = 20, 17
 IR_VERSION = 10
 IDLE = {
     "verbose": None,
@@ -143,7 +143,7 @@ class Writing:
     def __init__(self, program, input_names, output_names, opset):
         self.program, self.opset = program, opset
         self.input_names, self.output_names = list(input_names or []), list(output_names or [])
-        self.writer = Writer(RULES)
+        self.writer = Writer(RULES, opset)
 
     def enter(self, given, graph) -> list:
         """Names the graph's inputs, and returns those of the file: state and constants are its initializers."""

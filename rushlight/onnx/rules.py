@@ -321,13 +321,18 @@ def cat(w, node, tensors, dim):
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
+def reduce(w, operator, value, dims):
+    """A reduction that keeps its dimensions: up to opset 17 all but ReduceSum take axes as an attribute."""
+    if w.opset >= 18 or operator == "ReduceSum":
+        return w.emit(operator, value, w.vector(dims), keepdims=1, noop_with_empty_axes=1)
+    return w.emit(operator, value, axes=list(dims), keepdims=1) if dims else w.emit("Identity", value)
+
+
 def reduction(name, operator):
     @rule(name)
     def write(w, node, x, dims):
         value, narrow = w.value(x, node.dtype), x.dtype.category == BOOL
-        made = w.emit(
-            operator, w.cast(value, int32) if narrow else value, w.vector(dims), keepdims=1, noop_with_empty_axes=1
-        )
+        made = reduce(w, operator, w.cast(value, int32) if narrow else value, dims)
         return w.cast(made, node.dtype) if narrow else made
 
 
@@ -374,6 +379,13 @@ def gather(w, node, x, index, dim):
 COMBINE = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
+def combination(w, combine) -> str:
+    """How elements are scattered, as ONNX calls it.  OnnxExporterError if the opset lacks it."""
+    if w.opset < 18 and combine in ("max", "min"):
+        raise OnnxExporterError(f"opset {w.opset} does not scatter by {combine}: export with opset_version=18")
+    return COMBINE[combine]
+
+
 @rule("scatter")
 def scatter(w, node, x, index, source, dim, combine):
     part = w.value(source, node.dtype)
@@ -381,7 +393,12 @@ def scatter(w, node, x, index, source, dim, combine):
         rank = len(index.shape)
         part = w.emit("Slice", part, w.vector([0] * rank), w.vector(index.shape), w.vector(range(rank)))
     return w.emit(
-        "ScatterElements", w.value(x, node.dtype), w.value(index, int64), part, axis=dim, reduction=COMBINE[combine]
+        "ScatterElements",
+        w.value(x, node.dtype),
+        w.value(index, int64),
+        part,
+        axis=dim,
+        reduction=combination(w, combine),
     )
 
 
@@ -398,7 +415,7 @@ def put(w, node, x, index, source, dim, combine):
         w.emit("Expand", flat, w.vector(shape)),
         part,
         axis=dim,
-        reduction=COMBINE[combine],
+        reduction=combination(w, combine),
     )
 
 
@@ -494,7 +511,7 @@ def attention(w, node, q, k, v, mask, blocks, captured, starts, seed, place, cau
     scores = w.cast(scores, float32) if dtype.is_half else scores
     wide = float32 if dtype.is_half else dtype
     high = w.emit(
-        "Max", w.emit("ReduceMax", scores, w.constant([3]), keepdims=1), w.constant(np.finfo(wide.numpy).min, wide)
+        "Max", reduce(w, "ReduceMax", scores, (3,)), w.constant(np.finfo(wide.numpy).min, wide)
     )  # rows that look nowhere
     weights = w.emit("Exp", w.emit("Sub", scores, high))
     total = w.emit("ReduceSum", weights, w.constant([3]), keepdims=1)

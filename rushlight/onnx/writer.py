@@ -51,7 +51,8 @@ def element_type(dtype) -> int:
 class Writer:
     """Nodes, initializers and names of one ONNX graph.  Values are names; a size is an int64 tensor of one element."""
 
-    def __init__(self, rules):
+    def __init__(self, rules, opset):
+        self.opset = opset
         self.rules, self.nodes, self.initializers = rules, [], []
         self.names: dict = {}  # Node -> name, or a tuple of names
         self.sizes: dict = {}  # Expr, or a symbol's name -> name
@@ -64,7 +65,9 @@ class Writer:
         return f"{stem}_{self.count}"
 
     def emit(self, operator: str, *inputs, outputs=1, **attributes):
-        """One ONNX operator; the name of its result, or a tuple of them."""
+        """One ONNX operator; the name of its result, or a tuple of them.  OnnxExporterError if the opset lacks it."""
+        if not library().defs.has(operator, self.opset, ""):
+            raise OnnxExporterError(f"opset {self.opset} has no operator {operator}: export with a later opset_version")
         made = [self.fresh(operator.lower()) for _ in range(outputs)]
         self.nodes.append(
             library().helper.make_node(operator, list(inputs), made, name=f"n{len(self.nodes)}", **attributes)

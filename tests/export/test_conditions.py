@@ -1,4 +1,7 @@
 """What programs assume of sizes: calls are checked by it, and it must follow from what is said of the sizes."""
+import io
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -92,3 +95,49 @@ def test_ranges_follow_from_conditions():
     program = exported(rl, "branch", [rl.export.Dim.AUTO])
     found, = program.range_constraints.values()
     assert (found.lower, found.upper) == (6, None)
+
+
+class Decides(rl.nn.Module):
+    def __init__(self, condition):
+        super().__init__()
+        self.condition = condition
+
+    def forward(self, x):
+        return x * 2 if self.condition(x.shape[0]) else x + 5
+
+
+DECISIONS = (lambda s: s != 6, lambda s: not s != 7, lambda s: s / 3 > 2.5, lambda s: s ** 2 > 40,
+             lambda s: math.sqrt(s) > 2.5, lambda s: max(s, 4) == 4, lambda s: min(s, 5) != 5, lambda s: s % 2 == 1,
+             lambda s: s // 2 != 3, lambda s: (s != 6) == (s > 5), lambda s: bool(s - 7), lambda s: 1.5 * s < 10,
+             lambda s: math.log(s) > 1.8, lambda s: s & 1, lambda s: 3 < s < 9 and s != 5, lambda s: abs(s - 5) > 1,
+             lambda s: round(s / 2) == 4, lambda s: int(s * 0.5) == 3, lambda s: math.ceil(s / 3) == 3)
+
+
+@pytest.mark.parametrize("number", range(len(DECISIONS)))
+def test_every_decision_by_a_size_is_a_condition(number):
+    """A program raises for each size for which the module computes otherwise, also when it was saved."""
+    module = Decides(DECISIONS[number])
+    program = rl.export.export(module, (rl.ones(7, 2),), dynamic_shapes={"x": {0: rl.export.Dim.AUTO}})
+    file = io.BytesIO()
+    rl.export.save(program, file)
+    file.seek(0)
+    for exported in (program.module(), rl.export.load(file).module()):
+        taken = []
+        for size in range(2, 12):
+            x = rl.ones(size, 2)
+            try:
+                result = exported(x)
+            except AssertionError as error:
+                assert "Guard failed" in str(error)
+                continue
+            assert rl.equal(result, module(x)), size
+            taken.append(size)
+        assert 7 in taken
+
+
+def test_decisions_by_other_functions_are_refused():
+    module = Decides(lambda s: math.lgamma(s) > 6)
+    with pytest.raises(UserError, match="cannot be checked when it is called"):
+        rl.export.export(module, (rl.ones(7, 2),), dynamic_shapes={"x": {0: rl.export.Dim.AUTO}})
+    fixed = rl.export.export(module, (rl.ones(7, 2),))
+    assert rl.equal(fixed.module()(rl.ones(7, 2)), module(rl.ones(7, 2)))

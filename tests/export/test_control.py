@@ -1,5 +1,6 @@
 """Control flow in exported programs: called, saved and loaded."""
 import io
+import operator
 
 import pytest
 
@@ -39,3 +40,79 @@ def test_called_saved_and_loaded(model):
             wanted, got = module(given), exported(given)
             assert torch.allclose(torch.cat([w.reshape(-1) for w in torch.utils._pytree.tree_leaves(wanted)]),
                                   torch.cat([g.reshape(-1) for g in torch.utils._pytree.tree_leaves(got)]))
+
+
+class ChoiceBySize(torch.nn.Module):
+    """A choice by ``x.shape[0] compare number``; the comparison is asked for by ``form``."""
+
+    def __init__(self, compare, number, form):
+        super().__init__()
+        self.compare, self.number, self.form = compare, number, form
+        self.linear = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        holds = self.compare(x.shape[0] * 2, self.number) if self.form == "twice" else self.compare(
+            x.shape[0], self.number)
+        if self.form == "not":
+            holds = not holds
+        return torch.cond(holds, lambda x: self.linear(x) * x.shape[0], lambda x: x.sin(), (x,))
+
+
+@pytest.mark.parametrize("compare, form", [(operator.gt, ""), (operator.lt, "twice"), (operator.eq, ""),
+                                           (operator.ne, "not"), (operator.ge, "not"), (operator.le, "")])
+@pytest.mark.parametrize("size", [3, 5])
+def test_sizes_that_vary_choose(compare, form, size):
+    """Whichever function the example chose, each size chooses anew: called, saved, decomposed."""
+    torch.manual_seed(0)
+    module = ChoiceBySize(compare, 8 if form == "twice" else 4, form)
+    program = torch.export.export(module, (torch.ones(size, 2),), dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC}})
+    assert program.graph.find_nodes(op="call_function", target=torch.ops.higher_order.cond)
+    assert [(r.lower, r.upper) for r in program.range_constraints.values()] == [(2, None)]
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for exported in (program, torch.export.load(file), program.run_decompositions()):
+        for other in (2, 3, 4, 5, 9):
+            x = torch.randn(other, 2)
+            assert torch.allclose(exported.module()(x), module(x))
+
+
+class SizesAskedElsewhere(torch.nn.Module):
+    def forward(self, x):
+        big = x.shape[0] > 4
+        y = torch.cond(big, lambda x: x.cos(), lambda x: x.sin(), (x,))
+        return {"y": y, "big": [big], "rest": x * 2 if x.shape[0] != 6 else x}
+
+
+def test_sizes_that_python_asks_for_are_fixed():
+    """A comparison that is returned, or that an ``if`` reads, restricts the sizes."""
+    module = SizesAskedElsewhere()
+    program = torch.export.export(module, (torch.ones(7, 2),), dynamic_shapes={"x": {0: torch.export.Dim.AUTO}})
+    x = torch.randn(8, 2)
+    assert torch.equal(program.module()(x)["y"], module(x)["y"]) and program.module()(x)["big"] == [True]
+    for size in (4, 6):
+        with pytest.raises(AssertionError, match="Guard failed: x.size"):
+            program.module()(torch.ones(size, 2))
+
+
+def test_sizes_that_vary_choose_in_packages(tmp_path):
+    torch.manual_seed(0)
+    module = ChoiceBySize(operator.gt, 4, "")
+    program = torch.export.export(module, (torch.ones(3, 2),),
+                                  dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2, max=9)}})
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "choice.pt2"))
+    loaded = torch._inductor.aoti_load_package(path)
+    for size in (2, 4, 5, 9):
+        x = torch.randn(size, 2)
+        assert torch.allclose(loaded(x), module(x))
+
+
+def test_choices_by_sizes_are_not_written_in_primitives():
+    """A program of primitives has one branch: where sizes choose it, there is none for all of them."""
+    given = {"x": {0: torch.export.Dim.DYNAMIC}}
+    module, x = ChoiceBySize(operator.gt, 4, ""), torch.ones(3, 2)
+    program = torch.export.export(module, (x,), dynamic_shapes=given)
+    with pytest.raises(RuntimeError, match="chooses by sizes that vary"):
+        program.traced(program.given())
+    fixed = torch.export.export(module, (x,))
+    assert fixed.traced(fixed.given()).graph.nodes

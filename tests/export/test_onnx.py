@@ -1,4 +1,6 @@
 """Programs as ONNX compute in onnxruntime what they compute here: every rule, whole models, sizes that vary, files."""
+import io
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,7 @@ import rushlight as torch
 from rushlight.onnx.rules import RULES
 
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 nn, F, Dim = torch.nn, torch.nn.functional, torch.export.Dim
 
 
@@ -202,3 +204,26 @@ def test_refusals():
         torch.onnx.export(nn.Linear(4, 4), (X,), opset=18)
     with pytest.warns(UserWarning, match="no effect"):
         torch.onnx.export(nn.Linear(4, 4), (X,), report=True)
+
+
+@pytest.mark.parametrize("opset", [17, 18, 20])
+def test_opsets(opset):
+    """Reductions take axes as each opset has it; what an opset lacks is an error, not a file that nobody reads."""
+    def reduced(x):
+        return x.sum(0), x.amax(1), x.amin((0, 1)), x.prod(0, keepdim=True), (x > 0).any(1), x.softmax(-1), x.std()
+
+    program = agree(reduced, (X,), opset_version=opset)
+    assert program.model_proto.opset_import[0].version == opset
+    agree(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (X[None],), opset_version=opset)
+    if opset < 18:
+        with pytest.raises(torch.onnx.OnnxExporterError, match="opset 17 has no operator BitwiseAnd"):
+            torch.onnx.export(Call(torch.bitwise_and), (WHOLE, OTHER), opset_version=opset)
+        with pytest.raises(torch.onnx.OnnxExporterError, match="does not scatter by max"):
+            torch.onnx.export(Call(lambda x, y: x.scatter_reduce(0, INDEX, y, "amax")), (X, Y), opset_version=opset)
+
+
+def test_written_into_a_buffer():
+    file = io.BytesIO()
+    torch.onnx.export(nn.Linear(4, 2), (X,), file, opset_version=17)
+    session = onnxruntime.InferenceSession(file.getvalue())
+    assert session.run(None, {session.get_inputs()[0].name: X.numpy()})[0].shape == (3, 2)

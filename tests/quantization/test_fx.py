@@ -153,3 +153,86 @@ def test_a_model_in_training_is_refused():
         room(rushlight, ".quantize_fx").prepare_fx(rushlight.nn.Linear(2, 2), None, ())
     with pytest.raises(AssertionError):
         room(rushlight, ".quantize_fx").convert_fx(rushlight.nn.Linear(2, 2))
+
+
+def residual(t):
+    nn = t.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.relu = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 1, 1), nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(self.second(self.relu(self.first(x))) + x)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.layers = nn.Linear(1, 2), nn.Sequential(Block(), Block())
+            self.pool = nn.AdaptiveAvgPool2d(1)
+
+        def forward(self, x):
+            return self.head(t.flatten(self.pool(self.layers(x)), 1))
+
+    return Model()
+
+
+def mixed(t):
+    nn = t.nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right, self.norm, self.conv = nn.Linear(4, 4), nn.Linear(4, 4), nn.LayerNorm(4), nn.Conv2d(
+                1, 1, 1)
+
+        def forward(self, x):
+            x = t.relu(self.conv(x)) + 1
+            a, b = self.left(self.norm(x)), self.right(x)
+            c = a * b
+            return t.cat([a, b], 1).sigmoid(), nn.functional.relu(c + a), t.sin(c) + 1, t.exp(x)
+
+    return Model()
+
+
+@pytest.mark.parametrize("model", [residual, mixed])
+def test_scales_are_buffers_by_the_names_of_modules(model):
+    """State dicts of converted models have PyTorch's keys, and models print as there; what a state dict holds is what
+    the model computes with."""
+    found = []
+    data = np.linspace(-1, 2, 16).astype(np.float32).reshape(1, 1, 4, 4)
+    for t in (rushlight, torch):
+        one = model(t).eval()
+        for parameter in one.parameters():
+            t.nn.init.constant_(parameter, 0.5)
+        prepared_model = room(t, ".quantize_fx").prepare_fx(
+            one, room(t, "").get_default_qconfig_mapping("fbgemm"), (t.tensor(data),))
+        prepared_model(t.tensor(data))
+        converted = room(t, ".quantize_fx").convert_fx(prepared_model)
+        state = converted.state_dict()
+        found.append((converted, state))
+    (ours, state), (theirs, wanted) = found
+    assert list(state) == list(wanted)
+    for key, value in wanted.items():
+        if key.partition(".")[0].rpartition("_")[0].endswith(("scale", "zero_point")) and "." not in key:
+            assert state[key].shape == tuple(value.shape) and repr(state[key].dtype) == repr(value.dtype)
+            assert state[key].item() == pytest.approx(value.item(), rel=1e-5)
+    names = [(name, type(module).__name__) for name, module in theirs.named_modules()]
+    assert [(name, type(module).__name__) for name, module in ours.named_modules()] == names
+    assert [line.partition("scale=")[0] for line in repr(ours).partition("\n\n")[0].splitlines()] == [
+        line.partition("scale=")[0] for line in repr(theirs).partition("\n\n")[0].splitlines()]
+    x, key = rushlight.tensor(data), next(key for key in state if key.endswith("scale_0"))
+    compiled = rushlight.compile(ours, fullgraph=True)
+    before = values(ours(x))
+    assert all((a == b).all() for a, b in zip(before, values(compiled(x))))
+    ours.load_state_dict(state | {key: state[key] * 50})
+    changed = values(ours(x))
+    assert any((a != b).any() for a, b in zip(before, changed))
+    assert all((a == b).all() for a, b in zip(changed, values(compiled(x))))
+    exported = rushlight.export.export(ours, (x,)).module()
+    assert all((a == b).all() for a, b in zip(changed, values(exported(x))))
+
+
+def values(results) -> list:
+    return [one.detach().numpy() for one in rushlight.utils._pytree.tree_leaves(results)]

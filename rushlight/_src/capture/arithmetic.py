@@ -4,6 +4,7 @@ from __future__ import annotations
 import operator
 
 from ..core.dtypes import Defaults
+from ..core.expr import Expr, eq, le, logical_not, lt, ne
 from ..core.nodes import INFINITY
 from ..core.op import OPS
 from .classes import ABSENT, static
@@ -11,9 +12,9 @@ from .errors import Again, Break, Raised
 from .parts import Part
 from .polyfills import UNSUPPORTED, differing, equal_sequences, operated, operated_reflected, unequal_sequences
 from .fake import Fake
-from .values import (IDENTITIES, ArrayValue, Constant, ContainerMethod, Deferred, ExceptionValue, Function, Identity,
-                     Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue,
-                     TensorValue, View)
+from .values import (IDENTITIES, ArrayValue, Comparison, Constant, ContainerMethod, Deferred, ExceptionValue, Function,
+                     Identity, Instance, Mapping, Method, Number, Object, Partial, Sequence, SetValue, TensorValue,
+                     View)
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "@": operator.matmul,
           "//": operator.floordiv, "%": operator.mod,
@@ -25,6 +26,8 @@ INPLACE = {"+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": oper
            "<<": operator.ilshift, ">>": operator.irshift}
 COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
            ">=": operator.ge}
+# of integers, as Exprs
+CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
 NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//": "floordiv", "%": "mod", "**": "pow",
          "&": "and", "|": "or", "^": "xor",
          "<<": "lshift", ">>": "rshift"}
@@ -213,6 +216,26 @@ class Arithmetic(Part, part="arithmetic"):
         if isinstance(a, SetValue) and isinstance(b, SetValue):
             return Constant(COMPARE[symbol](set(a.items), set(b.items)))
         return self.fold(COMPARE[symbol], [self.plain(a), self.plain(b)])
+
+    def compare_lazily(self, symbol, a, b):
+        """A comparison that an exported program may compute: of sizes that vary it is decided where something depends
+        on it."""
+        a, b = self.values.force(a), self.values.force(b)
+        sizes = whole(a) and whole(b) and any(isinstance(v, Number) for v in (a, b))
+        if not sizes or not self.machine.entry.owner.exporting or self.numbers.unknown(a) or self.numbers.unknown(b):
+            return self.compare(symbol, a, b)
+        return self.undecided(CONDITIONS[symbol](exact(a), exact(b)))
+
+    def undecided(self, condition):
+        """A condition on sizes as a Value: a Constant where algebra decides it."""
+        is_open = isinstance(condition, Expr) and condition.op != "number"
+        return Comparison(condition) if is_open else Constant(bool(condition))
+
+    def opposite(self, value):
+        """``not value``."""
+        if isinstance(value, Comparison):
+            return self.undecided(logical_not(value.condition))
+        return Constant(not self.truth(value))
 
     def negates(self, value):
         """Whether ``!=`` of a value asks an ``__eq__`` of its class: ``object`` does so, other builtins do not."""

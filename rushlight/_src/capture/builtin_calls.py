@@ -331,11 +331,11 @@ class Builtins(Part, part="builtins"):
 
     @CALLED.by(operator.not_)
     def spelled_not(self, value):
-        return Constant(not self.arithmetic.truth(value))
+        return self.arithmetic.opposite(value)
 
     @CALLED.by(*COMPARED, told=True)
     def spelled_comparison(self, function, a, b):
-        return self.arithmetic.compare(COMPARED[function], a, b)
+        return self.arithmetic.compare_lazily(COMPARED[function], a, b)
 
 
 def flat(classes) -> list:

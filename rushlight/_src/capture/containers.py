@@ -14,9 +14,9 @@ from . import polyfills
 from .classes import ABSENT, static
 from .errors import Break, Raised
 from .parts import METHODS, VALUES_CALLED, Part
-from .values import (ArrayValue, Constant, ContainerMethod, ExceptionValue, GeneratorValue, HookHandle, Instance,
-                     IteratorValue,
-                     Lazy, Mapping, Namespace, Number, Object, Sequence, SetValue, TensorValue, View)
+from .values import (ArrayValue, Comparison, Constant, ContainerMethod, ExceptionValue, GeneratorValue, HookHandle,
+                     Instance, IteratorValue, Lazy, Mapping, Namespace, Number, Object, Sequence, SetValue, TensorValue,
+                     View)
 
 LISTS = (list, tuple, Size, collections.deque)
 DICTS = (dict, collections.OrderedDict, collections.defaultdict)
@@ -36,7 +36,7 @@ class Containers(Part, part="containers"):
 
     def item(self, sequence, index):
         found = sequence.items[index]
-        if type(found) is Lazy:
+        if type(found) in (Lazy, Comparison):
             found = sequence.items[index] = self.values.force(found)
         return found
 

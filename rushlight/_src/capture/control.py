@@ -18,8 +18,8 @@ from .errors import Break, Raised
 from .parts import CALLED, Part
 from .unbacked import Effect, Reading, in_stages
 from .record import expressions_in
-from .values import (Cell, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Rows,
-                     Sequence, SetValue, TensorValue, WrapperValue)
+from .values import (Cell, Comparison, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Number,
+                     Object, Partial, Rows, Sequence, SetValue, TensorValue, WrapperValue)
 
 WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
 PURE = ("HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow "
@@ -160,20 +160,23 @@ class Control(Part, part="control"):
     @CALLED.by(cond)
     def cond(self, pred, true_fn, false_fn, operands=None):
         """``torch.cond``."""
-        pred, operands = self.values.force(pred), self.values.force(operands or Sequence(tuple, []))
+        chooses = isinstance(pred, Comparison)
+        pred = Number(True, pred.condition) if chooses else self.values.force(pred)
+        operands = self.values.force(operands or Sequence(tuple, []))
         right = isinstance(operands, Sequence) and all(self.builtins.builtin_callable(f).value
                                                        for f in (true_fn, false_fn))
         if right and isinstance(pred, Constant) and type(pred.value) is bool:
             return self.calls.call(true_fn if pred.value else false_fn, self.containers.items_of(operands), {})
-        if not right or not self.numbers.unknown(pred) and not (isinstance(pred, TensorValue) and pred.fake.numel()
-                                                                == 1):
+        unknown = chooses or self.numbers.unknown(pred)
+        if not right or not unknown and not (isinstance(pred, TensorValue) and pred.fake.numel() == 1):
             return self.calls.inline(self.calls.as_function(self.values.from_python(cond)),
                                      [pred, true_fn, false_fn, operands], {})
         given = self.containers.items_of(operands)
         if isinstance(pred, TensorValue) and differs(pred.fake):
             return self.selected(pred, *(self.machine.now(function, list(given)) for function in (true_fn, false_fn)))
-        condition = self.machine.recorder.lowered(self.numbers.operand(pred) if self.numbers.unknown(pred)
-                                          else self.machine.recorder.entered(pred.fake))
+        condition = self.machine.recorder.lowered(
+            pred.expr if chooses else self.numbers.operand(pred) if unknown else
+            self.machine.recorder.entered(pred.fake))
         bodies = [self.followed(function, given) for function in (true_fn, false_fn)]
         self.agree(bodies[0].spec, bodies[1].spec, *bodies)
         grad = any(r.fake._rush_needs_grad for body in bodies for r in body.results)

@@ -21,8 +21,8 @@ from .fake import Fake
 from .parts import Part
 from .reals import Real
 from .unbacked import Reading
-from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Constant, Deferred, ExceptionValue, Key, Lazy,
-                     Mapping, Number, Object, RaggedValue, Sequence, SetValue, TensorValue)
+from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, ArrayValue, Comparison, Constant, Deferred, ExceptionValue,
+                     Key, Lazy, Mapping, Number, Object, RaggedValue, Sequence, SetValue, TensorValue)
 
 FAKE_ARRAYS = f"{__package__}.fake_arrays"
 
@@ -33,7 +33,9 @@ class Conversions(Part, part="values"):
     needs = "classes", "containers", "guarding", "mappings", "nesting", "outside", "transforms", "wrappers"
 
     def force(self, value):
-        """The value with what is behind a Lazy looked at."""
+        """The value with what is behind a Lazy looked at, and a Comparison decided."""
+        if type(value) is Comparison:
+            return Constant(bool(value.condition))
         return self.outside.wrap(value.value, value.source) if type(value) is Lazy else value
 
     # --- values made here ---------------------------------------------------------------------------------------------

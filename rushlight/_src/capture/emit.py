@@ -24,10 +24,10 @@ from .polyfills import CaughtWarnings
 from .segment import Segment
 from .sharing import SegmentCode
 from .transforms import Transformed, outlives
-from .values import (ArrayValue, Cell, Constant, ContainerMethod, Deferred, ExceptionValue, Function, GeneratorValue,
-                     HookHandle, Identity, Instance, IteratorValue, Key, Mapping, Method, Namespace, NestedValue,
-                     Number, Object, Partial, RaggedValue, Rows, Sequence, SetValue, Source, Super, TensorValue, View,
-                     WrapperValue)
+from .values import (ArrayValue, Cell, Comparison, Constant, ContainerMethod, Deferred, ExceptionValue, Function,
+                     GeneratorValue, HookHandle, Identity, Instance, IteratorValue, Key, Mapping, Method, Namespace,
+                     NestedValue, Number, Object, Partial, RaggedValue, Rows, Sequence, SetValue, Source, Super,
+                     TensorValue, View, WrapperValue)
 from .writes import DELETED
 
 dynamic_log = logger("dynamic")
@@ -55,6 +55,8 @@ class Writer(Endings, GraphCalls):
         """An expression for a Value; what has to be built first goes to ``builds``."""
         if isinstance(value, Placeholder):
             return str(value)
+        if isinstance(value, Comparison):
+            value = self.machine.values.force(value)
         if isinstance(value, Constant):
             return self.literal(value.value)
         if isinstance(value, Number):
@@ -430,12 +432,12 @@ def kept(guards, machine) -> list:
 def write_segment(machine, ending) -> Segment:
     """The Segment of what a machine captured."""
     machine.generators.check_dropped()
-    varying = constraints.checked(machine)
     writer = Writer(machine)
     last = writer.finish(ending)
     effects = [*map(writer.deferred, machine.output.notes), *writer.effects()]
     calls, graph, fetched = writer.graph_call()
     body = [*writer.loads, *calls, *writer.builds, *effects, *writer.late, *last]
+    varying = constraints.checked(machine)  # after results are written, which decides the comparisons among them
     for node in machine.recorder.sizes_read:
         if node in machine.outside.checks:
             machine.outside.checks[node].exact = True

@@ -11,7 +11,8 @@ from .errors import Break, Raised
 from .parts import INSTRUCTIONS, Part
 from .polyfills import lacks
 from .stack import split
-from .values import NULL, ArrayValue, Constant, ExceptionValue, Function, Mapping, Number, Super, TensorValue
+from .values import (NULL, ArrayValue, Comparison, Constant, ExceptionValue, Function, Mapping, Number, Super,
+                     TensorValue)
 
 
 class Instructions(Part, part="instructions"):
@@ -54,7 +55,9 @@ class Instructions(Part, part="instructions"):
             return
         if name not in frame.locals:
             raise self.unbound(name)
-        value = frame.locals[name] = self.values.force(frame.locals[name])
+        value = frame.locals[name]
+        if not isinstance(value, Comparison):  # what uses it decides it
+            value = frame.locals[name] = self.values.force(value)
         frame.stack.append(value)
 
     def unbound(self, name):
@@ -225,7 +228,7 @@ class Instructions(Part, part="instructions"):
     @INSTRUCTIONS.by("COMPARE")
     def do_compare(self, frame, one):
         b, a = frame.stack.pop(), frame.stack.pop()
-        frame.give(self.arithmetic.compare(one.arg, a, b))
+        frame.give(self.arithmetic.compare_lazily(one.arg, a, b))
 
     @INSTRUCTIONS.by("IS_OP")
     def do_is_op(self, frame, one):
@@ -271,7 +274,7 @@ class Instructions(Part, part="instructions"):
 
     @INSTRUCTIONS.by("UNARY_NOT")
     def do_unary_not(self, frame, one):
-        frame.stack.append(Constant(not self.arithmetic.truth(frame.stack.pop())))
+        frame.stack.append(self.arithmetic.opposite(frame.stack.pop()))
 
     @INSTRUCTIONS.by("TO_BOOL")
     def do_to_bool(self, frame, one):

@@ -8,8 +8,8 @@ from .classes import ABSENT, static
 from .containers import raised
 from .parts import METHODS, Part
 from .polyfills import as_pairs
-from .values import (Constant, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object, Sequence,
-                     TensorValue, View)
+from .values import (Comparison, Constant, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object,
+                     Sequence, TensorValue, View)
 
 
 class Mappings(Part, part="mappings"):
@@ -24,7 +24,7 @@ class Mappings(Part, part="mappings"):
 
     def lookup(self, mapping, key):
         found = mapping.items[key]
-        if type(found) is Lazy:
+        if type(found) in (Lazy, Comparison):
             found = mapping.items[key] = self.values.force(found)
         return found
 

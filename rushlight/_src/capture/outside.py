@@ -176,6 +176,8 @@ class Outside(Part, part="outside"):
         self.guarding.guard(f"{{0}}._rush_meta in {name}.seen or {name}({{0}}._rush_meta)", source)
         made = fake.value = TensorValue(fake, source)
         made.real = value
+        if value._rush_is_setting:
+            self.guarding.guard(f"{{0}}.item() == {self.machine.recorder.fix(fake, value)!r}", source)
         return made
 
     def lift(self, tensor) -> Fake:

@@ -117,6 +117,12 @@ class Recorder(Interpreter):
             self.known[result.node] = made
         return result
 
+    def fix(self, fake, value):
+        """Notes the value of a scalar from outside, which then is known here; returns the number."""
+        with Suspended(self):
+            known = self.known[fake.node] = OPS["clone"](value.detach())
+            return known.item()
+
     def call(self, op, args, kwargs):
         kinds = overriding((*args, *kwargs.values()), DISPATCH)
         if kinds:

@@ -2,15 +2,13 @@
 from __future__ import annotations
 
 from ..checks import _check_with
-from ..core.expr import Expr, eq, le, lt, ne
+from ..core.expr import Expr
 from ..core.native import Tensor, mine
-from .arithmetic import BINARY, COMPARE, exact, whole
+from .arithmetic import BINARY, COMPARE, CONDITIONS, exact, whole
 from .errors import Break
 from .parts import CALLED, Part
 from .values import Constant, Number, Object, TensorValue
 
-# of integers, as Exprs
-CONDITIONS = {"<": lt, "<=": le, "==": eq, "!=": ne, ">": lambda a, b: lt(b, a), ">=": lambda a, b: le(b, a)}
 UNTOLD = "a condition that was to hold does not: data decide it"
 
 

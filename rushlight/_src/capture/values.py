@@ -134,6 +134,14 @@ class Lazy(Value):
         self.value, self.source = value, source
 
 
+class Comparison(Value):
+    """A comparison of sizes that vary, on which nothing has depended yet, so that no guard decides it; ``condition`` is
+    an Expr."""
+
+    def __init__(self, condition):
+        self.condition = condition
+
+
 class TensorValue(Value):
     """A tensor: what is recorded of it is ``fake``."""
 

@@ -490,6 +490,7 @@ def is_leaf(self) -> bool:
 
 Tensor.retains_grad = property(lambda self: None not in (self._rush_grad_node, self._rush_gradient_hook))
 Tensor._rush_gradient_hook = None
+Tensor._rush_is_setting = False  # True for a scalar that hardly ever changes: compiled code is made for its value
 
 
 @attach

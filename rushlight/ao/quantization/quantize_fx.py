@@ -99,6 +99,7 @@ class Preparation:
         self.train, self.model, self.graph, self.mapping = train, model, model.graph, mapping
         self.modules = dict(model.named_modules(remove_duplicate=False))
         self.observed, self.count, self.kinds, self.qconfigs, self.dynamic = {}, 0, {}, {}, {}
+        self.left_alone = set()  # names of values whose nodes have no QConfig
 
     def qconfig(self, node):
         """The QConfig of a call: by the module's path, or by that which it lies in."""
@@ -111,6 +112,8 @@ class Preparation:
         nodes = list(self.graph.nodes)
         for node in nodes:
             kind, qconfig = kind_of(node, self.modules), self.qconfig(node) if node.op.startswith("call") else None
+            if qconfig is None:
+                self.left_alone.add(node.name)
             if qconfig is not None and self.needs_no_data(node, qconfig):
                 self.dynamic[node.name] = DYNAMIC_LAYER, qconfig
             elif kind and qconfig is not None and not self.is_dynamic(qconfig):
@@ -129,10 +132,12 @@ class Preparation:
                 if self.kinds.get(node) == WEIGHTED:
                     put(self.model, node.target, learner(self.modules[node.target], self.qconfigs[node]))
         self.graph.lint()
-        self.model.recompile()
-        self.model.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node])
-                                           for node in self.kinds} | self.dynamic
-        return self.model
+        made = GraphModule(self.model, self.graph)  # which has submodules in the order of calls
+        made.train(self.train)
+        made.meta["quantization"] = {node.name: (self.kinds[node], self.qconfigs[node])
+                                     for node in self.kinds} | self.dynamic
+        made.meta["left_alone"] = self.left_alone
+        return made
 
     def needs_no_data(self, node, qconfig) -> bool:
         """Whether a call is of a layer whose quantized form takes floats, and its QConfig says nothing of these: it
@@ -270,6 +275,12 @@ def prepare_qat_fx(model, qconfig_mapping, example_inputs, prepare_custom_config
     return prepared(model, qconfig_mapping, prepare_custom_config, backend_config, train=True)
 
 
+def scope_of(node) -> str:
+    """The path of the innermost module in whose call a node was recorded."""
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    return stack[-1][0] if stack else node.target if node.op == "call_module" else ""
+
+
 class Conversion:
     """Makes a prepared graph one that computes with whole numbers."""
 
@@ -278,6 +289,7 @@ class Conversion:
         self.modules, self.about = dict(model.named_modules(remove_duplicate=False)), model.meta["quantization"]
         # values as whole numbers, and as floats; the scale and zero point of an observer
         self.whole, self.real, self.chosen = {}, {}, {}
+        self.buffers, self.names = {}, {}  # name -> scale or zero point; observer's node -> names of its two
 
     def run(self) -> GraphModule:
         for node in list(self.graph.nodes):
@@ -296,11 +308,15 @@ class Conversion:
                     self.modules[
                         node.target]) or node.op == "call_method" and node.target == "dequantize" and not node.users:
                 self.graph.erase_node(node)
+        for node in self.graph.find_nodes(op="get_attr"):
+            if node.target in self.buffers:
+                self.model.register_buffer(node.target, self.buffers[node.target])
         self.graph.lint()
-        self.model.recompile()
-        self.model.delete_all_unused_submodules()
-        self.model.meta.pop("quantization")
-        return self.model
+        made = GraphModule(self.model, self.graph)
+        made.train(self.model.training)
+        for name in ("quantization", "left_alone"):
+            made.meta.pop(name)
+        return made
 
     def take_floats(self, node):
         """Lets a call read floats."""
@@ -333,6 +349,8 @@ class Conversion:
         """What is observed is the same value: as whole numbers if its call makes these, or as soon as somebody wants
         them."""
         source = node.args[0]
+        if node not in self.names:
+            self.name_parameters(node)
         self.whole[node] = self.whole.get(source)
         self.real[node] = None if source in self.whole else source
 
@@ -349,17 +367,46 @@ class Conversion:
     def as_whole(self, node):
         """An observed value as whole numbers."""
         if self.whole.get(node) is None:
-            source, (scale, zero_point) = node.args[0], self.parameters(self.modules[node.target])
-            with self.graph.inserting_after(source):
-                made = self.graph.call_function(facade().quantize_per_tensor, (source, scale, zero_point, quint8))
+            made = self.call_after(node.args[0], facade().quantize_per_tensor, (node.args[0],), node, (quint8,))
             self.whole[node] = made
         return self.whole[node]
 
+    def observer_of(self, node):
+        """The node that observes a call's result."""
+        return next(user for user in node.users if user.op == "call_module" and user.target in self.modules
+                    and _is_activation_post_process(self.modules[user.target]))
+
     def output(self, node):
         """(scale, zero point) of a call's result."""
-        after = next(user for user in node.users if user.op == "call_module" and user.target in self.modules
-                     and _is_activation_post_process(self.modules[user.target]))
-        return self.parameters(self.modules[after.target])
+        return self.parameters(self.modules[self.observer_of(node).target])
+
+    def name_parameters(self, node):
+        """Names the scale and the zero point of an observer, of which the model has buffers if a call reads them: by
+        the module that made the value, or, of values that are only quantized for a call, by that of the call."""
+        source, prefix = node.args[0], ""
+        if source.name in self.model.meta["left_alone"]:
+            users = list(node.users)
+            source, prefix = next((user for user in users if is_linear(user)), users[0] if users else None), "_input"
+        path = scope_of(source) if source is not None else ""
+        stems = [f"{path.replace('.', '_')}{prefix}_{name}_" for name in ("scale", "zero_point")]
+        names = []
+        for stem, value in zip(stems, self.parameters(self.modules[node.target])):
+            number = 0
+            while f"{stem}{number}" in self.buffers or hasattr(self.model, f"{stem}{number}"):
+                number += 1
+            names.append(f"{stem}{number}")
+            made = self.buffers[names[-1]] = facade().tensor(value)
+            made._rush_is_setting = True
+        self.names[node] = names
+
+    def call_after(self, place, function, args, observer, rest=()):
+        """A call behind a node, with the scale and zero point of an observer's node among its arguments."""
+        with self.graph.inserting_after(place):
+            scale = self.graph.get_attr(self.names[observer][0])
+        with self.graph.inserting_after(scale):
+            zero_point = self.graph.get_attr(self.names[observer][1])
+        with self.graph.inserting_after(zero_point):
+            return self.graph.call_function(function, (*args, scale, zero_point, *rest))
 
     def call(self, node, kind, qconfig):
         operands = [a for a in node.all_input_nodes if a in self.whole or a in self.real]
@@ -399,13 +446,19 @@ class Conversion:
         torch = facade()
         name = table().binary[subject(node, self.modules)] + ("_relu" if last is not node else "")
         args = tuple(self.as_whole(a) for a in node.args[:2])
-        self.replace(last, getattr(torch.ops.quantized, name), (*args, *self.output(last)))
+        observer = self.observer_of(last)
+        self.name_parameters(observer)
+        self.take_place(last, self.call_after(last, getattr(torch.ops.quantized, name), args, observer))
         if last is not node:
             self.graph.erase_node(node)
 
     def replace(self, node, function, args):
         with self.graph.inserting_after(node):
             made = self.graph.call_function(function, args)
+        self.take_place(node, made)
+
+    def take_place(self, node, made):
+        """Puts a quantized value in the place of a node's."""
         self.whole[made] = made
         node.replace_all_uses_with(made)
         self.graph.erase_node(node)

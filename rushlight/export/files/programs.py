@@ -433,7 +433,7 @@ class Assembled:
         def condition(tree, depth=0):
             if depth > 50:
                 raise SerializeError("the file has a condition that is nested too deeply")
-            if type(tree) is int:
+            if type(tree) in (int, float):
                 return tree
             if type(tree) is dict:
                 leaf, dim = field(tree, "leaf", int), field(tree, "dim", int)
@@ -442,6 +442,8 @@ class Assembled:
                 return Size(leaf, dim)
             if type(tree) is not list or len(tree) != 3 or tree[0] not in OPERATORS:
                 raise SerializeError(f"the file has {tree!r} for a condition"[:100])
+            if tree[0] == "**" and (type(tree[2]) not in (int, float) or not -4 <= tree[2] <= 4):
+                raise SerializeError(f"the file has a size to the power of {tree[2]!r}"[:100])
             return tree[0], condition(tree[1], depth + 1), condition(tree[2], depth + 1)
 
         return () if self.own is None else tuple(condition(one) for one in entries(self.own, "conditions", list))

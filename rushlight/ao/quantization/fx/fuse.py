@@ -4,9 +4,10 @@ from __future__ import annotations
 import copy
 
 from ....nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, ReLU
+from ....nn.functional import relu as relu_of_values
 from ....nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ...nn.intrinsic.modules import fused
-from .kinds import is_relu, subject
+from .kinds import subject
 
 LAYERS = {Conv1d: (BatchNorm1d, fused.ConvReLU1d), Conv2d: (BatchNorm2d, fused.ConvReLU2d),
           Conv3d: (BatchNorm3d, fused.ConvReLU3d), Linear: (BatchNorm1d, fused.LinearReLU)}
@@ -62,7 +63,8 @@ def fuse(model, train=False):
             norm = modules[after.target]
             absorb(model.graph, after, node)
             after = follower(node)
-        if after is not None and is_relu(after, modules) and not (train and norm is not None and kind is Linear):
+        is_relu = after is not None and subject(after, modules) in (ReLU, relu_of_values)
+        if is_relu and not (train and norm is not None and kind is Linear):
             relu = ReLU().train(train)
             absorb(model.graph, after, node)
         if norm is not None or relu is not None:

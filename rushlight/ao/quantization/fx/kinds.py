@@ -30,7 +30,7 @@ class Table:
         self.shared = {
             nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d,
             nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Dropout, nn.Dropout2d,
-            nn.Identity, nn.Flatten, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, F.relu, torch.relu, "relu", "relu_",
+            nn.Identity, nn.Flatten, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, F.relu, "relu", "relu_",
             F.relu6, F.hardtanh, torch.clamp, "clamp", F.dropout, F.max_pool1d,
             F.max_pool2d, F.max_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d,
             F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.interpolate, torch.flatten,

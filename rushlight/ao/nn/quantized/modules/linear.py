@@ -78,6 +78,9 @@ class Linear(WeightedQuantizedModule):
         return (f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
                 f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}")
 
+    def __repr__(self):
+        return f"{self._get_name()}({self.extra_repr()})"  # without the packed weight
+
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """From a float layer that has a ``qconfig`` and the observer of its results, ``activation_post_process``."""

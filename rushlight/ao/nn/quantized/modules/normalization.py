@@ -10,14 +10,14 @@ from .utils import Scaled
 __getattr__ = later(__name__)
 
 
-class LayerNorm(Scaled, nn.Module):
+class LayerNorm(Scaled, nn.LayerNorm):
     """A layer norm with a float weight and bias: quantized [*, n] -> quantized [*, n]."""
 
     def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True,
                  device=None, dtype=None):
-        super().__init__()
-        self.normalized_shape, self.eps, self.elementwise_affine, self.weight, self.bias = tuple(
-            normalized_shape), eps, elementwise_affine, weight, bias
+        super().__init__(normalized_shape, eps, elementwise_affine, bias is not None)
+        del self.weight, self.bias  # parameters, while what is given may be any tensors
+        self.weight, self.bias = weight, bias
         self.set_output(scale, zero_point, device, dtype)
 
     def forward(self, input):
