@@ -315,3 +315,8 @@ def slice_copy(input, dim=0, start=None, end=None, step=1):
     """A slice of one dimension, copied."""
     return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)].clone(
         memory_format=contiguous_format)
+
+
+def shape_as_tensor(self):
+    """Return the sizes of a tensor as an integer tensor."""
+    return self.new_tensor(list(self.shape), dtype=dtypes.int64, device="cpu", requires_grad=False)

@@ -12,6 +12,7 @@ import os
 import pickle
 
 from .core import cache
+from .code_pickles import CodePickler
 from .core.files import replaced
 from ..serialization import MAP_LOCATION, Storages, Unpickler, byte_order, entry, opened, place_of, write_archive
 
@@ -22,12 +23,18 @@ REFUSED = ("this file holds a program, and reading it may run any code; it was n
 
 
 def save(obj, f):
-    """Writes a program to a path or file, signed."""
+    """Writes a program to a path or file, signed, with the code of classes and functions that cannot be imported."""
     if hasattr(f, "write"):
-        write_archive(obj, f, "archive", seal)
+        write_archive(obj, f, "archive", seal, write_code)
     else:
+        name = os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
         with replaced(f) as file:
-            write_archive(obj, file, os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive", seal)
+            write_archive(obj, file, name, seal, write_code)
+
+
+def write_code(kind, text) -> CodePickler:
+    """Return the pickler of a program, in place of one of the ``kind`` that archives have otherwise."""
+    return CodePickler(text)
 
 
 def seal(text) -> tuple[str, bytes]:

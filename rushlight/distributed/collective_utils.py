@@ -82,3 +82,23 @@ def all_gather_object_enforce_type(pg, object_list, obj, type_checker=lambda x, 
         if not type_checker(object_list[0], one):
             raise TypeError(f"the object of rank {rank} is of type {type(one)}, that of the first of "
                             f"{type(object_list[0])}")
+
+
+def _sync_module_states(module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore,
+                        broadcast_buffers=True):
+    """Give all processes of a group the parameters of a module on its rank ``src``, and its buffers, too, with
+    ``broadcast_buffers``, but those with names to ignore."""
+    named = [*module.named_parameters(), *(module.named_buffers() if broadcast_buffers else ())]
+    states = [state.detach() for name, state in named if name not in params_and_buffers_to_ignore]
+    _sync_params_and_buffers(process_group, states, broadcast_bucket_size, src)
+
+
+def _sync_params_and_buffers(process_group, module_states, broadcast_bucket_size, src):
+    """Give all processes of a group the tensors on its rank ``src``, about ``broadcast_bucket_size`` bytes a time."""
+    buckets: dict = {}  # (device, number) -> tensors
+    sizes: dict = {}
+    for state in module_states:
+        sizes[state.device] = sizes.get(state.device, 0) + state.nbytes
+        buckets.setdefault((state.device, sizes[state.device] // max(broadcast_bucket_size, 1)), []).append(state)
+    for tensors in buckets.values():
+        process_group.broadcast_from(tensors, src)

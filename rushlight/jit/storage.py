@@ -1,5 +1,5 @@
 """Saving programs: what was traced as exported programs, which need no class of the author's; what was scripted by
-pickling, so that its classes must be importable where it is loaded."""
+pickling, with the code of what cannot be imported."""
 from __future__ import annotations
 
 import pickle
@@ -18,8 +18,8 @@ MARK = "rushlight.jit"
 
 
 def save(m, f, _extra_files=None):
-    """Writes what ``script`` or ``trace`` gave to a file.  RuntimeError for scripted programs whose code lives in no
-    importable module, and for traced ones of which that is true and that fit no one graph."""
+    """Writes what ``script`` or ``trace`` gave to a file.  RuntimeError for scripted programs, and traced ones
+    that fit no one graph, that hold what cannot be pickled."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise ValueError(f"save() takes what script() or trace() gave, not {type(m).__name__}")
     files = dict(_extra_files or {})
@@ -32,10 +32,9 @@ def save(m, f, _extra_files=None):
     try:
         save_program({"format": MARK, "module": isinstance(m, ScriptModule), "program": original,
                       "files": files}, f)
-    except (pickle.PicklingError, AttributeError) as error:
-        raise RuntimeError(
-            f"cannot save {original!r}: {error}. Its class or function must be at the top level of a module that can "
-            f"be imported, since {WHY}") from error
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise RuntimeError(f"cannot save {original!r}: {error}. What it holds, and what its code reads, must be "
+                           f"picklable, since {WHY}") from error
 
 
 def programs_of(m):

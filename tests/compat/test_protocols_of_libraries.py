@@ -319,3 +319,78 @@ def test_generic_classes(lib):
 
     from rushlight.distributed.rpc import RRef
     assert (RRef if lib is torch else judged)[int]
+
+
+def make_counted(lib, dims, transposed):
+    """Return a module with convolutions, normalization, lists of tensors and several results."""
+    name = f"Conv{'Transpose' * transposed}{dims}d"
+
+    class Net(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = getattr(lib.nn, name)(3, 4, 3, stride=2, padding=1)
+            self.norm = getattr(lib.nn, f"BatchNorm{dims}d")(4)
+            self.head = lib.nn.Linear(4, 6)
+
+        def forward(self, x):
+            x = self.norm(self.conv(x)).relu().flatten(2).mean(2)
+            left, right = lib.split(self.head(x), 3, 1)
+            return lib.cat([left, right.exp(), lib.matmul(left, right.t())], 1)
+
+    return Net().eval()
+
+
+def describe(graph):
+    """Return kinds of operators, with the sizes of their tensors and their constants."""
+    found = []
+    for node in graph.nodes():
+        if node.kind().startswith("aten::"):
+            inputs = [each.type().sizes() if each.isCompleteTensor() else each.toIValue() for each in node.inputs()]
+            found.append((node.kind(), inputs[:9], [each.type().sizes() for each in node.outputs() if
+                                                    each.type().kind() == "TensorType"]))
+    return found
+
+
+@pytest.mark.parametrize("dims, transposed", [(1, False), (2, False), (2, True), (3, True)])
+def test_graphs_of_traces(dims, transposed):
+    described = []
+    for lib in (torch, judge):
+        net, x = make_counted(lib, dims, transposed), lib.ones(2, 3, *[7] * dims)
+        graph, out, given = lib.jit._get_trace_graph(net, (x,), return_inputs=True)
+        assert isinstance(graph, lib._C.Graph) and all(isinstance(v, lib._C.Value) for v in graph.inputs())
+        assert tuple(out.shape) == (2, 8) and given[0].shape == x.shape
+        found = {kind: (inputs, outputs) for kind, inputs, outputs in describe(graph)}
+        described.append({kind: found[kind] for kind in ("aten::_convolution", "aten::batch_norm", "aten::linear",
+                                                         "aten::mean", "aten::matmul", "aten::cat", "aten::exp")})
+    for kind in described[0]:
+        ours, judged = described[0][kind], described[1][kind]
+        assert ours[0][:2] == judged[0][:2] and ours[1] == judged[1], kind
+    assert described[0]["aten::_convolution"][0][6] == described[1]["aten::_convolution"][0][6] == transposed
+
+
+def test_scopes_and_constants_of_traces():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Softmax(1)))
+    graph, _ = torch.jit._get_trace_graph(net, torch.ones(1, 2))
+    softmax = next(node for node in graph.nodes() if node.kind() == "aten::softmax")
+    assert softmax.scopeName().split("/") == ["", "1", "1.0"] and softmax.inputsAt(1).toIValue() == 1
+    assert [v.debugName() for v in graph.outputs()] == [softmax.output().debugName()]
+    assert len(graph.findAllNodes("prim::Constant")) and "aten::softmax" in str(graph)
+    with pytest.raises(NotImplementedError, match="_return_inputs_states"):
+        torch.jit._get_trace_graph(net, torch.ones(1, 2), _return_inputs_states=True)
+
+
+@LIBRARIES
+def test_shapes_as_tensors(lib):
+    found = lib._shape_as_tensor(lib.zeros(2, 0, 3, requires_grad=True))
+    assert found.dtype is lib.int64 and found.tolist() == [2, 0, 3] and not found.requires_grad
+
+
+def test_checkpoints_are_read_without_processes(tmp_path):
+    from rushlight.distributed import checkpoint
+    from rushlight.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+    from rushlight.distributed.checkpoint.state_dict_loader import _load_state_dict
+    checkpoint.save({"model": {"w": torch.ones(2)}}, checkpoint_id=tmp_path, no_dist=True)
+    found: dict = {}
+    _load_state_dict(found, storage_reader=checkpoint.FileSystemReader(tmp_path), no_dist=True,
+                     planner=_EmptyStateDictLoadPlanner())
+    assert found["model"]["w"].tolist() == [1.0, 1.0]

@@ -308,3 +308,22 @@ def test_a_limit_that_is_no_time():
         with pytest.raises(TypeError, match="timedelta"):
             dist.monitored_barrier(timeout=3)
     threads.run(1, member)
+
+
+@pytest.mark.parametrize("bucket, buffers", [(1, True), (1 << 20, True), (1 << 20, False)])
+def test_states_of_modules_are_those_of_one_member(bucket, buffers):
+    from rushlight.distributed.utils import _sync_module_states
+
+    def member(rank):
+        module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        for state in module.state_dict().values():
+            state.fill_(rank)
+        _sync_module_states(module, dist.group.WORLD, bucket, 1, {"0.bias"}, buffers)
+        held = 1 if buffers else rank
+        expected = {"0.bias": rank, "1.running_mean": held, "1.num_batches_tracked": held}
+        for name, state in module.state_dict().items():
+            if name in ("0.weight", "1.weight", *expected):
+                assert state.flatten()[0].item() == expected.get(name, 1), name
+        assert all(p.requires_grad for p in module.parameters())
+
+    threads.run(3, member)

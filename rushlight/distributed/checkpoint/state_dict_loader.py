@@ -53,21 +53,21 @@ def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_
     read(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 
 
-def read(state_dict, reader, group, coordinator_rank, no_dist, planner):
+def read(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
     """Plans, and reads."""
-    together, planner = Together(group, not no_dist, coordinator_rank), planner or DefaultLoadPlanner()
-    metadata = together.broadcast("metadata", reader.read_metadata)
+    together, planner = Together(process_group, not no_dist, coordinator_rank), planner or DefaultLoadPlanner()
+    metadata = together.broadcast("metadata", storage_reader.read_metadata)
 
     def local_plan():
         planner.set_up_planner(state_dict, metadata, together.is_coordinator)
-        reader.set_up_storage_reader(metadata, together.is_coordinator)
-        return reader.prepare_local_plan(planner.create_local_plan())
+        storage_reader.set_up_storage_reader(metadata, together.is_coordinator)
+        return storage_reader.prepare_local_plan(planner.create_local_plan())
 
     def global_plan(plans):
-        return reader.prepare_global_plan(planner.create_global_plan(plans))
+        return storage_reader.prepare_global_plan(planner.create_global_plan(plans))
 
     def fill():
-        reader.read_data(planner.finish_plan(plan), planner).wait()
+        storage_reader.read_data(planner.finish_plan(plan), planner).wait()
 
     plan = together.reduce_scatter("plan", local_plan, global_plan)
     together.all_gather("read", fill)
