@@ -478,13 +478,14 @@ class Calls(Part, part="calls"):
 
     def read_descriptor(self, descriptor, of, cls=Constant(None)):
         """``__get__`` of a descriptor that native code defines, for an object."""
-        found, name, kind = descriptor.value, descriptor.value.__name__, self.classes.class_of(of)
+        found, kind = descriptor.value, self.classes.class_of(of)
+        name, owner = found.__name__, found.__objclass__
         if kind is type(None):
             if self.classes.class_of(cls) is type(None):
                 raise raised(TypeError, "__get__(None, None) is invalid")
             return descriptor
-        if not issubclass(kind, found.__objclass__):
-            raise raised(TypeError, f"descriptor {name!r} for {found.__objclass__.__name__!r} objects doesn't apply to a "
+        if not issubclass(kind, owner):
+            raise raised(TypeError, f"descriptor {name!r} for {owner.__name__!r} objects doesn't apply to a "
                                     f"{kind.__name__!r} object")
         if type(of) is Object and static(type(of.value), name) is found:
             return self.attributes.read_native(of, found, name, falls_back=False)
