@@ -10,6 +10,7 @@ NO_HASH = {
     "comprehension": "{[y]: 1 for y in range(2)}",
     "dict()": "dict([([], 1)])",
     "frozenset": "frozenset([[]])", "union": "{1, 2}.union([[3]])", "of a user": "{Plain(): x}", "hash": "hash([])",
+    "del of an item": "l = [1]; del l['a']", "del of a key": "l = {1: 2}; del l[[]]",
 }
 
 
