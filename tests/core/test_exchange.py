@@ -189,3 +189,18 @@ def test_memory_that_is_lent_outlives_its_tensor(lender, move, dtype):
     assert move == "resize_" or not hasattr(keeper, "data_ptr") or keeper.data_ptr() == where
     del keeper
     assert storage() is None
+
+
+FAR = 1 << 62  # elements: more than there are addresses for their bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16", "complex128"])
+@pytest.mark.parametrize("view", [lambda x: x.as_strided((1, 2), (FAR, 1), 1), lambda x: x[::FAR],
+                                  lambda x: x.as_strided((2, 1), (2, FAR - 1), 3), lambda x: x[2:3:FAR - 5]])
+def test_a_step_that_is_never_taken_may_be_of_any_size(view, dtype):
+    mine, theirs = (view(t.arange(6).to(getattr(t, dtype))) for t in (rl, torch))
+    assert mine.stride() == theirs.stride() and mine.tolist() == theirs.tolist()
+    assert str(mine) == str(rl.tensor(mine.tolist(), dtype=mine.dtype))
+    if dtype != "bfloat16":
+        array = mine.numpy()
+        assert array.tolist() == theirs.tolist() and array.ctypes.data == mine.data_ptr()

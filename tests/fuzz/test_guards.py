@@ -23,6 +23,12 @@ class C:
     def __getattr__(self, name): return "fallback"
 o = C()
 """
+READ = """
+class C:
+    def __getattr__(self, name): return 1
+o = C()
+o.x = 1
+"""
 MEMBERS = """
 class E(enum.Enum):
     A = 1
@@ -58,6 +64,15 @@ CASES = {
                                   "C.__dict__['n'].__class__ = P"),
     "a slot is replaced": (SLOTTED, "o.b", "C.b = 3"),
     "a slot is read by its descriptor": (SLOTTED + "C.b.__set__(o, 1)", "C.b.__get__(o)", "del o.b"),
+    "a slot that is unset, before __getattr__": (SLOTTED + "C.b.__set__(o, 'fallback')", "C.b.__get__(o)", "del o.b"),
+    "object.__getattribute__ before __getattr__": (READ, "object.__getattribute__(o, 'x')", "del o.x"),
+    "object.__getattribute__ of what is absent": (READ, "object.__getattribute__(o, 'y')", "o.y = 2"),
+    "__getattribute__ of super() before __getattr__": (READ, "super(C, o).__getattribute__('x')", "del o.x"),
+    "the table of an Enum": (MEMBERS + "class F(enum.Enum):\n    A = 1\n    B = 2\n", "F(1).name",
+                             "F._value2member_map_[1] = F.B"),
+    "a value that no member has": (MEMBERS, "E(7)", "E._missing_ = classmethod(lambda c, value: c.A)"),
+    "an error of hash()": (MEMBERS + "l = [1]\ndef g():\n    d['n'] = len(d)\n    return {l: 1}",
+                           "g()", "l = 1"),
     "__getattr__ of slots": (SLOTTED, "o.b", "C.__getattr__ = lambda self, name: 4"),
     "a method of a dict's class": (MEMBERS, "d.get('k', 5)", "C.get = lambda self, k, e: 6"),
     "an attribute of a member": (MEMBERS, "getattr(E.A, 'z', 1)", "E.z = 2"),

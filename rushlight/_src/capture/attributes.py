@@ -23,7 +23,7 @@ from .module_state import is_told, is_told_table
 from .parts import ATTRIBUTES, Bound, Part
 from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, ExceptionValue, Function,
                      GeneratorValue, Instance, IteratorValue, Lazy, Mapping, Method, Namespace, Number, Object,
-                     Partial, Sequence, SetValue, Super, TensorValue, View)
+                     Partial, Sequence, SetValue, SlotValue, Super, TensorValue, View)
 from .writes import DELETED
 
 OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
@@ -68,6 +68,28 @@ class Attributes(Part, part="attributes"):
             if found is not None:
                 return found
         return (self.reader_of[type(owner)] or self.of_other)(owner, name)
+
+    def stored(self, owner, name):
+        """An attribute as ``object.__getattribute__`` finds it, which asks no ``__getattr__``."""
+        owner = self.values.force(owner)
+        if (not isinstance(owner, (Instance, Object)) or self.classes.is_class(owner)
+                or name in self.writes.class_stores):
+            return self.getattr(owner, name, False)
+        cls, written = self.classes.class_of(owner), self.writes.set_attributes.get((id(owner), name))
+        raw, place = self.absence.find(cls, name), getattr(getattr(owner, "value", None), "__dict__", None)
+        place = place if isinstance(place, dict) else {}
+        if written is None or written is DELETED:
+            if isinstance(owner, Object) and isinstance(raw, types.MemberDescriptorType):
+                return self.read_native(owner, raw, name, falls_back=False)
+            if raw is ABSENT and (written is DELETED or name not in place):
+                self.absence.lack_in_object(owner, name)
+                self.absence.lack_in_class(cls, name)
+                raise self.classes.missing(owner, name)
+            if (isinstance(owner, Object) and name in place and not isinstance(owner.value, Module)
+                    and not self.absence.is_data_descriptor(raw)):
+                return self.outside.wrap(place[name], owner.source.attribute("__dict__").item(
+                    self.guarding.literal(name)))
+        return self.getattr(owner, name, False)
 
     def attribute_now(self, owner, name):
         """An attribute, within one instruction."""
@@ -422,7 +444,8 @@ class Attributes(Part, part="attributes"):
             if fallback is None or not falls_back:
                 raise self.classes.missing(owner, name) from None
             return self.calls.call(fallback, [owner, Constant(name)], {})
-        return self.outside.wrap(found, owner.source.attribute(name))
+        return self.outside.wrap(found, owner.source.attribute(name) if falls_back
+                                 else SlotValue(owner.source, self.guarding.constant_name(raw)))
 
     def bound(self, raw, owner, name, cls):
         """A class attribute as it is seen through an object."""

@@ -92,15 +92,17 @@ class Listing:
                 found = target, depth, push
         return found
 
+    def catchers(self, offset):
+        """Yield (stack depth, whether it ends a ``with``) for each handler that sees an error of an instruction."""
+        for start, end, target, depth, _ in self.handlers:
+            first = self.at[target]
+            if start <= offset < end and self.instructions[first].op == "PUSH_EXC_INFO":
+                yield depth, self.instructions[first + 1].op == "WITH_EXCEPT_START"
+
     def caught(self, offset) -> bool:
         """Whether an error of the instruction at an offset may go to an ``except`` or ``finally``; blocks of ``with``
         do not count."""
-        for start, end, target, _, _ in self.handlers:
-            first = self.at[target]
-            if start <= offset < end and self.instructions[first].op == "PUSH_EXC_INFO" and self.instructions[
-                    first + 1].op != "WITH_EXCEPT_START":
-                return True
-        return False
+        return any(not ends_with for _, ends_with in self.catchers(offset))
 
     def normalised(self, one):
         """(op, argument, jump target) of the steps that one bytecode instruction is."""

@@ -24,6 +24,7 @@ from . import marks, polyfills
 from .arrays import DISPATCHED
 from .bytecode import COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 from .classes import FRAMEWORK, is_framework, plain_code, static
+from .containers import raised
 from .construction import CONTAINERS
 from .errors import Break, CaptureError
 from .parts import CALLED, OBJECTS_CALLED, VALUES_CALLED, OfClass, Part
@@ -426,10 +427,7 @@ class Calls(Part, part="calls"):
         if name == "__get__" and isinstance(owner, Object) and isinstance(owner.value,
                                                                           (types.GetSetDescriptorType,
                                                                            types.MemberDescriptorType)):
-            name, of = owner.value.__name__, self.values.force(arguments[1])
-            if type(of) is Object and static(type(of.value), name) is owner.value:
-                return self.attributes.read_native(of, owner.value, name, falls_back=False)
-            return self.attributes.getattr(of, name)
+            return self.read_descriptor(owner, *map(self.values.force, arguments[1:]))
         inner = self.containers.as_container(owner)
         if isinstance(owner, ExceptionValue):
             if name == "__init__":
@@ -471,7 +469,7 @@ class Calls(Part, part="calls"):
             self.writes.store(owner, self.values.known(arguments[0]), arguments[1], True)
             return Constant(None)
         if name == "__getattribute__":
-            return self.attributes.getattr(owner, self.values.known(arguments[0]), False)
+            return self.attributes.stored(owner, self.values.known(arguments[0]))
         if name == "__delattr__":
             self.writes.remove(owner, self.values.known(arguments[0]))
             return Constant(None)
@@ -479,6 +477,21 @@ class Calls(Part, part="calls"):
             same = self.arithmetic.identical(owner, arguments[0])
             return Constant(same if name == "__eq__" else not same) if same else Constant(NotImplemented)
         raise Break("RB001", f"object.{name}()")
+
+    def read_descriptor(self, descriptor, of, cls=Constant(None)):
+        """``__get__`` of a descriptor that native code defines, for an object."""
+        found, kind = descriptor.value, self.classes.class_of(of)
+        name, owner = found.__name__, found.__objclass__
+        if kind is type(None):
+            if self.classes.class_of(cls) is type(None):
+                raise raised(TypeError, "__get__(None, None) is invalid")
+            return descriptor
+        if not issubclass(kind, owner):
+            raise raised(TypeError, f"descriptor {name!r} for {owner.__name__!r} objects doesn't apply to a "
+                                    f"{kind.__name__!r} object")
+        if type(of) is Object and static(type(of.value), name) is found:
+            return self.attributes.read_native(of, found, name, falls_back=False)
+        return self.attributes.getattr(of, name)
 
     # --- inlining -----------------------------------------------------------------------------------------------------
     @VALUES_CALLED.by(Function)

@@ -40,6 +40,19 @@ class Construction(Part, part="construction"):
     needs = ("absence", "arithmetic", "calls", "containers", "framework", "guarding", "subclasses", "values",
              "wrappers", "writes")
 
+    def find_member(self, cls, arguments, keywords):
+        """The member of an Enum that a call finds, or its error; guards the table and the function that decide it."""
+        self.guarding.rely(cls, "_missing_", self.absence.find(cls, "_missing_"))
+        try:
+            return self.arithmetic.fold(cls, arguments, keywords)
+        finally:
+            value = self.values.known(arguments[0]) if len(arguments) == 1 and not keywords else []
+            if type(value).__hash__ is not None:
+                member, name = cls._value2member_map_.get(value), self.guarding.literal(value)
+                self.guarding.guard(f"{name} not in {{0}}" if member is None
+                                    else f"{{0}}.get({name}) is {self.guarding.constant_name(member)}",
+                                    self.absence.place(cls, "_value2member_map_"))
+
     def new(self, base, arguments):
         """``base.__new__(cls, ...)`` of a builtin base."""
         cls = self.values.force(arguments[0]).value
@@ -93,7 +106,7 @@ class Construction(Part, part="construction"):
         if cls is functools.partial:
             return Partial(arguments[0], list(arguments[1:]), dict(keywords))
         if isinstance(cls, enum.EnumMeta):
-            return self.arithmetic.fold(cls, arguments, keywords)
+            return self.find_member(cls, arguments, keywords)
         if isinstance(cls, TypeOfTensors):
             return self.framework.run_framework(cls, arguments, keywords)
         if cls is np.dtype:

@@ -208,10 +208,10 @@ class Containers(Part, part="containers"):
         if not isinstance(owner, Mapping) and not (isinstance(owner, Sequence)
                                                    and owner.kind in (list, collections.deque)):
             raise Break("RB004", f"del of an item of a {self.values.describe(owner)}")
-        at = self.mappings.key(index)
+        at = self.mappings.key(index) if isinstance(owner, Mapping) else self.values.known(index)
         try:
             del owner.items[at]
-        except (KeyError, IndexError) as error:
+        except (KeyError, IndexError, TypeError, ValueError) as error:
             if isinstance(owner, Sequence):
                 self.arithmetic.fold(operator.delitem, [self.lists.like(owner), Constant(at)])
             raise raised(type(error), *error.args) from None

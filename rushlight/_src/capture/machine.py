@@ -98,7 +98,7 @@ class Machine:
     def make_recorder(self) -> Recorder:
         recorder = Recorder(self.outside.lift, self.random.draw, self.where)
         self.shape_env.number, recorder.within_try = self.numbers.ratio, self.numbers.within_try
-        self.shape_env.check = self.numbers.expected
+        self.shape_env.check, recorder.misses_errors = self.numbers.expected, self.numbers.misses_errors
         recorder.real, recorder.assume = self.arithmetic.run_time_number, self.guarding.guard
         recorder.start, recorder.spelled = self.outside.start_of_input, self.entry.owner.spelled
         recorder.shape_env, recorder.place = self.shape_env, lambda: (self.frames[-1].code, self.frames[-1].now.offset)

@@ -52,7 +52,9 @@ class Mappings(Part, part="mappings"):
                            self.arithmetic.matches)
             if value.cls.__hash__ is object.__hash__:
                 return Key(value, id(value), operator.is_)
-        return self.values.known(value)
+        known = self.values.known(value)
+        self.arithmetic.fold(hash, [Constant(known)])  # the program sees the error of a value without a hash
+        return known
 
     def told_apart(self, value):
         """Assumes that a tensor from outside that is a key is none of those that were keys before."""

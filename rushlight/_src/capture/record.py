@@ -57,6 +57,7 @@ class Recorder(Interpreter):
         self.assume = None  # (condition as Python text): it is assumed of the program's inputs
         self.start = None  # (node of an input) -> its tensor's storage_offset(), assumed from here on
         self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
+        self.misses_errors = None  # () -> whether an error comes too late for the program if the graph raises it
         self.place = None  # () -> the code and offset of the instruction at hand
         self.shape_env: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
         self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
@@ -274,6 +275,8 @@ class Recorder(Interpreter):
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
+        if self.misses_errors is not None and self.misses_errors():  # whether sizes fit is decided now
+            self.sizes_read.update(*(f.inputs for f in fakes))
         try:
             if any(f.stands_for is not None for f in fakes):
                 found = self.with_reals(op, args, kwargs)

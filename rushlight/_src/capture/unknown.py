@@ -1,21 +1,31 @@
 """Numbers that only data tell, as values of the program under capture."""
 from __future__ import annotations
 
+import sys
+import threading
+
 from ..checks import _check_with
 from ..core.expr import Expr
 from ..core.native import Tensor, mine
 from .arithmetic import BINARY, COMPARE, CONDITIONS, exact, whole
+from .classes import is_framework
 from .errors import Break
 from .parts import CALLED, Part
-from .values import Constant, Number, Object, TensorValue
+from .values import Constant, Method, Number, Object, TensorValue
 
+EXIT_BELOW = 1 if sys.version_info < (3, 14) else 2  # a manager's ``__exit__``, counted from its handler's depth
 UNTOLD = "a condition that was to hold does not: data decide it"
+
+
+def belongs_to_thread(value) -> bool:
+    """True if an object holds what the framework keeps for a thread: blocks that set it restore it when they end."""
+    return value is mine or isinstance(value, threading.local) and is_framework(type(value).__module__)
 
 
 class Unknown(Part, part="numbers"):
     """How the machine computes with numbers that data decide: ints as symbols, all others in the graph."""
 
-    needs = "arithmetic", "calls", "framework", "output", "values", "writes"
+    needs = "arithmetic", "calls", "classes", "framework", "output", "values", "writes"
 
     def unknown(self, value) -> bool:
         """Whether a number depends on data."""
@@ -96,13 +106,24 @@ class Unknown(Part, part="numbers"):
     def effects_pending(self) -> bool:
         """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph
         raised."""
-        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and owner.value is not mine
+        outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and not belongs_to_thread(owner.value)
                       for owner, _ in self.writes.owners.values())
         return bool(self.writes.changed or outside or self.writes.set_globals or self.output.notes)
 
     def within_try(self) -> bool:
         """Whether the program may catch an error of the instruction at hand, which the graph would raise later."""
         return any(f.listing.caught(f.now.offset) for f in self.machine.frames)
+
+    def misses_errors(self) -> bool:
+        """True if an error that the graph raises for the instruction at hand comes too late: an ``except``, a
+        ``finally`` or a context manager of the program would see it, or effects on what is outside would be lost."""
+        return self.effects_pending() or any(
+            not ends_with or not self.leaves_plainly(frame.stack[depth - EXIT_BELOW])
+            for frame in self.machine.frames for depth, ends_with in frame.listing.catchers(frame.now.offset))
+
+    def leaves_plainly(self, method) -> bool:
+        """True if an ``__exit__`` is that of the framework, which passes errors on."""
+        return isinstance(method, Method) and is_framework(self.classes.class_of(method.owner).__module__)
 
     def require_now(self, condition, error):
         """The graph raises unless a condition holds, which is known from here on."""

@@ -72,6 +72,19 @@ class StoredItem(Source):
         return f"{self.base}.__getitem__({parent}, {self.suffix[1:-1]})"
 
 
+class SlotValue(Source):
+    """What a slot holds, read by its descriptor, whatever ``__getattr__`` the class of its owner has."""
+
+    __slots__ = ()
+
+    def __init__(self, parent, descriptor: str):
+        super().__init__(parent, descriptor)
+        self.text = self.over(parent.text)
+
+    def over(self, parent: str) -> str:
+        return f"{self.suffix}.__get__({parent})"
+
+
 class Value:
     """A value of the program under capture.  ``source`` tells where it came from, None if it was made here."""
 

@@ -21,6 +21,9 @@ from .overriding import NOBODY, Dispatch, observed, of_mode, read_by_mode
 from .tensor import attach, blank, borrowed, empty, give_out, place, resolved
 
 
+LARGEST_STRIDE = 1 << 58  # in elements of up to 16 bytes
+
+
 class Memory:
     """Keeps an object alive and shows a block of memory to NumPy."""
 
@@ -118,8 +121,15 @@ def seen_memory(tensor: Tensor, element) -> np.ndarray:
             f"{type(tensor).__name__} has no memory of its own to read: its class answers operators. Convert it to a "
             "plain tensor first.")
     interface = {"version": 3, "shape": tuple(meta.shape), "typestr": element.str, "data": (place(tensor), False),
-                 "strides": tuple(s * meta.itemsize for s in meta.strides)}
+                 "strides": byte_strides(meta)}
     return np.asarray(Memory(tensor._rush_storage, interface))
+
+
+def byte_strides(meta: Meta) -> tuple[int, ...]:
+    """Return the strides in bytes.  A dimension of size 1 has no step that is taken: its stride may be any number of
+    elements, also one whose bytes NumPy cannot count."""
+    return tuple(s * meta.itemsize if n != 1 or s <= LARGEST_STRIDE else meta.itemsize
+                 for n, s in zip(meta.shape, meta.strides))
 
 
 def computed(array: np.ndarray, dtype=None) -> Tensor:
