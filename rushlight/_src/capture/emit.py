@@ -15,7 +15,6 @@ from .breaks import Placeholder
 from .classes import is_framework
 from .endings import Endings
 from .graph_calls import GraphCalls
-from .effects import NAMES
 from .errors import Again
 from .guards import Described, loaded, weakly
 from .iterators import STATELESS, native_iteration

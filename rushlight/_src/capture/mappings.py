@@ -8,7 +8,7 @@ from .classes import ABSENT, static
 from .containers import raised
 from .parts import METHODS, Part
 from .polyfills import as_pairs
-from .values import (Comparison, Constant, Identity, Instance, IteratorValue, Key, Lazy, Mapping, Namespace, Object,
+from .values import (Comparison, Constant, Identity, Instance, Key, Lazy, Mapping, Namespace, Object,
                      Sequence, TensorValue, View)
 
 
