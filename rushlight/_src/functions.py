@@ -53,7 +53,7 @@ def batch_norm(input, weight, bias, running_mean, running_var, training, momentu
     """``nn.functional.batch_norm`` with the weights before the statistics.
 
     >>> import rushlight as torch
-    >>> torch.batch_norm(torch.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 0.0, False)
+    >>> torch.batch_norm(torch.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 1e-9, False)
     tensor([[-1.],
             [ 1.]])
     """

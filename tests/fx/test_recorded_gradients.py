@@ -73,7 +73,7 @@ CASES = {
 }
 
 
-NOT_WITHOUT_DATA = {"hooked", "function"}
+NOT_WITHOUT_DATA = {"hooked"}
 
 
 @pytest.mark.parametrize("name", CASES)
