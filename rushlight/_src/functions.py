@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .api import set_default_dtype
 from .core import devices, dtypes
-from .core.advice import deprecated
+from .core.advice import deprecated, warn
 from .core.convert import contiguous_format
 from .core.later import entered
 from .core.legacy_types import legacy_type
@@ -134,7 +134,8 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 def set_default_tensor_type(t):
     """Sets the default dtype, and the device of what names none, by an older name: ``torch.DoubleTensor`` or
     "torch.cuda.DoubleTensor".  TypeError for types that are not floating, and of devices that are not there."""
-    deprecated("torch.set_default_tensor_type()", "torch.set_default_dtype() and torch.set_default_device()")
+    warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+         "torch.set_default_device() as alternatives.")
     if isinstance(t, str):
         found, place = legacy_type(t)
     else:

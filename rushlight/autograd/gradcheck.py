@@ -22,6 +22,12 @@ class GradcheckError(RuntimeError):
     """A gradient that differs from finite differences."""
 
 
+def warn_of_undefined():
+    """Warn of the check that fails for functions which gradients of None break."""
+    warn("Backwards compatibility: New undefined gradient support checking feature is enabled: pass "
+         "check_undefined_grad=False to leave it out for functions that need every gradient.")
+
+
 def close(a, b, atol, rtol) -> bool:
     return bool(OPS["isclose"](a, b, rtol=rtol, atol=atol, equal_nan=True).all())
 
@@ -224,6 +230,7 @@ class Checking:
                 found = grad([Lost.apply(o) if j in lost else o for j, o in enumerate(live)], inputs, weights,
                              retain_graph=True, allow_unused=True)
             except RuntimeError as error:
+                warn_of_undefined()
                 raise GradcheckError(
                     "Expected backward function to handle undefined output grads, as those of outputs that are not "
                     f"used: {error}") from error
@@ -231,6 +238,7 @@ class Checking:
             for x, a, b in zip(inputs, found, expected):
                 a, b = (OPS["zeros_like"](strided(x)) if g is None else strided(g) for g in (a, b))
                 if not close(a, b, 1e-8, 1e-6):
+                    warn_of_undefined()
                     raise GradcheckError(
                         "Expected backward function to handle undefined output grads: gradients without those of some "
                         "outputs differ from gradients with "

@@ -17,7 +17,7 @@ class Compressed(Sparse):
     ``across`` [*batch, n] where each element is within its run.  ``by_rows``: whether runs are rows; ``in_blocks``:
     whether elements are blocks."""
 
-    by_rows, in_blocks, turn, places_of = False, False, " ", ("starts", "across")
+    by_rows, in_blocks, places_of = False, False, ("starts", "across")
 
     def with_elements(self, elements):
         return made(type(self), self.shape, elements, starts=self.starts, across=self.across)
@@ -29,7 +29,7 @@ class Compressed(Sparse):
 
     def parts(self):
         names = self.names()
-        return (names[0], repr(self.starts)), (names[1], repr(self.across)), ("values", repr(self.elements.detach()))
+        return (names[0], self.starts), (names[1], self.across), ("values", self.elements.detach())
 
     def batch_dim(self) -> int:
         """How many leading dimensions are a batch."""

@@ -256,6 +256,8 @@ def t(input):
 def permute(input, *order, dims=None):
     """Sparse dimensions in another order, dense dimensions too, but not mixed."""
     order = [wrapped(d, input.dim()) for d in sizes_of(order if dims is None else dims)]
+    if len(set(order)) < len(order) == input.dim():
+        raise RuntimeError(f"permute(): duplicate dims are not allowed, got {order}")
     if isinstance(input, Compressed):
         first = input.batch_dim()
         swapped = [*range(first), first + 1, first, *range(first + 2, input.dim())]

@@ -12,6 +12,7 @@ from .._src.core.native import Tensor, allocate
 from .._src.core.op import OPS, pinned
 from .._src.core.tensor import blank
 from .indices import ravel, unravel
+from .text import spell
 from .validation import coo, wanted
 
 answer = entered("sparse.rules", "answer")
@@ -105,7 +106,7 @@ class Sparse(Composed):
         return self.elements.size(0)
 
     def _values(self):
-        return self.elements
+        return self.elements.detach()
 
     def dense_dim(self) -> int:
         """How many of the last dimensions are kept whole for each element."""
@@ -153,12 +154,7 @@ class Sparse(Composed):
         return mask.with_flat(look_up(own, wanted.flat()))
 
     def __repr__(self, *, tensor_contents=None):
-        parts = ",\n".join(f"       {name}={text}".replace("\n", "\n" + " " * (len(name) + 8))
-                           for name, text in self.parts())
-        history = (f", grad_fn={self.grad_fn}" if self.grad_fn is not None
-                   else ", requires_grad=True" if self.requires_grad else "")
-        parts = "\n".join(line.rstrip() for line in parts.strip().split("\n"))
-        return f"tensor({parts},{self.turn}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout}{history})"
+        return spell(self, self.is_sparse)
 
 
 def made(kind, shape, elements, **fields):
@@ -182,8 +178,7 @@ class Coo(Sparse):
     """Elements [n, *dense] at positions [sparse dimensions, n]; of several at one place the sum counts, until
     ``coalesce``."""
 
-    # turn: what stands before the size where it is printed
-    layout, is_sparse, turn = convert.sparse_coo, True, "\n       "
+    layout, is_sparse = convert.sparse_coo, True
     places_of, noted = ("positions",), ("coalesced",)
 
     def coo(self):
@@ -211,7 +206,8 @@ class Coo(Sparse):
         return OPS["unique"](self.flat(), return_inverse=True)
 
     def parts(self):
-        return ("indices", repr(self.positions)), ("values", repr(self.elements.detach()))
+        """The names and tensors that are printed."""
+        return ("indices", self.positions), ("values", self.elements.detach())
 
     def sparse_dim(self) -> int:
         """How many dimensions positions have."""

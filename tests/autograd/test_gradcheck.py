@@ -157,3 +157,20 @@ def test_tangents_and_gradients_of_one_function():
         assert rl.allclose(forward_ad.unpack_dual(y).tangent, 6 * x)
         y.sum().backward()
     assert rl.allclose(x.grad, 6 * x)
+
+
+def test_hooks_that_need_every_gradient_are_told_of_the_check():
+    def need(gradient):
+        if gradient is None:
+            raise RuntimeError("no gradient")
+
+    def function(x):
+        y = x.clone()
+        y.register_hook(need)
+        return y
+
+    x = rl.ones(1, dtype=rl.float64, requires_grad=True)
+    with pytest.warns(UserWarning, match="New undefined gradient support checking feature"):
+        with pytest.raises(RuntimeError, match="handle undefined output grads"):
+            gradcheck(function, (x,))
+    assert gradcheck(function, (x,), check_undefined_grad=False)

@@ -149,3 +149,10 @@ def test_shapes_hold_whole_numbers():
 def test_named_results_are_made_of_one_sequence():
     made = rl.return_types.max((rl.ones(1), rl.zeros(1)))
     assert made.values.item() == 1 and made.indices.item() == 0 and rl.return_types.qr(Q=1, R=2) == (1, 2)
+
+
+def test_every_name_that_a_tensor_lists_is_there():
+    """But for those that only some tensors have, which raise an error that says so."""
+    names = dir(rl.ones(2, 2))
+    assert names == sorted(names) and {"shape", "add_", "grad"} <= set(names)
+    assert all(hasattr(rl.ones(2, 2), name) for name in set(names) - {"imag"})

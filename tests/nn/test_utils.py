@@ -240,3 +240,29 @@ def test_skip_init_and_stateless():
     linear = t.nn.Linear(2, 1)
     out = t.nn.utils.stateless.functional_call(linear, {"weight": t.ones(1, 2), "bias": t.zeros(1)}, t.ones(1, 2))
     assert out.item() == 2
+
+
+@pytest.mark.parametrize("make", [lambda t: t.nn.Linear(3, 5), lambda t: t.nn.ConvTranspose2d(2, 3, 2)])
+def test_states_of_spectral_norm_without_a_version(make):
+    """They hold the computed weight in place of ``weight_v``, which is found from it."""
+    for t in BOTH:
+        m = t.nn.utils.spectral_norm(make(t))
+        x = t.ones(2, 3) if m.weight.dim() == 2 else t.ones(1, 2, 3, 3)
+        for _ in range(3):
+            m(x)
+        state = m.state_dict()
+        assert state._metadata[""]["spectral_norm"] == {"weight.version": 1}
+        wanted = m.eval()(x)
+        del state._metadata[""]["spectral_norm"]
+        other = t.nn.utils.spectral_norm(make(t))
+        other.load_state_dict(state)  # with weight_v: as of today
+        close(other.eval()(x), wanted)
+        state["weight"] = m.weight.detach().clone()
+        del state["weight_v"]
+        other = t.nn.utils.spectral_norm(make(t))
+        other.load_state_dict(state)
+        close(other.eval()(x), wanted)
+        del state["weight_u"], state["weight_orig"]
+        with pytest.raises(RuntimeError, match="Missing key"):
+            t.nn.utils.spectral_norm(make(t)).load_state_dict(state)
+        assert "spectral_norm" not in t.nn.utils.remove_spectral_norm(m).state_dict()._metadata[""]

@@ -111,3 +111,14 @@ def test_results_without_elements_hide_no_wrong_position(name):
                 if not name.startswith("embedding_bag") and read(torch, name, shape, dim, at) == "refused":
                     with pytest.raises((IndexError, RuntimeError)):
                         compiled(rushlight.zeros(shape), rushlight.tensor(at, dtype=rushlight.int64))
+
+
+def test_positions_in_a_dimension_without_elements():
+    for t in (rushlight, torch):
+        with pytest.raises(RuntimeError, match="self indexing axis dim should be positive"):
+            t.ones(0, 3).index_select(0, t.tensor([0, 1]))
+        assert t.ones(0, 3).index_select(0, t.tensor([], dtype=t.int64)).shape == (0, 3)
+        assert t.ones(0, 3).index_select(1, t.tensor([0, 2])).shape == (0, 2)
+        for dtype in (t.float32, t.uint8, t.bool):
+            with pytest.raises(RuntimeError, match="complex Scalar"):
+                t.ones(2, 2, dtype=dtype).index_fill_(1, t.tensor([0]), 1 + 1j)

@@ -381,3 +381,41 @@ def test_views_in_place_and_indices_without_elements():
             assert change(empty)._nnz() == 0 and tuple(empty.shape) == tuple(wanted.shape)
             assert empty._indices().dtype is t.int64
     assert rushlight.sparse_coo_tensor(rushlight.tensor([[], []]), [], (2, 3))._indices().dtype is rushlight.int64
+
+
+def spelled(t, kind, dtype, count):
+    """The text of a sparse tensor with ``count`` elements, of one that wants a gradient, and of a result."""
+    values = t.ones(count, dtype=getattr(t, dtype))
+    if kind == "coo":
+        x = t.sparse_coo_tensor(t.tensor([[0, 1], [2, 0]])[:, :count], values, (2, 3))
+    else:
+        places = t.tensor([0, 1, 2] if count else [0, 0, 0]), t.tensor([2, 0])[:count]
+        x = getattr(t, f"sparse_{kind}_tensor")(*places, values, (2, 3) if kind == "csr" else (3, 2))
+    found = [str(x)]
+    if values.is_floating_point() and kind == "coo":
+        leaf = x.detach().requires_grad_()
+        found += [str(leaf), str(leaf * 2)]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "complex64", "bool"])
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
+def test_texts_of_sparse_tensors(kind, dtype):
+    """Dtypes that differ from the usual ones stand once, after the size."""
+    for count in (0, 2):
+        assert spelled(rushlight, kind, dtype, count) == spelled(torch, kind, dtype, count)
+
+
+def test_inner_values_have_no_history():
+    for t in (rushlight, torch):
+        leaf = t.eye(2).to_sparse().requires_grad_()
+        assert not leaf._values().requires_grad and not (leaf * 2)._values().requires_grad
+        assert leaf.coalesce().values().requires_grad
+        assert leaf._values().data_ptr() == leaf.detach()._values().data_ptr()
+
+
+def test_dimensions_are_permuted_once_each():
+    for t in (rushlight, torch):
+        with pytest.raises(RuntimeError, match="duplicate dims"):
+            t.rand(3, 3, 3).to_sparse().permute(dims=(1, -2, 0))

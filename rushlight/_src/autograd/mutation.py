@@ -20,7 +20,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     """An in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
-    if base is not None and target._rush_grad_node is not None and is_outdated(target):
+    if base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
         refresh(target)
     shadow = alias(target)  # takes the results of recording; the arguments still show the history before
     extras = [empty_of(meta) for meta in plan.outputs]
@@ -60,6 +60,17 @@ def is_outdated(view: Tensor) -> bool:
     """True if the node of a view does not describe it: its memory was written, or its metadata replaced."""
     replaced = view._rush_output in (view._rush_grad_node.expected or {})
     return replaced or history.seen_at(view) != counter(view).version
+
+
+def is_hooked(view: Tensor) -> bool:
+    """True if hooks are registered between a view and its base.  They are for values before a write, so that the
+    history of what is written must not go through their nodes."""
+    node, end = view._rush_grad_node, view._base._rush_grad_node
+    while node is not None and node is not end:
+        if node.hooks or node.posthooks:
+            return True
+        node = node.edges[0] if len(node.edges) == 1 else None
+    return False
 
 
 def written(target: Tensor):

@@ -9,6 +9,7 @@ import weakref
 from ..core.meta import Meta
 from ..core.native import GradNode, Tensor, engine, history, mine, state
 from ..core.native.objects import ACCUMULATE, DERIVED
+from .passing import DelayedError, UndefinedGrad
 from .slow_paths import Before, call_function, unreached
 
 _numbers = itertools.count()
@@ -138,7 +139,7 @@ class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr owners
 class NodeType(type):
     """The class of Node, to which classes belong that do not derive from it."""
 
-    kinds = (GraphNode,)
+    kinds = (GraphNode, DelayedError, UndefinedGrad)
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, cls.kinds)

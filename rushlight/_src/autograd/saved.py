@@ -116,7 +116,8 @@ class Unpacking:
         return value
 
     def release(self):
-        self.saved = None
+        if not self.plan.lasting:
+            self.saved = None
 
 
 def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:

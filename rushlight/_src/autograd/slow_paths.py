@@ -282,7 +282,7 @@ def derive_recorded(node: GradNode, gradients, retain):
         if isinstance(value, Tensor) and counter(value).version != node.versions[k]:
             stale(node, k)
     saved = node.saved
-    if not retain and any(isinstance(value, Tensor) for value in saved):
+    if not retain and not node.plan.lasting and any(isinstance(value, Tensor) for value in saved):
         node.saved = None
     return recorded_gradients(node, saved, gradients)
 

@@ -187,7 +187,7 @@ class Compiled:
             run(saved, tuple(gradients), tuple(tape.leaves), tuple(tape.steps), bool(retain))
         if not retain:
             for step in tape.steps:
-                if step.kind == DERIVED:
+                if step.kind == DERIVED and not step.plan.lasting:
                     step.saved = None
 
 

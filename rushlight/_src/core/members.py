@@ -87,6 +87,13 @@ def volatile(self) -> bool:
 
 
 @attach
+def __dir__(self):
+    """The names that every tensor of this kind has, and those of this one."""
+    found = set(object.__dir__(self)) - {"volatile"}
+    return sorted(found if self.is_cuda else found - {"__cuda_array_interface__"})
+
+
+@attach
 def is_distributed(self) -> bool:
     """False: the elements are all here."""
     return False

@@ -170,10 +170,12 @@ def quantizer(tensor) -> list[str]:
             f"axis={found.axis}"]
 
 
-def add_suffixes(text, suffixes, indent):
+def add_suffixes(text, suffixes, indent, new_line=False):
+    """The text with suffixes, in lines of at most ``linewidth``; ``new_line``: the first suffix begins a line."""
     last = len(text.rsplit("\n", 1)[-1]) + 2  # as PyTorch counts
     for suffix in suffixes:
-        if last + len(suffix) + 2 > Options.linewidth:
+        if new_line or last + len(suffix) + 2 > Options.linewidth:
+            new_line = False
             text, last = text + ",\n" + " " * indent + suffix, indent + len(suffix)
         else:
             text, last = text + ", " + suffix, last + len(suffix) + 2

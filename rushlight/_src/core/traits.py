@@ -59,6 +59,7 @@ TRAITS: dict[str, tuple] = {
     "overwritable": ((tuple, *FUNCTION), "the names of parameters, or 'result', whose values users may write before "
                                          "the backward pass although it reads them, since PyTorch's reads others; or "
                                          "a function of the arguments that gives these names"),
+    "saves_nothing": (bool, "PyTorch's derivative saves no tensor: what this one saves survives a backward pass"),
     "into": (int, "the position of the argument that it writes into"),
     "writes": (tuple, "the names of the parameters that it writes into, where they are several (None is not written)"),
     "inplace_too": (bool, "there is a form with a trailing underscore that writes into the first argument"),

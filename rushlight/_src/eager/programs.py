@@ -298,6 +298,7 @@ def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
         plan.saves += tuple(c for c in map(code, d.again.residuals) if c not in plan.saves)
         pure, chosen = d.again.backward, [plan.saves.index(code(n)) for n in d.again.residuals]
     plan.spare = len(plan.saves) - used
+    plan.lasting = int(bool(plan.op.traits.get("saves_nothing")))
     lent = overwritable(plan.op, arguments, d)
     plan.lent = tuple(k for k, c in enumerate(plan.saves) if c in lent)
     give_backward(plan, d.backward, used, pure, chosen, d.at)

@@ -38,7 +38,7 @@ KIND = "plan"
 MOST = 1 << 30  # bytes of a plan
 STORED = (RUN, VIEW, SAME, INTO)
 FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves",
-          "lent", "spare", "constants", "passed", "views", "written", "several", "extra",
+          "lent", "spare", "lasting", "constants", "passed", "views", "written", "several", "extra",
           "random", "long", "large", "source", "apart", "offset")
 # logs of what a stored plan skips
 WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))

@@ -31,6 +31,10 @@ def index_select(input, dim, index):
         if index.shape[0] != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.shape[0]} value(s)")
         return P.reshape(P.take(P.reshape(input, shape=(1,)), index, dim=0), shape=())
+    size, count = input.shape[at], index.shape[0]
+    if type(size) is int and type(count) is int and size == 0 < count:
+        raise RuntimeError(f"index_select(): self indexing axis dim should be positive, got {count} positions in "
+                           f"dimension {at} of {list(input.shape)}")
     return P.take(input, index, dim=at)
 
 
@@ -255,6 +259,9 @@ def index_fill(input, dim, index, value: Scalar):
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {len(value.shape)} "
             "dimension(s).")
+    if type(value) is complex and not input.dtype.is_complex:
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported: got "
+                           f"{value} for a tensor of {input.dtype}")
     x = input if input.shape else P.reshape(input, shape=(1,))
     index = index if index.shape else P.reshape(index, shape=(1,))
     index = P.where(P.lt(index, 0), P.add(index, x.shape[at]), index)

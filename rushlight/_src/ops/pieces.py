@@ -8,7 +8,8 @@ from ..core.errors import JoinError, OutOfMemoryError
 from ..core.expectations import at_most, equal, expect
 from ..core.kinds import P
 from ..core.meta import broadcast
-from ..core.native import history, mine
+from ..core.native import GradNode, history, mine, state
+from ..core.native.objects import FUNCTION
 from ..core.op import op, sample
 from ..core.tensor import Tensor, count_apart, wrapped
 from .promotion import promoted
@@ -97,13 +98,37 @@ def stack(tensors, dim=0):
 
 
 # --- several results: composed of the views above ---------------------------------------------------------------------
-def multiple(views) -> tuple:
-    """The views that one operator returns: tensors in memory note that they are several."""
+def multiple(input, views, name: str, joined) -> tuple:
+    """The views of ``input`` that the operator ``name`` returns: tensors in memory note that they are several, and
+    have one node, whose gradient is ``joined`` from theirs."""
     if mine.grad:
         for view in views:
             if view._rush_storage is not None:
                 history.note_multiple(view)
+        recorded = [view._rush_storage is not None and view._rush_grad_node is not None for view in views]
+        if recorded and all(recorded):
+            share_node(input, views, name, joined)
     return tuple(views)
+
+
+def share_node(input, views, name: str, joined):
+    """Give the views of a tensor one node: its hooks get None for views that no gradient reaches, and the gradient of
+    ``input`` is made once, not once for each view."""
+    node, metas = GradNode(), tuple(view._rush_meta for view in views)
+    node.kind, node.outputs, node.extra = FUNCTION, metas, f"{name}Backward0"
+    node.edges, node.slots = (history.edge(input),), (input._rush_output,)
+
+    def differentiate(*gradients):
+        known = next(g for g in gradients if g is not None)
+        return (joined([known.new_zeros(tuple(meta.shape)) if g is None else g for g, meta in zip(gradients, metas)]),)
+
+    node.function = differentiate
+    state.sequence += 1
+    node.number = state.sequence
+    if state.anomaly:
+        state.watch(node, None)
+    for slot, view in enumerate(views):
+        view._rush_grad_node, view._rush_output = node, slot
 
 
 @op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections",
@@ -130,7 +155,8 @@ def split(input, split_size_or_sections, dim=0):
     for size in sizes:
         out.append(narrow(input, at, start, size))
         start += size
-    return multiple(out)
+    name = "SplitWithSizes" if isinstance(split_size_or_sections, (list, tuple)) else "Split"
+    return multiple(input, out, name, lambda gradients: cat(gradients, at))
 
 
 @op(composite=True)
@@ -215,7 +241,8 @@ def unbind(input, dim=0):
     """The slices along a dimension, as a tuple."""
     if not input.dim():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return multiple([select(input, dim, k) for k in range(input.size(dim))])
+    views = [select(input, dim, k) for k in range(input.size(dim))]
+    return multiple(input, views, "Unbind", lambda gradients: stack(gradients, dim))
 
 
 for _name, _function in {"unbind": unbind, "split": split, "split_with_sizes": split_with_sizes}.items():

@@ -70,7 +70,7 @@ def beside(input, taps):
     return taps if where.provider.on_host else tuple(v.to(where) for v in taps)
 
 
-@op(method=False, name="_resampled")
+@op(method=False, name="_resampled", saves_nothing=True)
 def resampled(input, taps, dim):
     """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
     x = upcast(input)
@@ -105,9 +105,15 @@ def antialiased(size, count, scale, cubic):
     return from_array(matrix.T.copy(), float64)
 
 
+@op(method=False, name="_multiply_rows", saves_nothing=True)
+def multiply_rows(x, matrix):
+    """Multiply the rows of ``x`` by a matrix of constants."""
+    return OPS["matmul"].body(x, matrix)
+
+
 def by_matrix(x, matrix, at):
     """One dimension as a matrix product."""
-    return (x.movedim(at, -1) @ matrix.to(x._rush_meta.device).to(x.dtype)).movedim(-1, at)
+    return multiply_rows(x.movedim(at, -1), matrix.to(x._rush_meta.device).to(x.dtype)).movedim(-1, at)
 
 
 @op(method=False, name="_merged_taps")

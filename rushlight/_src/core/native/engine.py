@@ -323,7 +323,7 @@ def derive(run: Run, node: GradNode, gradients: list) -> tuple:
         tuple_set(arguments, at, gradient)
         at += 1
     derived = plan.derived
-    if run.retain == 0 and tensors != 0:
+    if run.retain == 0 and tensors != 0 and plan.lasting == 0:
         node.saved = None
         if plan.donating is not None and alone(run):
             derived = plan.donating

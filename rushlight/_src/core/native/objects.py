@@ -157,6 +157,7 @@ class Plan:
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     lent: tuple  # the places in ``saves`` of tensors that users may write: nodes get copies before that
     spare: i64  # how many of ``saves``, the last ones, are read for gradients of gradients alone
+    lasting: i64  # 1 if no backward pass frees ``saves``
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
     # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
     donating: object
