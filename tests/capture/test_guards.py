@@ -1,5 +1,8 @@
 """What compiled code assumes, and what it does when that no longer holds; numbers and sizes that vary."""
 import enum
+import itertools
+import random
+import types
 import warnings
 
 import pytest
@@ -7,6 +10,8 @@ import pytest
 import rushlight as torch
 import rushlight.nn as nn
 import rushlight.nn.functional as F
+from rushlight._src.capture.guards import Guard, GuardLines, function
+from rushlight._src.capture.values import Source
 
 SCALE = 2.0
 TABLE = {"k": 3}
@@ -532,3 +537,37 @@ def test_defaults_of_functions_are_guarded():
     assert compiled(torch.ones(1), g).item() == 6
     g.__code__ = (lambda x, k=1: x - k).__code__
     assert compiled(torch.ones(1), g).item() == -5
+
+
+CHECKS = ("{0} == 1", "type({0}) is int and {0} < 2", "{0} is {1}", "{1} == 2 or {0} == 1", "not {0} or {1} == 1",
+          "len(str({0})) == 1 and {1} != 3", "{0} == 2 or {1} == 1", "max({0}, {1}) < 3")
+
+
+def holds(guards, values) -> bool:
+    """Whether all checks hold, each evaluated by itself."""
+    try:
+        return all(eval(guard.check.format(*guard.sources), {"V": values}) for guard in guards)
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_guard_function_is_the_conjunction_of_its_guards(seed):
+    """Also where a check leaves one of its sources unread, which the next one reads."""
+    draw = random.Random(seed)
+    roots = [Source(None, f"V[{k}]") for k in range(2)]
+    sources = [*roots, *(root.attribute("a") for root in roots), *(root.attribute("b").item("0") for root in roots),
+               *(root.attribute("b").item("1") for root in roots)]
+    guards = [Guard(check, tuple(draw.sample(sources[2:], 2)), "") for check in draw.choices(CHECKS, k=5)]
+    guards = [Guard(g.check, g.sources if "{1}" in g.check else g.sources[:1], "") for g in guards]
+    block = GuardLines()
+    for guard in guards:
+        block.require(guard)
+    check = function(block.finish("True"), "V", {})
+    for numbers in itertools.product((1, 2), repeat=len(sources) - 2):
+        values = [types.SimpleNamespace(a=numbers[k], b=numbers[k + 2::2]) for k in range(2)]
+        assert check(values) is holds(guards, values)
+    del values[1].b
+    assert check(values) is holds(guards, values)
+    values[0] = 3
+    assert check(values) is holds(guards, values)

@@ -95,6 +95,42 @@ def test_rules_of_programs():
             verify(graph)
 
 
+def double(graph):
+    graph.nodes.append(graph.nodes[-1])
+
+
+def resize(graph):
+    graph.inputs[0].meta = Meta.of((2, 4), torch.float32)
+
+
+def resize_result(graph):
+    graph.nodes[1].meta = Meta.of((2, 4), torch.float32)
+
+
+def retype(graph):
+    graph.nodes[0].meta = graph.inputs[0].meta.like(dtype=torch.float64)
+
+
+@pytest.mark.parametrize("change", [
+    lambda graph: graph.nodes.reverse(), lambda graph: graph.nodes.pop(), lambda graph: graph.inputs.clear(),
+    lambda graph: graph.outputs.append(Node("other", None, meta=graph.nodes[0].meta)), double, resize, resize_result,
+    retype, lambda graph: graph.nodes[1].become(P.lt, graph.nodes[1].args),
+    lambda graph: graph.nodes[1].become(P.add, (graph.nodes[0], graph.nodes[1])),
+    lambda graph: graph.outputs.append(Store(graph.nodes[1], Node("other", None, meta=graph.nodes[0].meta))),
+    lambda graph: graph.outputs.extend([Store(graph.nodes[1], graph.inputs[0])] * 2)])
+def test_changes_of_a_verified_program_are_seen(change):
+    """A program that kept the rules is checked anew if any part of it is replaced where it stands."""
+    x = Node("x", None, meta=Meta.of((2, 3), torch.float32))
+    y = node(P.exp, x)
+    z = node(P.add, y, x)
+    graph = Graph([x], [y, z], [z])
+    verify(graph)
+    verify(graph)
+    change(graph)
+    with pytest.raises(Malformed):
+        verify(graph)
+
+
 def test_results_are_the_same_under_verification():
     torch.manual_seed(0)
     with settings.set(verify=True, store=False):

@@ -93,13 +93,14 @@ class Graph:
     that belong to modules;
     ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the
       program, where that is another; ``changed``: the nodes made within whose memory is written to later, None where
-      that is not known or inputs are written to as well."""
+      that is not known or inputs are written to as well; ``verified``: what it consisted of when the rules were last
+      found to hold (``verify.py``)."""
 
-    __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded", "changed")
+    __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded", "changed", "verified")
 
     def __init__(self, inputs=(), nodes=(), outputs=()):
         self.inputs, self.nodes, self.outputs, self.held = list(inputs), list(nodes), list(outputs), frozenset()
-        self.views, self.recorded, self.changed = {}, None, None
+        self.views, self.recorded, self.changed, self.verified = {}, None, None, None
 
     def result_nodes(self):
         return [o.node if isinstance(o, Store) else o for o in self.outputs]

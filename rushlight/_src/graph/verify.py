@@ -20,7 +20,13 @@ def verify(graph: Graph, after: str = ""):
     - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are
       numbers);
     - what is stored into an input has its shape, and no input is stored into twice (effects).
+
+    Returns at once if the rules held before and nothing that they are about has been replaced since.
     """
+    state = state_of(graph)
+    if graph.verified is not None and is_same(state, graph.verified):
+        return
+
     def refuse(what: str):
         raise Malformed(f"after {after or 'this'}: {what}\n{graph}")
 
@@ -51,6 +57,20 @@ def verify(graph: Graph, after: str = ""):
                 refuse(f"{result.name} of shape {tuple(result.shape)} is stored into {output.into.name} of shape "
                        f"{tuple(output.into.shape)}")
             written.add(output.into)
+    graph.verified = state
+
+
+def state_of(graph: Graph) -> tuple:
+    """Lists of all objects that the rules are about."""
+    nodes = graph.nodes
+    return (graph.inputs[:], [n.meta for n in graph.inputs], nodes[:], [n.op for n in nodes], [n.args for n in nodes],
+            [n.params for n in nodes], [n.meta for n in nodes], [n.inside for n in nodes], graph.result_nodes(),
+            [o.into if isinstance(o, Store) else None for o in graph.outputs])
+
+
+def is_same(state: tuple, other: tuple) -> bool:
+    """True if both have the same objects in the same places."""
+    return all(len(a) == len(b) and all(map(operator.is_, a, b)) for a, b in zip(state, other))
 
 
 def metas(nodes) -> list:
