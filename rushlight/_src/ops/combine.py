@@ -67,9 +67,10 @@ def _chunk_cat(tensors, dim, num_chunks):
         raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
     if not all(x.numel() for x in tensors):
         raise RuntimeError("_chunk_cat expects non-empty tensors: leave out those without elements")
-    parts = []
+    parts, at = [], wrapped(dim, tensors[0].dim())
     for x in tensors:
-        at = wrapped(dim, x.dim())
+        if at >= x.dim():
+            raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")
         size = -(-x.size(at) // num_chunks)
         missing = size * num_chunks - x.size(at)
         x = OPS["nn.functional.pad"](x, (0, 0) * (x.dim() - 1 - at) + (0, missing)) if missing else x
