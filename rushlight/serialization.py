@@ -34,7 +34,7 @@ from ._src.archives import Archive, folder_of
 from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
                                 set_default_mmap_options, skip_data, skipping)
 from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, ScriptObject, attributes, layout_named, quantizer_parts,
-                            rebuild_from_type, rebuild_nested, sparse_parts)
+                            rebuild_from_type, rebuild_nested, rebuild_uneven, sparse_parts)
 from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals, unsafe_names  # noqa: F401 - offered here
 
 DEFAULT_PROTOCOL = 2  # of pickle
@@ -114,7 +114,8 @@ class Pickler(pickle._Pickler):
         """What makes a tensor again: a function, and its arguments."""
         kind, state = type(obj), attributes(obj)
         if obj.is_nested:
-            return GlobalName("rushlight.nested.tensor", "restored"), obj.__reduce_ex__(2)[1]
+            function, parts = obj.__reduce_ex__(2)
+            return GlobalName(f"rushlight.nested.{function.__module__.rpartition('.')[2]}", function.__name__), parts
         if isinstance(obj, Parameter):
             parts = Tensor.detach(obj), bool(obj._rush_needs_grad), collections.OrderedDict()
             return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
@@ -275,6 +276,7 @@ BUILDER_NAMES = {function: name for name, function in BUILDERS.items()}
 ALLOWED = {**{("torch._utils", name): function for name, function in BUILDERS.items()},
            ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
            ("rushlight.nested.tensor", "restored"): rebuild_nested,
+           ("rushlight.nested.uneven", "made_uneven"): rebuild_uneven,
            ("torch.storage", "UntypedStorage"): uint8, ("torch.serialization", "_get_layout"): layout_named,
            ("torch", "Tensor"): Tensor,
            ("torch", "Size"): Size, ("torch", "device"): Device, ("torch.nn.parameter", "Parameter"): Parameter,

@@ -70,13 +70,16 @@ class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
         return aot_module_simplified(gm, example_inputs, keep(self.fw_graphs), keep(self.bw_graphs))
 
 
+SEQUENCES = tuple, list, collections.deque
+
+
 def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=False, exact_dtype=True,
          relax_numpy_equality=False, **_) -> bool:
-    """Whether two results hold the same values, nested alike: tensors and arrays of one dtype (with ``exact_dtype``)
-    within ``tol``, objects by their attributes.
+    """Whether two results hold the same values, nested alike, in sequences of any kind: tensors and arrays of one
+    dtype (with ``exact_dtype``) within ``tol``, objects by their attributes.
 
     >>> import rushlight as torch
-    >>> torch._dynamo.testing.same((torch.ones(2), {"a": 1}), (torch.ones(2), {"a": 1})), torch._dynamo.testing.same([1], (1,))
+    >>> torch._dynamo.testing.same((torch.ones(2), {"a": 1}), (torch.ones(2), {"a": 1})), torch._dynamo.testing.same([1], {1: 1})
     (True, False)
     """
     import numpy as np
@@ -98,8 +101,8 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
                 bool(OPS["allclose"](a, b.to(a.dtype), rtol=tol, atol=tol, equal_nan=True))
         if isinstance(a, dict):
             return isinstance(b, dict) and a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
-        if isinstance(a, (tuple, list, collections.deque)):
-            return type(a) is type(b) and len(a) == len(b) and all(map(alike, a, b))
+        if isinstance(a, SEQUENCES):
+            return isinstance(b, SEQUENCES) and len(a) == len(b) and all(map(alike, a, b))
         if isinstance(a, float):
             return type(b) is float and (math.isclose(a, b, rel_tol=tol, abs_tol=tol) or a != a and b != b)
         own = type(a).__eq__ is object.__eq__ and hasattr(a, "__dict__") and not isinstance(

@@ -1,6 +1,8 @@
 """What is made of the parts that a checkpoint's pickle keeps of tensors."""
 from __future__ import annotations
 
+import math
+
 from .core.convert import jagged, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from .core.copying import OWN, slots_of
 from .core.dtypes import bool_
@@ -188,6 +190,16 @@ def rebuild_nested(rows, starts, lengths, at, layout):
     made = restored(rows, starts, lengths, at, layout)
     made.ragged.check(rows.size(at - 1))
     return made
+
+
+def rebuild_uneven(elements, sizes):
+    """A nested tensor whose examples differ in several sizes.  RuntimeError for sizes of other numbers of elements."""
+    from ..nested.uneven import made_uneven
+    sizes = [tuple(map(int, one)) for one in sizes]
+    if elements.dim() != 1 or len({len(one) for one in sizes}) > 1 or any(min(one, default=0) < 0 for one in sizes) or (
+            sum(map(math.prod, sizes)) != elements.numel()):
+        raise RuntimeError(f"examples of sizes {sizes[:8]} do not have the elements of size {list(elements.shape)}")
+    return made_uneven(elements, sizes)
 
 
 BUILDERS = {"_rebuild_tensor_v2": rebuild_tensor, "_rebuild_tensor_v3": rebuild_as,

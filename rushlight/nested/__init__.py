@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from .._src.core import convert
 from .._src.core.advice import warn
-from .._src.core.errors import UnsupportedLayoutError
 from .._src.core.exchange import as_tensor
 from .._src.core.native import Tensor
 from .._src.core.op import OPS, pinned
+from . import rules, uneven_rules  # noqa: F401 (they enter what operators do)
+from .examples import joined
+from .padding import padded
 from .ragged import Ragged
-from .rules import padded
-from .tensor import Nested, made
+from .tensor import made
 
 __all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
            "to_padded_tensor"]
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """A copy of tensors (or nested lists) that differ in the size of at most one dimension, as one nested tensor
-    without history.
+    """A copy of tensors (or nested lists) as one nested tensor without history.
 
-    [n_i, *] each -> [batch, n, *].  RuntimeError for an empty list, tensors without dimensions, of different numbers of
-    them, or that differ in more than one size.
+    [n_i, *] each -> [batch, n, *].  RuntimeError for tensors of different numbers of dimensions; for
+    ``layout=torch.jagged`` also for an empty list, tensors without dimensions, or that differ in more than one size.
 
     >>> import rushlight as torch
     >>> torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged).offsets()
@@ -31,9 +31,9 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
         warn("nested_tensor() without a layout makes one of the older layout, torch.strided, to which few operators "
              "apply: write layout=torch.jagged.")
     parts = [as_tensor(x, dtype=dtype, device=device).detach() for x in tensor_list]
-    out = joined(parts, layout or convert.strided)
-    out = out.with_rows(out.rows.to(out.rows.dtype, copy=True)) if len(parts) == 1 else out
-    out = out.with_rows(pinned(out.rows)) if pin_memory else out
+    out = joined(parts, layout or convert.strided, dtype, device)
+    out = out.around(out.inner.to(out.inner.dtype, copy=True)) if len(parts) == 1 else out
+    out = out.around(pinned(out.inner)) if pin_memory else out
     return out.requires_grad_() if requires_grad else out
 
 
@@ -47,7 +47,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     >>> torch.nested.as_nested_tensor(torch.ones(2, 3, 5), layout=torch.jagged).offsets()
     tensor([0, 3, 6])
     """
-    if isinstance(ts, Nested):
+    if isinstance(ts, Tensor) and ts.is_nested:
         if layout not in (None, ts.layout):
             raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
         return ts if dtype in (None, ts.dtype) else ts.to(dtype)
@@ -56,37 +56,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
             raise RuntimeError(f"as_nested_tensor(): Expected tensor argument to have dim > 1, but got dim={ts.dim()}")
         ts = ts if dtype is None else ts.to(dtype)
         return made(ts.flatten(0, 1), Ragged.of([ts.size(1)] * ts.size(0)), 1, layout or convert.strided)
-    return joined([as_tensor(x, dtype=dtype, device=device) for x in ts], layout or convert.strided)
-
-
-def joined(parts, layout) -> Nested:
-    if layout not in (convert.strided, convert.jagged):
-        raise RuntimeError(
-            f"Specified layout is unsupported for nested tensors: {layout}; it is torch.jagged or torch.strided")
-    if not parts:
-        raise RuntimeError("Cannot construct a nested tensor from an empty tensor list: pass at least one tensor")
-    if any(x.is_nested for x in parts):
-        raise RuntimeError("Cannot construct a nested tensor from nested tensors: pass their unbind()")
-    rank = parts[0].dim()
-    if not all(x.dim() == rank for x in parts):
-        raise RuntimeError(
-            "When constructing a nested tensor, all tensors in list must have the same dim; got "
-            f"{[x.dim() for x in parts]}")
-    if not rank:
-        raise RuntimeError(
-            "Cannot construct a nested tensor from a list of zero-dim tensors: give each at least one dimension")
-    differing = [d for d in range(rank) if len({x.size(d) for x in parts}) > 1]
-    if len(differing) > 1:
-        shapes = [list(x.shape) for x in parts]
-        if layout is convert.strided:
-            raise UnsupportedLayoutError("nested_tensor: tensors that differ in several sizes",
-                                         f"a single ragged dimension, got {shapes}", "pad all but one dimension")
-        raise RuntimeError(
-            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged "
-            "layout only allows for a single ragged "
-            f"dimension, but these sizes differ in dimensions {differing}: {shapes}")
-    at = differing[0] if differing else 0
-    return made(OPS["cat"](parts, at), Ragged.of([x.size(at) for x in parts]), at + 1, layout)
+    return joined([as_tensor(x, dtype=dtype, device=device) for x in ts], layout or convert.strided, dtype, device)
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):

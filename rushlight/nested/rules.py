@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from .._src.core import convert
 from .._src.core.composed import member, rulebook
 from .._src.core.errors import UnsupportedLayoutError
 from .._src.core.native import Op, Tensor
@@ -18,6 +19,8 @@ from .._src.core.op import OPS, bind
 from .._src.core.overriding import DisableTorchFunctionSubclass
 from .._src.core.tensor import wrapped
 from .._src.transforms.elementwise import is_elementwise
+from .examples import joined
+from .products import multiply_examples
 from .ragged import Ragged
 from .tensor import Nested, contiguous, made
 
@@ -163,8 +166,9 @@ def along(func, args, kwargs):
     if reduces and (not named or 0 in named):
         return over_batch(func, x, given, named)
     if 0 in named:
-        raise RuntimeError(
-            f"{func.name}(): not supported for nested tensors on dim=0, whose examples differ; use unbind()")
+        what = "when reducing across the batch dimension for NestedTensor" if "softmax" in func.name else (
+            "for nested tensors on dim=0")
+        raise RuntimeError(f"{func.name}(): not supported {what}, whose examples differ; use unbind()")
     if x.at in named:
         if len(names) > 1:
             raise RuntimeError(
@@ -399,15 +403,26 @@ def packed(input, memory_format=None):
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
-@rule("matmul", "bmm")
+@rule("matmul")
 def matmul(input, other):
     """With a dense matrix for all, or example by example: what both are ragged in is summed."""
     if isinstance(input, Nested) and not isinstance(other, Nested) and other.dim() <= 2 and input.at < input.dim() - 1:
         return input.with_rows(OPS["matmul"](input.rows, other))
+    return multiply("matmul", input, other)
+
+
+@rule("bmm")
+def bmm(input, mat2):
+    """The products of the matrices of two batches."""
+    return multiply("bmm", input, mat2)
+
+
+def multiply(name, input, other):
+    """Products example by example, as one tensor."""
     x = first_nested((input, other))
-    if x.ragged.count not in (len(input), len(other)) or len(input) != len(other):
-        raise RuntimeError(f"matmul(): batches differ, given sizes {tuple(input.shape)} and {tuple(other.shape)}")
-    parts = [OPS["matmul"](a, b) for a, b in zip(input.unbind(), other.unbind())]
+    parts = multiply_examples(name, input, other)
+    if x.layout is convert.strided:
+        return joined(parts, x.layout)
     at, both = x.at, isinstance(input, Nested) and isinstance(other, Nested)
     if both and input.at == input.dim() - 1 and all(p.shape == parts[0].shape for p in parts):
         return OPS["stack"](parts)
@@ -427,6 +442,33 @@ def cat(tensors, dim=0):
                 first.layout)
 
 
+@rule("nn.functional.layer_norm", "layer_norm")
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    """Normalization over the last dimensions: of each row, or of each example if the ragged dimension is among them."""
+    shape, operator = tuple(normalized_shape), OPS["nn.functional.layer_norm"]
+    if not isinstance(input, Nested):
+        raise unsupported("layer_norm", (input, weight, bias))
+    first = input.dim() - len(shape)
+    if first > input.at:
+        return input.with_rows(operator(input.rows, shape, weight, bias, eps))
+    if input.dim() < 3:
+        raise RuntimeError("layer_norm(): not supported for NestedTensor objects with 2 or fewer dimensions, got "
+                           f"{input.dim()}")
+    if first <= 0:
+        raise RuntimeError("layer_norm(): not supported when normalizing over the batch dimension for NestedTensor, "
+                           f"got normalized_shape={list(shape)} for {tuple(input.shape)}")
+    if input.lengths() is not None:
+        raise RuntimeError("layer_norm(): not supported where lengths is not None if operating on the ragged dimension "
+                           "for NestedTensor; call contiguous() first")
+    if tuple(input.shape[first:]) != shape:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with these last sizes, but got input "
+                           f"of size {tuple(input.shape)}")
+    parts = [operator(part, tuple(part.shape[first - 1:]), eps=eps) for part in input.unbind()]
+    out = input.with_rows(OPS["cat"](parts, input.at - 1)) if parts else input
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
 @rule("nn.functional.scaled_dot_product_attention")
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """Attention within each example: [batch, heads, j, size]."""
@@ -434,28 +476,4 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
-# --- dense tensors ----------------------------------------------------------------------------------------------------
-def padded(input, padding, output_size=None):
-    """Examples side by side, filled up with ``padding`` (or cut off) to a common length."""
-    if not isinstance(input, Nested):
-        raise RuntimeError(
-            f"to_padded_tensor(): expected a nested tensor, got {type(input).__name__} of size {list(input.shape)}")
-    x = contiguous(input)
-    sizes = list(x.shape)
-    sizes[x.at] = length = x.ragged.longest if output_size is None else output_size[x.at]
-    if output_size is not None and any(have > want
-                                       for have, want in zip(sizes, output_size)) or output_size is not None and len(
-                                               output_size) != len(sizes):
-        raise RuntimeError(
-            f"to_padded_tensor(): output_size {tuple(output_size)} does not hold examples of size {tuple(x.shape)}")
-    rows = x.rows.movedim(x.at - 1, 0)
-    at = x.ragged.owners * length + x.ragged.places
-    if length < x.ragged.longest:
-        kept = (x.ragged.places < length).nonzero().reshape(-1)
-        rows, at = rows[kept], at[kept]
-    out = OPS["full"]((x.ragged.count * length, *rows.shape[1:]), padding, dtype=rows.dtype).index_copy(0, at, rows)
-    out = out.reshape(x.ragged.count, length, *rows.shape[1:]).movedim(1, x.at)
-    if output_size is None or tuple(out.shape) == tuple(output_size):
-        return out
-    spare = [n for have, want in zip(reversed(out.shape), reversed(output_size)) for n in (0, want - have)]
-    return OPS["nn.functional.pad"](out, spare, value=padding)
+Nested.answers = staticmethod(answer)

@@ -23,7 +23,7 @@ class Nested(Composed):
     ``rows`` has all other dimensions; along its dimension ``at - 1`` the examples lie end to end.
     """
 
-    is_nested = True
+    is_nested, answers = True, None  # answers: a function of operators and their arguments, see rules.py
     layout = property(lambda self: self.laid_out)
     inner = property(lambda self: self.rows)
     ndim = property(lambda self: self.rows.dim() + 1)
@@ -39,8 +39,9 @@ class Nested(Composed):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        from .rules import answer
-        return answer(func, args, kwargs or {})
+        if any(getattr(kind, "by_examples", False) for kind in types):
+            return NotImplemented  # tensors that differ in several sizes answer for both
+        return cls.answers(func, args, kwargs or {})
 
     @property
     def shape(self):
@@ -145,7 +146,7 @@ class Nested(Composed):
 
     def to_padded_tensor(self, padding, output_size=None):
         """A dense tensor in which shorter examples are filled up with ``padding``; see ``nested.to_padded_tensor``."""
-        from .rules import padded
+        from .padding import padded
         return padded(self, padding, output_size)
 
     # --- history ------------------------------------------------------------------------------------------------------

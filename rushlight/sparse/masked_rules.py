@@ -83,7 +83,7 @@ def combine_groups(name, operator, x, args, kwargs):
     if not reduces:
         return x.with_elements(elements)
     positions = unravel(groups, sizes)
-    if keepdim:
+    if keepdim and x.dim():
         zeros = groups.new_zeros(groups.size(0))
         positions = OPS["stack"]([positions[left.index(d)] if d in left else zeros for d in range(x.dim())])
         sizes = [x.shape[d] if d in left else 1 for d in range(x.dim())]

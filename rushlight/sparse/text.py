@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .._src.core import dtypes
-from .._src.core.printing import add_suffixes, elements
+from .._src.core.printing import add_suffixes, elements, spell_history
 
 PREFIX = "tensor("
 
@@ -15,10 +15,7 @@ def spell(x, new_line: bool) -> str:
     if x.dtype not in (dtypes.Defaults.floating, dtypes.Defaults.floating.to_complex(), dtypes.int64, dtypes.bool_):
         suffixes.append(f"dtype={x.dtype}")
     suffixes.append(f"layout={x.layout}")
-    if x.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{x.grad_fn.name()}>")
-    elif x.requires_grad:
-        suffixes.append("requires_grad=True")
+    suffixes += spell_history(x)
     return add_suffixes(PREFIX + parts, suffixes, len(PREFIX), new_line)
 
 

@@ -33,6 +33,28 @@ class EarlyStop(threading.local):
 early_stops = EarlyStop()
 
 
+class Debugging(threading.local):
+    """Whether checkpoints log their operators: None for what their argument ``debug`` says."""
+
+    on: bool | None = None
+
+
+debugging = Debugging()
+
+
+class set_checkpoint_debug_enabled:
+    """A block in which checkpoints log their operators or do not, whatever ``debug`` says; None leaves it to that."""
+
+    def __init__(self, enabled: bool | None):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.before, debugging.on = debugging.on, self.enabled
+
+    def __exit__(self, *exception):
+        debugging.on = self.before
+
+
 class set_checkpoint_early_stop:
     """A block whose checkpoints stop early (or do not) when they compute again."""
 
@@ -88,8 +110,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     """``function(*args, **kwargs)``, keeping only its arguments for the backward pass (Chen et al. 2016).
 
     ``use_reentrant=False`` is the better way: it works with keyword arguments, nested checkpoints, ``autograd.grad``
-    and double backward.  ValueError for arguments that the chosen way does not take; CheckpointError where computing
-    again gives something else.
+    and double backward.  ValueError for arguments that the chosen way does not take; CheckpointError if computing again
+    gives something else, which with ``debug`` lists the operators of both runs.
 
     >>> import rushlight as torch
     >>> from rushlight.utils.checkpoint import checkpoint
@@ -104,8 +126,11 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
             "recommended; True is assumed.", stacklevel=2)
         use_reentrant = True
     if not use_reentrant:
-        return Frame(function, args, kwargs, context_fn, determinism_check, early_stop and early_stops.on,
-                     preserve_rng_state).run()
+        log = OperatorLog() if (debug if debugging.on is None else debugging.on) else None
+        if log is not None and context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        return Frame(function, args, kwargs, context_fn if log is None else log.make_contexts, determinism_check,
+                     early_stop and early_stops.on, preserve_rng_state, log).run()
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}; use_reentrant=False takes them")
     if context_fn is not noop_context_fn or debug:
@@ -125,10 +150,59 @@ class RecomputedTensor:
         self.frame, self.number, self.shape, self.dtype = frame, number, tuple(tensor.shape), tensor.dtype
 
 
+class OperatorLog:
+    """The operators of a checkpointed function with the metadata of their tensors, in the forward pass and when it is
+    computed again."""
+
+    def __init__(self):
+        self.runs = [], []
+
+    def make_contexts(self):
+        """The contexts of a checkpoint, which log the operators of each run."""
+        return tuple(map(logging_mode, self.runs))
+
+    def explain(self, error) -> "CheckpointError":
+        """The error with the operators of both runs."""
+        titles = "during the original forward", "during recomputation"
+        lists = (f"Operations executed {title}:\n\n" + "\n".join(run) for title, run in zip(titles, self.runs))
+        return CheckpointError(
+            "An error happened while unpacking tensors; dumping logs of latest computation because you passed "
+            "`debug=True` to `torch.utils.checkpoint.checkpoint()`.\n\n" + "\n\n".join(lists) +
+            "\n\nERROR: Detected non-determinism while running activation checkpointing.\n\n"
+            "You are seeing this error because you passed `debug=True` to checkpoint and the tensors to be saved "
+            "differ between the original forward and recomputation: find the first operator that differs above.\n\n"
+            f"{error}")
+
+
+def logging_mode(lines: list):
+    """The mode that appends a line for each operator that runs; a second run starts anew."""
+    from ._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __enter__(self):
+            lines.clear()
+            return super().__enter__()
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            found = func(*args, **(kwargs or {}))
+            lines.append(f"{describe(found)} = {func}({', '.join(map(describe, args))})")
+            return found
+
+    return Mode()
+
+
+def describe(value) -> str:
+    """The dtype and sizes of a tensor, of each in a list; other values as they are."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype}{list(value.shape)}"
+    return f"[{', '.join(map(describe, value))}]" if isinstance(value, (list, tuple)) else repr(value)
+
+
 class Frame:
     """One checkpointed call."""
 
-    def __init__(self, function, args, kwargs, context_fn, determinism_check, early_stop, keep_random):
+    def __init__(self, function, args, kwargs, context_fn, determinism_check, early_stop, keep_random, log=None):
+        self.log = log
         self.function, self.args, self.kwargs = function, args, kwargs
         self.contexts, self.check, self.early_stop = context_fn(), determinism_check, early_stop
         self.surroundings = Surroundings(keep_random)
@@ -167,6 +241,15 @@ class Frame:
 
     def value(self, place):
         """The tensor of a place; what was computed again is given away once."""
+        try:
+            return self.find(place)
+        except CheckpointError as error:
+            if self.log is None:
+                raise
+            raise self.log.explain(error) from error
+
+    def find(self, place):
+        """``value``, with errors as they are."""
         if place.number not in self.found:
             self.compute_again()
         tensor = self.found.pop(place.number)

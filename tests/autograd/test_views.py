@@ -1,4 +1,5 @@
 """Views of what is written in place, and writes through expanded views, beside torch's."""
+import re
 import warnings
 
 import pytest
@@ -128,3 +129,38 @@ def test_views_of_leaves_that_are_views_are_not_written(made):
             for part in (lambda x: x[:1], lambda x: x[1:][:1]):
                 with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
                     write(part(VIEWS[made](t).requires_grad_()))
+
+
+MADE_IN = {"no_grad": "no_grad mode", "inference_mode": "inference mode"}
+
+
+@pytest.mark.parametrize("mode", MADE_IN)
+@pytest.mark.parametrize("again", [False, True])
+def test_refusals_name_the_mode_that_a_view_was_made_in(mode, again):
+    """Of the view itself, of a view of it that was recorded, and after a write to its base."""
+    for t in (rl, torch):
+        leaf = t.ones(2, 2, requires_grad=True)
+        for write, of in ((lambda v, b: v.add_(1), "is being modified inplace"),
+                          (lambda v, b: (b.add_(1), v.grad_fn), "its base or another view of its base has been mod")):
+            base = leaf.clone()
+            with getattr(t, mode)():
+                view = base.view(-1)
+            view = view.view(4, 1) if again else view
+            with pytest.raises(RuntimeError, match=f"created in {MADE_IN[mode]} and {of}.*(?s:.)*{mode} block"):
+                write(view, base)
+
+
+def test_texts_of_views_whose_history_cannot_follow():
+    """Written where nothing is recorded they say so; unwritten, or recorded, they do not."""
+    def shown(t):
+        found = []
+        for recorded in (False, True):
+            leaf = t.ones(2, requires_grad=True)
+            base = leaf * 1 if recorded else leaf
+            with t.no_grad():
+                view = base[:1]
+                found.append(repr(view))
+                view *= 2
+            found += [repr(view), repr(base), repr(base[1:])]
+        return [re.sub(r"<\w+Backward0>", "<node>", text) for text in found]
+    assert shown(rl) == shown(torch)

@@ -1,4 +1,6 @@
 """Backends: by name, registered, as functions of graph modules; and the names around them."""
+import collections
+
 import pytest
 
 import rushlight as torch
@@ -146,7 +148,9 @@ def test_config_is_patched_for_a_block():
 def test_same():
     x = torch.ones(2)
     assert same([x, {"a": x}],
-                [x + 1e-7, {"a": x}]) and not same(x, x + 1) and not same((x,), [x]) and not same(x, torch.ones(3))
+                [x + 1e-7, {"a": x}]) and not same(x, x + 1) and not same((x,), {0: x}) and not same(x, torch.ones(3))
+    pairs = [collections.namedtuple("Pair", "a b")(x, 1) for _ in range(2)]
+    assert same(*pairs) and same(pairs[0], [x, 1]) and not same(pairs[0], [x, 2]) and not same([x], [x, x])
 
 
 def test_dynamo_export():

@@ -1,4 +1,5 @@
 """Activation checkpointing: the same gradients, with less kept; beside torch's where it has an opinion."""
+import contextlib
 import gc
 
 import numpy as np
@@ -276,3 +277,36 @@ def test_a_whole_step_with_checkpoints_is_one_program():
         assert not compiled or not call.owner.stats.breaks
         return out
     assert np.allclose(run(True), run(False), rtol=1e-4)
+
+
+@pytest.mark.parametrize("block,debug,logs", [(None, True, True), (True, False, True), (False, True, False),
+                                              (None, False, False)])
+def test_errors_of_checkpoints_list_operators_for_debugging(block, debug, logs):
+    """For those asked to by ``debug``, or by a block around the call, which prevails."""
+    def run(early, late):
+        calls = []
+
+        def function(x):
+            calls.append(x)
+            return (early if len(calls) == 1 else late)(x)
+
+        with C.set_checkpoint_debug_enabled(block):
+            out = C.checkpoint(function, rl.ones(1, requires_grad=True), use_reentrant=False, debug=debug)
+        out.sum().backward()
+
+    for early, late in ((lambda x: x.sin().exp(), lambda x: x.sin() * rl.tensor([1.0, 2.0])),
+                        (lambda x: x.sin().exp().cos(), lambda x: x.sin())):
+        with pytest.raises(C.CheckpointError) as caught:
+            run(early, late)
+        text = str(caught.value)
+        assert ("You are seeing this error because you passed `debug=True` to checkpoint" in text) is logs
+        assert (text.count("aten.sin.default") >= 2 and "aten.exp.default" in text) is logs
+    run(lambda x: x.sin().exp(), lambda x: x.sin().exp())  # alike: no error
+
+
+def test_debugging_of_checkpoints_takes_no_contexts():
+    for t in (rl, torch):
+        c = t.utils.checkpoint
+        with pytest.raises(ValueError, match="incompatible with non-default context_fn"):
+            c.checkpoint(lambda x: x.sin(), t.ones(1, requires_grad=True), use_reentrant=False, debug=True,
+                         context_fn=lambda: (contextlib.nullcontext(), contextlib.nullcontext()))

@@ -156,10 +156,12 @@ def refuse_view(view: Tensor, what: str):
                 "change a clone(), or write in other memory: y = y + 1 for y += 1")
         whose = ("A view was" if node is None else
                  f"Output {view._rush_output} of {class_name(node)} is a view of a view which was")
+        mode, block = (("inference", "inference_mode") if view._rush_seen <= history.INFERRED
+                       else ("no_grad", "no_grad"))
         raise LeafWrittenError(
-            f"{whose} created in no_grad mode and {what}: what is written would become part of a history that the view "
-            "has no part in. Both the view and the write belong inside the no_grad block, or both outside.",
-            "a view that was recorded, or a write under no_grad()",
+            f"{whose} created in {mode} mode and {what}: what is written would become part of a history that the view "
+            f"has no part in. Both the view and the write belong inside the {block} block, or both outside.",
+            f"a view that was recorded, or a write under {block}()",
             "make the view with recording enabled, or change its detach()")
     name = "UnbindBackward0" if view._rush_grad_node is None else class_name(view._rush_grad_node)
     raise LeafWrittenError(

@@ -139,13 +139,21 @@ def __repr__(self, *, tensor_contents=None):
         suffixes += quantizer(self)
     if where.provider.has_data and not where.provider.on_host:
         suffixes.insert(0, f"device='{where}'")
-    if self._rush_grad_node is not None:
-        suffixes.append(f"grad_fn=<{repr(self.grad_fn).split()[0][1:]}>")
-    elif self._rush_needs_grad:
-        suffixes.append("requires_grad=True")
+    suffixes += spell_history(self)
     text = add_suffixes(prefix + body, suffixes, len(prefix))
     marked = type(self) is not Tensor and vars(self).get("_is_param", False)  # a parameter that keeps its own class
     return f"Parameter({text})" if marked else text
+
+
+def spell_history(tensor) -> list:
+    """Return what texts say of a tensor's history: the name of its node, "Invalid" for one that asking for raises."""
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:
+        return ["grad_fn=<Invalid>"]
+    if node is not None:
+        return [f"grad_fn=<{type(node).__name__}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
 
 
 def elements(tensor, indent: int) -> str:

@@ -9,6 +9,7 @@ from .objects import (ACCUMULATE, DERIVED, FLOAT_VALUE, INTEGER_VALUE, LAST, POS
                       Tensor, counter, mine, part_of, state)
 
 UNRECORDED = -2  # see ``made_at``
+INFERRED = -(1 << 39)  # likewise, of inference mode
 MULTIPLE = -(1 << 40)  # likewise, and ``note_multiple``
 CROWDED = 16  # references to nodes at one storage, from which on those to dead ones are dropped
 
@@ -23,10 +24,13 @@ def joins(view: Tensor) -> bool:
 @native
 def made_at(target: Tensor) -> i64:
     """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
-    UNRECORDED where nothing is recorded, or was when the tensor was made; below MULTIPLE for a view of one of several
-    results."""
+    UNRECORDED where nothing is recorded, or was when the tensor was made (below INFERRED: in inference mode); below
+    MULTIPLE for a view of one of several results."""
     version = counter(target).version
-    if mine.grad == 0 or (target._rush_seen < UNRECORDED and target._rush_seen > MULTIPLE):
+    seen = target._rush_seen
+    if version >= 0 and (mine.inference != 0 or (seen <= INFERRED and seen > MULTIPLE)):
+        return INFERRED - 1 - version
+    if mine.grad == 0 or (seen < UNRECORDED and seen > MULTIPLE):
         return UNRECORDED - 1 - version
     return version if target._rush_seen >= UNRECORDED else MULTIPLE - version
 
@@ -37,7 +41,9 @@ def seen_at(view: Tensor) -> i64:
     seen = view._rush_seen
     if seen >= UNRECORDED:
         return seen
-    return UNRECORDED - 1 - seen if seen > MULTIPLE else MULTIPLE - seen
+    if seen > INFERRED:
+        return UNRECORDED - 1 - seen
+    return INFERRED - 1 - seen if seen > MULTIPLE else MULTIPLE - seen
 
 
 @native
