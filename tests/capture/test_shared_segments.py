@@ -222,6 +222,16 @@ def test_equal_blocks_are_captured_once(make, kind, how):
     assert counters["stats"]["unique_graphs"] == 1
 
 
+def test_guards_of_equal_layers_are_compiled_once():
+    layers = [torch.compile(Block()) for _ in range(3)]
+    for layer in layers:
+        layer(torch.ones(2, 4))
+    segments = [segment for layer in layers for entry in layer.owner.entries.values() for segment in entry.segments]
+    assert len(segments) == 3
+    for guards in [segment.guard for segment in segments], [segment.arming.check for segment in segments]:
+        assert len({id(guard.__code__) for guard in guards}) == 1
+
+
 def test_all_segments_around_a_break_are_shared():
     pair = twins(Breaking, [2] * 4)
     compiled = compile_each(pair[0], "function")

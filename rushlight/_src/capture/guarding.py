@@ -66,6 +66,8 @@ class Guarding(Part, part="guarding"):
 
     def items(self, text, values) -> str:
         """The check that a tuple has these values as its items."""
+        if not values:
+            return f"not {text}"
         return f"{self.constant_name(has_items)}({text}, {self.constant_name(tuple(values))}, " \
                f"{self.constant_name(is_same)})"
 

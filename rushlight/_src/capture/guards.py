@@ -1,6 +1,7 @@
 """Guards: what a compiled segment assumes, and the function that checks it."""
 from __future__ import annotations
 
+import functools
 import operator
 import re
 import weakref
@@ -148,6 +149,12 @@ def loaded(names: dict, lines) -> list[str]:
             if isinstance(value, Unowned) and name in words]
 
 
+@functools.lru_cache(maxsize=128)
+def code_of(source: str, file: str):
+    """The code of a module's text.  Segments of equal layers have one text, with other values of the names in it."""
+    return compile(source, file, "exec")
+
+
 def function(lines, arguments: str, names: dict):
     """A function of these lines that is False where one of them raises for a value of another shape."""
     source = "\n".join([f"def guard({arguments}):", "    try:",
@@ -155,7 +162,7 @@ def function(lines, arguments: str, names: dict):
                         "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, "
                         "RuntimeError):", "        return False"])
     namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names, "HELD": names}
-    exec(compile(source, "<guards>", "exec"), namespace)
+    exec(code_of(source, "<guards>"), namespace)
     made = namespace.pop("guard")  # no cycle: it goes with its segment
     made.source = source
     return made

@@ -17,7 +17,7 @@ from ..core.pytree import TreeSpec
 from ..core.random import default_generator
 from .effects import NAMES
 from .equality import is_immutable
-from .guards import TensorCheck, Unowned, guard_function
+from .guards import TensorCheck, Unowned, code_of, guard_function
 from .segment import Segment
 from .values import IDENTITIES
 
@@ -33,7 +33,7 @@ class SegmentCode:
         self.file = file  # the name of the module whose program it runs
         self.varying = varying  # text of a size that was said to vary -> whether it may
         self.resumptions = resumptions  # (places, namespaces, native) of the entries that may follow
-        self.compiled = compile(source, "<capture>", "exec")
+        self.compiled = code_of(source, "<capture>")
         self.breaks: list = []  # that were met while it was captured
         self.shape = None  # the names, with modules as (root, path): None if it serves its own modules alone
 

@@ -108,7 +108,8 @@ class Cluster:
 
 def may_fail(stages) -> bool:
     """Whether stages read at positions that come from memory, which may be out of range, or divide by what may be 0."""
-    return any(True for s in stages for e in s.exprs() for op in ("position", "divisor") for _ in walk(e, op))
+    return any(isinstance(e, Expr) and not e.operations.isdisjoint(("position", "divisor"))
+               for s in stages for e in s.exprs())
 
 
 def walk_all(e: Expr):

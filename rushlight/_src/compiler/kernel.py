@@ -168,6 +168,7 @@ def replaceable(kernel: Kernel) -> list:
 
 
 NEAR = 4    # strides up to this are part of the machine code: loads go by whole vectors
+READING = "load", "position", "divisor"  # operations whose value depends on what memory has
 SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
 
 
@@ -206,8 +207,7 @@ class Parameters:
         return found
 
     def _integer(self, e: Expr):
-        if all(leaf.op == "size" for leaf in e.free) and not any(True for op in ("load", "position", "divisor")
-                                                                 for _ in walk(e, op)):
+        if e.operations.isdisjoint(READING) and all(leaf.op == "size" for leaf in e.free):
             return self.static(expr.plain(e))
         if e.op in ("sum", "product"):
             return self._sum(e)

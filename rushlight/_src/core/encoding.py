@@ -89,17 +89,24 @@ class Encoder:
     def __init__(self):
         # what was written, its position by content, and by identity (with the value, which stays alive)
         self.records, self.equal, self.same = [], {}, {}
+        self.plain: dict = {}  # string or int -> its position
 
     def position(self, value) -> int:
+        kind = type(value)
+        if kind is str or kind is int:  # most values: they are found without their bytes
+            at = self.plain.get(value)
+            if at is None:
+                at = self.plain[value] = self.add(leaf(value))
+            return at
         found = self.same.get(id(value))
         if found is not None:
             return found[0]
         record = leaf(value)
         if record is not None:
             return self.once(record)
-        row = PARTS.get(type(value))
+        row = PARTS.get(kind)
         if row is None:
-            raise Unsaveable(f"{type(value).__name__} has no encoding that other processes read")
+            raise Unsaveable(f"{kind.__name__} has no encoding that other processes read")
         tag, apart, shared = row
         parts = [self.position(part) for part in apart(value)]
         record = _COUNT.pack(tag, len(parts)) + struct.pack(f"<{len(parts)}I", *parts)

@@ -13,6 +13,7 @@ An Expr is immutable and interned: equal expressions are one object, so ``is`` i
 """
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -209,13 +210,18 @@ def negate(a):
 
 def add(a, b):
     """a + b of integers."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    left, x = terms(a)
-    right, y = terms(b)
-    for monomial, coefficient in right.items():
-        left[monomial] = left.get(monomial, 0) + coefficient
-    return total(left, x + y)
+    return a + b if isinstance(a, int) and isinstance(b, int) else combine(((a, 1), (b, 1)), 0)
+
+
+def combine(pairs, constant: int):
+    """A constant plus the sum of the products of these (integer, coefficient)."""
+    parts: dict = {}
+    for a, coefficient in pairs:
+        found, x = terms(a)
+        constant += coefficient * x
+        for m, c in found.items():
+            parts[m] = parts.get(m, 0) + coefficient * c
+    return total(parts, constant)
 
 
 def multiply(a, b):
@@ -225,9 +231,9 @@ def multiply(a, b):
     left, x = terms(a)
     right, y = terms(b)
     if not right:
-        return total({m: c * y for m, c in left.items()}, x * y)
+        return plain(a) if y == 1 else total({m: c * y for m, c in left.items()}, x * y)
     if not left:
-        return total({m: c * x for m, c in right.items()}, x * y)
+        return plain(b) if x == 1 else total({m: c * x for m, c in right.items()}, x * y)
     parts: dict = {m: c * y for m, c in left.items()}
     for m, c in right.items():
         parts[m] = parts.get(m, 0) + c * x
@@ -576,15 +582,9 @@ def rebuild(e: Expr, args):
     if all(new is old for new, old in zip(args, e.args)):
         return e
     if e.op == "sum":
-        out = e.arg[1]
-        for a, coefficient in zip(args, e.arg[0]):
-            out = add(out, multiply(a, coefficient))
-        return out
+        return combine(zip(args, e.arg[0]), e.arg[1])
     if e.op == "product":
-        out = 1
-        for a in args:
-            out = multiply(out, a)
-        return out
+        return functools.reduce(multiply, args, 1)
     if e.op in REBUILD:
         return REBUILD[e.op](*map(plain, args))
     if e.op == "load":

@@ -6,7 +6,7 @@ import operator
 
 from ..core.expr import Expr
 from ..core.meta import Meta
-from .graph import Graph, Node, Store, map_nodes
+from .graph import PLAIN, Graph, Node, Store, map_nodes
 
 
 class Malformed(AssertionError):
@@ -95,10 +95,12 @@ def result_of(node: Node):
 
 
 def symbolic(value) -> bool:
+    if type(value) in PLAIN:
+        return False
     if isinstance(value, Node):
         value = value.meta
     if isinstance(value, Meta):
-        return any(isinstance(size, Expr) for size in (*value.shape, *value.strides))
+        return Expr in map(type, value.shape) or Expr in map(type, value.strides)
     if isinstance(value, (tuple, list)):
         return any(map(symbolic, value))
     return isinstance(value, Expr)
