@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
+from .._src.core.llvm.loaded import callable_at
 from .._src.devices.cpu.llvm import jit
 from .._src.devices.cpu.llvm.builder import Module
 from .._src.devices.cpu.llvm.types import f64, i32, i64, ptr
@@ -162,4 +163,4 @@ def announcing():
     after = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
     kinds = {"announce": (*begin, ctypes.c_void_p, ctypes.c_int64, *after), "settle": (*begin, ctypes.c_void_p, *after),
              "swap": (*begin, ctypes.c_char_p, ctypes.c_int64), "take": (*begin, ctypes.c_char_p, ctypes.c_int64)}
-    return [ctypes.CFUNCTYPE(*kinds[name])(found[name]) for name in names]
+    return [callable_at(found[name], ctypes.CFUNCTYPE(*kinds[name])) for name in names]

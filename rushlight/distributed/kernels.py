@@ -7,6 +7,7 @@ import functools
 import platform
 
 from .._src.core.platform import here
+from .._src.core.llvm.loaded import callable_at
 from .._src.devices.cpu.llvm import jit
 from .._src.devices.cpu.llvm.builder import Module
 from .._src.devices.cpu.llvm.values import constant
@@ -135,7 +136,7 @@ def waiting():
                       ctypes.c_int64, ctypes.c_void_p),
              "reached": (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64,
                          ctypes.c_void_p)}
-    return tuple(ctypes.CFUNCTYPE(*kinds[name])(found[name]) for name in ("publish", "meet", "reached"))
+    return tuple(callable_at(found[name], ctypes.CFUNCTYPE(*kinds[name])) for name in ("publish", "meet", "reached"))
 
 
 def combined(b, kind: str, signed: bool, a, c):
@@ -188,8 +189,8 @@ def combiner_at(kind: str, name: str, count: int) -> int:
 @functools.cache
 def combiner(kind: str, name: str, count: int):
     """The kernel that reduces ``count`` memories of a dtype."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
-                            ctypes.c_double)(combiner_at(kind, name, count))
+    return callable_at(combiner_at(kind, name, count), ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                                                                        ctypes.c_int64, ctypes.c_double))
 
 
 @functools.cache

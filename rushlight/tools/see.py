@@ -58,8 +58,7 @@ def forget_everything():
     reset()
     segment.made.clear()
     forget()
-    jit._built.clear()
-    jit._loaded.clear()
+    jit.forget()
 
 
 def forgetting(script: str, line: int):

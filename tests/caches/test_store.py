@@ -152,22 +152,18 @@ def test_entry_that_is_no_plan_is_made_again(folder, caplog):
     assert "made again" in caplog.text
 
 
-def test_lost_kernel_is_compiled_again(folder, monkeypatch):
+def test_lost_kernel_is_compiled_again(folder):
     from rushlight._src.devices.cpu.llvm import jit
-
-    def forget_kernels():
-        for one in ("_built", "_loaded", "_folders"):
-            monkeypatch.setattr(jit, one, {})
 
     x = torch.ones(3)
     forget()
-    forget_kernels()
+    jit.forget()
     expected = torch.sinh(x).tolist()
     for path in (folder / "object").rglob("*"):
         if path.is_file():
             path.unlink()
     forget()
-    forget_kernels()
+    jit.forget()
     assert torch.sinh(x).tolist() == expected
 
 

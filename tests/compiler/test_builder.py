@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rushlight._src.core.llvm import processor
+from rushlight._src.core.llvm.loaded import callable_at
 from rushlight._src.devices.cpu.llvm import features, jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i1, i8, i32, i64, ptr, vector
@@ -15,14 +16,14 @@ pytestmark = pytest.mark.processor
 
 
 def compiled(write, parameters, result=None, cpu=None):
-    """The address of a function filled by `write(f, *parameters)`, called with ctypes integers."""
+    """A function filled by `write(f, *parameters)`, called with ctypes integers."""
     module = Module(cpu)
     f = module.function("test", parameters, *([result] if result else []))
     write(f, *f.parameters)
     text = module.text()
     address = jit.build(text, lambda: text, ["test"])["test"]
     kind = ctypes.c_int64 if result else None
-    return ctypes.CFUNCTYPE(kind, *[ctypes.c_int64] * len(parameters))(address)
+    return callable_at(address, ctypes.CFUNCTYPE(kind, *[ctypes.c_int64] * len(parameters)))
 
 
 def test_types_are_interned():

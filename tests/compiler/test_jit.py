@@ -46,7 +46,7 @@ def test_build_remembers(folder):
 
     assert call(jit.build("remembered", text, ["add"]), 2) == 7
     jit.build("remembered", text, ["add"])
-    jit._built.clear()
+    jit.forget()
     assert call(jit.build("remembered", text, ["add"]), 2) == 7  # from disk
     assert len(texts) == 1
 
@@ -60,7 +60,7 @@ def test_functions_of_an_object_are_loaded_one_by_one(folder):
         return module.text()
 
     digest, _ = jit.origin(jit.build("one by one", text, ["add1", "add2"])["add1"])
-    del jit._loaded[digest]
+    jit.forget()
     first, second = (jit.fetch(digest, f"add{number}") for number in (1, 2))
     assert call({"add": first}, 4) == 5 and call({"add": second}, 4) == 6
     assert jit.fetch(digest, "add1") == first
@@ -69,8 +69,9 @@ def test_functions_of_an_object_are_loaded_one_by_one(folder):
 def test_what_was_built_under_another_folder_is_found(tmp_path, monkeypatch):
     for name in ("first", "second"):
         monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / name))
-        digest, _ = jit.origin(jit.build("under another folder", lambda: adding(3), ["add"])["add"])
-    del jit._loaded[digest]
+        address = jit.build("under another folder", lambda: adding(3), ["add"])["add"]
+    digest, _ = jit.origin(address)
+    jit.forget()
     assert call({"add": jit.fetch(digest, "add")}, 4) == 7
 
 
@@ -154,7 +155,7 @@ def test_both_ways_of_linking_agree():
     f.ret(f.call("outside", [f.mul(f.parameters[0], 10)], i64))
     image = jit.compile_object(module.text())
     ways = (loader.load, jit._linker.by_llvm)
-    assert [call(way(image, ["add"], {"outside": inner}), 4) for way in ways] == [41, 41]
+    assert [call(way(image, ["add"], {"outside": inner}).functions, 4) for way in ways] == [41, 41]
 
 
 def test_other_formats_are_left_to_llvm():
@@ -198,7 +199,7 @@ def test_what_is_built_ahead_runs_after_the_block_and_in_the_next_process(folder
     assert [call(found, 10) for found in built] == [10, 11, 12]
     assert jit.build("ahead 1", lambda: pytest.fail("it is compiled"), ["add"]) == built[1]
     digest, name = jit.origin(built[2]["add"])
-    jit._loaded.pop(digest)
+    jit.forget()
     assert call({"add": jit.fetch(digest, name)}, 10) == 12  # from disk
 
 
@@ -235,7 +236,7 @@ def test_an_interrupted_wait_goes_on_later(folder, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch, jit.ahead():
         built = jit.build("ahead and interrupted", lambda: adding(4), ["add"])
-        patch.setattr(jit, "_settled", interrupted)
+        patch.setattr(jit, "_settle", interrupted)
     jit.settle()
     assert call(built, 1) == 5
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rushlight._src.core.llvm.loaded import callable_at
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
 from rushlight._src.devices.cpu.llvm.features import host
@@ -40,7 +41,8 @@ def product(kind, tiles):
         return module.text()
 
     source = text()
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(jit.build(source, lambda: source, ["product"])["product"])
+    return callable_at(jit.build(source, lambda: source, ["product"])["product"],
+                       ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3))
 
 
 def run(kind, tiles, *operands):

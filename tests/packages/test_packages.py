@@ -314,7 +314,7 @@ def test_kernels_that_are_in_memory_twice():
 
     first = jit.build("the answer, twice", text, ["answer"])["answer"]
     digest, _ = jit.origin(first)
-    del jit._loaded[digest]
+    jit.forget()
     second, made = jit.fetch(digest, "answer"), SharedObject()
     assert second != first
     add_kernels(made, {first: "kernel0", second: "kernel1"})

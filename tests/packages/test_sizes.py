@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as torch
 from rushlight._src.core.expr import eq, le, logical_not, maximum, size
+from rushlight._src.core.llvm.loaded import callable_at
 from rushlight._src.core.nodes import evaluate
 from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.devices.cpu.llvm.builder import Module
@@ -151,8 +152,8 @@ def test_arithmetic_of_sizes_is_that_of_python():
         total = f.select(f.compare("==", f.parameters[2], k), numbers.value(e), total)
     f.ret(total)
     import ctypes
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(
-        jit.build(module.text(), module.text, ["numbers"])["numbers"])
+    run = callable_at(jit.build(module.text(), module.text, ["numbers"])["numbers"],
+                      ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3))
     for x, y, (k, e) in itertools.product(range(-50, 51, 7), range(1, 10), enumerate(exprs)):
         assert run(x, y, k) == evaluate(e, {a: x, b: y}), (e, x, y)
 

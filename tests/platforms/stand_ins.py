@@ -120,6 +120,7 @@ OF_WINDOWS = {
     "GetCurrentProcess": (lambda: 1, POINTER), "TlsAlloc": (tls_alloc, ctypes.c_uint32),
     "FlushInstructionCache": (lambda *given: 1, NUMBER, POINTER, POINTER, SIZE),
     "RtlAddFunctionTable": (lambda *given: 1, NUMBER, POINTER, NUMBER, SIZE),
+    "RtlDeleteFunctionTable": (lambda *given: 1, NUMBER, POINTER),
     "GlobalMemoryStatusEx": (memory_status, NUMBER, POINTER),
     "GetProcessAffinityMask": (affinity, NUMBER, POINTER, POINTER, POINTER),
     "GetLogicalProcessorInformation": (lambda *given: 0, NUMBER, POINTER, POINTER),

@@ -37,7 +37,7 @@ def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, in
 
 
 made: dict = {}  # fingerprint: (Program, its words); layers of a model repeat
-MOST_MADE = 4096
+MOST_MADE = 512  # each keeps its kernels in memory
 
 
 def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
@@ -49,8 +49,8 @@ def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
     if found is None:
         program = compile_graph(graph, name, outputs, inputs, target)
         progress.step()
-        if len(known) >= MOST_MADE:
-            known.clear()
+        while len(known) >= MOST_MADE:
+            del known[next(iter(known))]
         found = known[key] = program, None if program.symbolic else program.bind()
     return found
 

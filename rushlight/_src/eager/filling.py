@@ -49,8 +49,8 @@ def aligned(nbytes: int) -> int:
 
 
 def templated(plan, problem, more, places: dict, arena: int, at: int):
-    """(number of steps, their words, where the arena ends, tables that they read) of a template; ``places``: its
-    operands, (value, offset) each."""
+    """(number of steps, their words, where the arena ends, what holds their kernels and tables) of a template;
+    ``places``: its operands, (value, offset) each."""
     made = plan(problem, *more)
     for name, size in made.temporaries.items():
         places[name] = arena, at
@@ -60,9 +60,10 @@ def templated(plan, problem, more, places: dict, arena: int, at: int):
         value, start = places[name]
         return value, start + offset
 
-    words = [word for step in made.steps for word in step.launch(place).words]
+    launches = [step.launch(place) for step in made.steps]
     processor().settle()
-    return len(made.steps), words, at, made.keep
+    return (len(launches), [word for launch in launches for word in launch.words], at,
+            (made.keep, [launch.kernel for launch in launches]))
 
 
 class Writer:
@@ -228,7 +229,7 @@ class ProgramWriter:
                                   else number(constant)))
                 else:
                     texts.append(self.place(*values[source]))
-            self.add(Launch(str(step.address), f"{geometry}[0]", f"{geometry}[1]", tuple(texts)))
+            self.add(Launch(self.writer.constant(step.address), f"{geometry}[0]", f"{geometry}[1]", tuple(texts)))
 
     def add(self, launch: Launch):
         """One launch."""

@@ -177,12 +177,14 @@ def code_from(saved: tuple):
     target = target_of(device)
     if target.fingerprint() != made_for:
         raise LookupError(f"a program for another {device} than is here")
-    words, addresses, keep, callbacks = array.array("q", data), [], [], {}
+    words, addresses, callbacks = array.array("q", data), [], {}
+    keep: list = []  # what keeps the kernels in memory
     for one in references:
         if type(one[0]) is str:
             address = target.load(one)
             if address is None:
                 raise LookupError("the cache lost one of its kernels")
+            keep.append(address)
         else:
             part, *metas = from_rows(one[0]), *one[1:]
             address, kernel = target.fallback(part, *metas)

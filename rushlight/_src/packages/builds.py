@@ -120,7 +120,8 @@ class Build:
     def pool(self) -> bytes:
         """The object of the thread pool and of the runner of programs."""
         with self.targeted():
-            return found_object(jit.origin(pool.built()["program_run"])[0])
+            functions = pool.built()
+            return found_object(jit.origin(functions["program_run"])[0])
 
     def compiled(self, text: str, level=1) -> bytes:
         """The object of text."""

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import struct
 
+from ..core.llvm.loaded import callable_at
 from ..core.tensor import place
 from ..devices.cpu.llvm import jit
 from ..devices.cpu.llvm.builder import Module
@@ -78,8 +79,8 @@ class Sums:
 
     def __init__(self):
         self.lanes = (ctypes.c_int64 * entry.LANES)(*range(1, entry.LANES + 1))
-        self.function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
-            jit.build("weights sum", sums_text, ["weights_part"])["weights_part"])
+        self.function = callable_at(jit.build("weights sum", sums_text, ["weights_part"])["weights_part"],
+                                    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p))
 
     def take(self, start: int, nbytes: int):
         """Adds bytes at an address, a multiple of 64."""

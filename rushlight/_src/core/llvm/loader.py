@@ -10,6 +10,7 @@ import struct
 from ..platform import Refused, here
 from ..platform.base import PAGE
 from . import coff, macho
+from .loaded import LoadedObject, Pages
 from .pieces import placed, rounded
 from .relocation import MACHINES, Arm64, Unknown, X86
 
@@ -34,13 +35,15 @@ class Section:
         return self.image[start:self.image.index(b"\0", start)].decode()
 
 
-def load(image, exports, imports=None) -> dict:
-    """The addresses of ``exports`` once an object file (bytes) is in memory; other names are looked up in ``imports``,
+def load(image, exports, imports=None) -> LoadedObject:
+    """Puts an object file (bytes) into memory, for its functions ``exports``; other names are looked up in ``imports``,
     then in the process.
 
     Raises ``Unknown`` for a format or relocation it does not read, RuntimeError for a symbol found nowhere.
     """
-    return layout_of(image, imports or {}).place(exports)
+    layout = layout_of(image, imports or {})
+    addresses = layout.place(exports)
+    return LoadedObject(addresses, [layout.pages])
 
 
 def layout_of(image, imports):
@@ -69,13 +72,12 @@ class Layout:
     def take(self, code, end):
         """Memory for so many bytes, whose first ones will be ``code``."""
         self.code = code
-        self.base = here.pages(rounded(max(end, code, 1), PAGE))
-        if not self.base:
-            raise MemoryError(f"no memory for {end} bytes of code")
+        self.pages = Pages(rounded(max(end, code, 1), PAGE))
+        self.base = int(self.pages)
         self.out = memoryview((ctypes.c_char * max(end, code)).from_address(self.base)).cast("B")
 
     def seal(self):
-        """Makes it code, for good: a thread may still run it when the interpreter goes."""
+        """Makes it code, which can no longer be written."""
         try:
             here.executable(self.base, self.code)
         except Refused as reason:
@@ -192,7 +194,7 @@ class FileLayout(Layout):
         self.file.relocate(self)
         frames = getattr(self.file, "frames", None)
         if frames is not None:
-            here.unwinding(self.base + frames.place, frames.size // 12, self.base)
+            self.pages.add_unwinding(self.base + frames.place, frames.size // 12)
         self.seal()
         where = {name: self.base + piece.place + value for name, (piece, value) in self.file.defined.items()}
         return {name: where[name] for name in exports}

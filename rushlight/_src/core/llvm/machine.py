@@ -7,12 +7,13 @@ from ..apart import apart
 from ..platform import here
 from . import loader
 from .bindings import bindings
+from .loaded import LoadedObject
 
 log = logging.getLogger("rushlight.timing")
 
 
 def forever(thing):
-    """Keeps an llvmlite object past interpreter shutdown: unmapping code that a thread still runs would crash."""
+    """Keeps an object past interpreter shutdown: unmapping code that a thread still runs would crash."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -36,7 +37,7 @@ def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic
 
 
 class Linker:
-    """Puts object files into this process, where they stay.
+    """Puts object files into this process.  What LLVM's own linker has put there stays.
 
     ``machine()`` makes the target machine of LLVM's own linker, which is made only where our loader does not know a
     file: machines must not be shared with it.  ``searching``: that one looks other symbols up in the process.
@@ -47,7 +48,7 @@ class Linker:
         self.engine, self.numbers = None, itertools.count()
 
     def link(self, image, exports, imports=None):
-        """{exported name: address}; ``imports`` maps symbols to addresses.  RuntimeError for symbols found nowhere."""
+        """The LoadedObject; ``imports`` maps symbols to addresses.  RuntimeError for symbols found nowhere."""
         try:
             return loader.load(image, exports, imports)
         except loader.Unknown as reason:
@@ -66,4 +67,4 @@ class Linker:
         for name in exports:
             library.export_symbol(name)
         tracker = forever(library.link(self.engine, f"{self.name}{next(self.numbers)}"))
-        return {name: tracker[name] for name in exports}
+        return forever(LoadedObject({name: tracker[name] for name in exports}, []))  # to be found again

@@ -73,6 +73,9 @@ class Platform:
     def unwinding(self, table: int, rows: int, base: int):
         """Tells the system how frames of code are unwound that has a table of that (Windows)."""
 
+    def end_unwinding(self, table: int):
+        """Tells the system that the code of such a table goes away."""
+
     def bytes_of_memory(self) -> int:
         """Of the machine."""
         raise NotImplementedError

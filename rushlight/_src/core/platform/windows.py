@@ -167,6 +167,9 @@ class Windows(Platform):
     def unwinding(self, table, rows, base):
         self.functions.RtlAddFunctionTable(ctypes.c_void_p(table), ctypes.c_uint32(rows), ctypes.c_uint64(base))
 
+    def end_unwinding(self, table):
+        self.functions.RtlDeleteFunctionTable(ctypes.c_void_p(table))
+
     def bytes_of_memory(self):
         status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
         if not self.functions.GlobalMemoryStatusEx(ctypes.byref(status)):

@@ -104,6 +104,7 @@ def attached(number: int):
         block = (ctypes.c_int64 * len(words))(*words)
         runner(ctypes.addressof(block), ctypes.addressof((ctypes.c_int64 * 1)()))
 
+    launch.code = code  # it keeps the kernels in memory
     return launch
 
 

@@ -37,8 +37,9 @@ class NativeKernel(CompiledKernel):
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)),
                           self.kernel)
-        made = jit.build(text, lambda: emit(self.kernel, len(self.parameters), name), [name])
-        self.address = made[name]
+        kernel, count = self.kernel, len(self.parameters)
+        # not a function of self, which holds the compiled code: that may hold this function
+        self.address = jit.build(text, lambda: emit(kernel, count, name), [name])[name]
 
     @functools.cached_property
     def width(self) -> int:

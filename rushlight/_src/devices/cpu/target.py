@@ -16,6 +16,7 @@ from ...compiler.reference import address_of, callback
 from ...compiler.target import Target
 from ...compiler.tile import arrange, split
 from ...core import cache
+from ...core.llvm.loaded import Function
 from .llvm import jit, pool
 from .llvm.features import remembered, targeted
 from .step import NativeKernel
@@ -71,11 +72,16 @@ class Processor(Target):
         jit.settle()
         pool.caller("program_run")(ctypes.addressof(code), ctypes.addressof(code))
 
-    def code(self, launches, outputs, **fields):
+    def code(self, launches, outputs, *, keep=(), callbacks=None, **fields):
+        functions = [launch.kernel for launch in launches if launch.kernel not in (callbacks or ())]
+        for address in functions:
+            if type(address) is not Function:
+                raise TypeError(f"the kernel at {address:#x} is given by an int, which does not keep it in memory: a "
+                                "program takes the Functions that jit.build returns")
         words = encode(launches)
         tables = {at + HEAD + 2 * k + 1: number.array for at, launch in zip(starts(words), launches)
                   for k, (_, number) in enumerate(launch.slots) if type(number) is Table}
-        return Code(words, outputs, tables=tables, **fields)
+        return Code(words, outputs, keep=(*keep, *functions), callbacks=callbacks, tables=tables, **fields)
 
     def restored(self, words, *facts):
         return Code(words, *facts)

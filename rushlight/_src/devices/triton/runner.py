@@ -16,6 +16,7 @@ import ctypes
 import functools
 import hashlib
 
+from ...core.llvm.loaded import callable_at
 from ...core.native.queues import FAR
 from ..cpu.llvm import jit
 from ..cpu.llvm.builder import Module
@@ -113,4 +114,4 @@ def address() -> int:
 def caller():
     """The same as a function of Python."""
     types = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-    return ctypes.PYFUNCTYPE(None, *types)(address())
+    return callable_at(address(), ctypes.PYFUNCTYPE(None, *types))

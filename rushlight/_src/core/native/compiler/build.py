@@ -22,7 +22,7 @@ from ...apart import apart
 from ...forking import guarded
 from ...llvm import processor
 from ...llvm.bindings import bindings
-from ...llvm.machine import Linker, new_machine
+from ...llvm.machine import Linker, forever, new_machine
 from ...platform import here
 from . import capi, entries, objects, runtime
 from .function import compile_function
@@ -103,11 +103,11 @@ def _generate(text, passes, level):
 
 
 def link(image, names):
-    """Load an object file into the process; the addresses of its exported symbols."""
+    """Load an object file into the process, for good; the addresses of its exported symbols."""
     imports = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in capi.API}
     imports |= {name: here.symbol(name) for name in (*capi.OF_SYSTEM[here.name], *capi.OF_C, *_MEMORY)}
     with _lock:
-        return _linker.link(image, names, imports)
+        return forever(_linker.link(image, names, imports)).addresses
 
 
 def build(program):

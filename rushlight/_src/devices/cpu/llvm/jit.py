@@ -1,10 +1,11 @@
 """LLVM IR to machine code in this process.
 
 Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object
-file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory. Objects
-stay loaded for the life of the process. LLVM itself is loaded when something is compiled for the first time: with a
-warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and stubs stand for
-what is not there yet.
+file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory.  An object
+stays loaded while the address of one of its functions is held (``core/llvm/loaded.py``), or while it is among the last
+ones that were loaded: the tables here hold it weakly.  LLVM itself is loaded when something is compiled for the first
+time: with a warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and stubs
+stand for what is not there yet.
 """
 
 import contextlib
@@ -14,12 +15,15 @@ import itertools
 import logging
 import sys
 import threading
+from collections import deque
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from ....core import cache
 from ....core.apart import apart
 from ....core.forking import guarded
 from ....core.llvm.bindings import bindings
+from ....core.llvm.loaded import Function, LoadedObject
 from ....core.llvm.machine import Linker
 from . import stubs
 from .compile_queue import CompileQueue
@@ -30,16 +34,24 @@ assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
 
 _lock = guarded("machine code", threading.RLock())
-_built = {}  # digest of a compilation: {name: address}
-_folders = {}  # digest of a compilation: the folder of the cache where its object lies
-_recipes = {}  # digest of a compilation that no folder has: what writes its text, the level, its Features
+RECENT = 128  # objects that stay loaded though nobody may hold them
+_loaded: WeakValueDictionary = WeakValueDictionary()  # (digest of a compilation, name of a function): its LoadedObject
+_origins: WeakValueDictionary = WeakValueDictionary()  # address of a function that ``fetch`` finds: its LoadedObject
+_sources: WeakValueDictionary = WeakValueDictionary()  # digest of a compilation: its Source
+_recent: deque = deque(maxlen=RECENT)  # the LoadedObjects made last
 _elsewhere = itertools.count(1 << 60)  # stand for addresses of functions that other machines run
-_loaded = {}  # digest of an object -> {name: address}
-_origins = {}  # address of a function -> (digest of its object, name)
 _linker = Linker("rushlight", lambda: new_machine(1), searching=True)
 _pending = {}  # digest of a compilation: what the second thread compiles for it
 _line = None
 _planning = threading.local()  # ``ahead``: how many such blocks a thread is in
+
+
+class Source:
+    """Where the object file of a compilation is found: ``folder``, the directory of the cache, or if caching is off
+    ``recipe``, (what writes its text, the level, its Features).  The LoadedObjects of the compilation hold it."""
+
+    def __init__(self, folder=None, recipe=None):
+        self.folder, self.recipe = folder, recipe
 
 
 def compile_object(text, level=1, passes=None):
@@ -72,17 +84,20 @@ def _compiled(text, level, passes, features):
 
 
 def link(image, exports, imports=None):
-    """Puts an object file into this process; returns {exported name: address}.
+    """Puts an object file into this process; returns the LoadedObject.
 
-    `imports` maps symbols to addresses; other undefined symbols are looked up in the process. Raises RuntimeError for
-    symbols that are found nowhere.
+    `imports` maps symbols to Functions, which it holds; other undefined symbols are looked up in the process. Raises
+    RuntimeError for symbols that are found nowhere.
     """
     with _lock:
-        return _linker.link(image, exports, imports)
+        loaded = _linker.link(image, exports, imports)
+        loaded.held += (imports or {}).values()
+        return loaded
 
 
 def build(key, make_text, exports, imports=None, level=1):
-    """Addresses of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the IR.
+    """{name: Function} of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the
+    IR.  The code is in memory while one of these Functions is held.
 
     Within ``targeting`` what comes out are numbers that stand for addresses (``origin``): other machines run it.
 
@@ -99,21 +114,39 @@ def build(key, make_text, exports, imports=None, level=1):
         ...     f = module.function("answer", [], i64)
         ...     f.ret(constant(i64, 42))
         ...     return module.text()
+        >>> from rushlight._src.core.llvm.loaded import callable_at
         >>> address = build("the answer", text, ["answer"])["answer"]
-        >>> ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+        >>> callable_at(address, ctypes.CFUNCTYPE(ctypes.c_int64))()
         42
     """
-    digest = _digest(key, level)  # keys are as long as the text of a kernel, and tables are kept for good
-    found = _built.get(digest)
+    digest = _digest(key, level)  # keys are as long as the text of a kernel
+    found = _found(digest, exports)
     if found is not None:
         return found
     with _lock:
         if digest in _pending:
             if _is_ahead():
-                return _pending[digest].stubs
+                return _pending[digest].loaded.functions
             settle()
-        found = _built.get(digest)
-        return _load(digest, make_text, exports, imports, level) if found is None else found
+        return _found(digest, exports) or _load(digest, make_text, exports, imports, level)
+
+
+def _found(digest, names):
+    """{name: Function} of what is in memory; None where one of the functions is not."""
+    functions = {}
+    for name in names:
+        loaded = _loaded.get((digest, name))
+        if loaded is None:
+            return None
+        functions[name] = Function(loaded, name)
+    return functions
+
+
+def forget():
+    """Has everything be loaded or compiled anew by ``build`` and ``fetch``.  Code that is held stays in memory."""
+    with _lock:
+        _loaded.clear()
+        _recent.clear()
 
 
 def _digest(key, level):
@@ -138,14 +171,15 @@ def _is_ahead():
     return getattr(_planning, "ahead", 0)
 
 
-def _begin(digest, text, exports, level):
-    """Starts a compilation; the addresses that its functions will have."""
+def _begin(digest, text, exports, level, source):
+    """Starts a compilation; the Functions of the stubs that will lead to what comes out."""
     global _line
     _line = _line or CompileQueue()
     _pending[digest] = one = _line.add(text, level)
-    one.digest = digest
-    one.stubs = {name: next(_elsewhere) if one.features.triple else stubs.new() for name in exports}
-    return one.stubs
+    jumps = [] if one.features.triple else [stubs.new() for _ in exports]
+    one.digest, one.source = digest, source
+    one.loaded = LoadedObject(dict(zip(exports, map(int, jumps) if jumps else _elsewhere)), jumps)
+    return one.loaded.functions
 
 
 def settle():
@@ -160,7 +194,7 @@ def settle():
         while _pending:
             digest, one = next(iter(_pending.items()))
             try:
-                _built[digest] = _settled(one)
+                _settle(one)
             except RuntimeError as error:
                 wrong.append(error)
             del _pending[digest]  # not before: other threads may run what is not pending; nor when interrupted
@@ -171,13 +205,15 @@ def settle():
         raise wrong[0]
 
 
-def _settled(one):
-    image = one.image()
+def _settle(one):
+    image, loaded = one.image(), one.loaded
     cache.put("object", one.digest, image)
     if not one.features.triple:
-        for name, address in link(image, list(one.stubs)).items():
-            stubs.lead(one.stubs[name], address)
-    return _remember(one.digest, one.stubs, None)
+        target = link(image, list(loaded.addresses))
+        loaded.held.append(target)
+        for name, address in target.addresses.items():
+            stubs.lead(loaded.addresses[name], address)
+    _remember(one.digest, loaded, one.source)
 
 
 @functools.lru_cache(maxsize=None)
@@ -198,60 +234,69 @@ def kind_and_sources() -> str:
 
 def _load(digest, make_text, exports, imports, level):
     features = targeted()
-    if cache.current() is None:
-        _recipes.setdefault(digest, (make_text, level, features))
-    found = _loaded.get(digest, {})
-    if not all(name in found for name in exports):
-        image = cache.get("object", digest)
-        if (image is None and _is_ahead() and not sys.is_finalizing() and not imports
-            and (features.triple or stubs.possible())
-            and not assembly_log.isEnabledFor(logging.DEBUG)):
-            return _begin(digest, make_text(), exports, level)
-        if image is None:
-            image = compile_object(make_text(), level)
-            cache.put("object", digest, image)
-        addresses = ({one: next(_elsewhere) for one in exports} if features.triple
-                     else link(image, exports, imports))
-        found = _remember(digest, addresses, imports)
-    _built[digest] = found
-    return found
+    source = _source(digest, make_text, level)
+    image = cache.get("object", digest)
+    if (image is None and _is_ahead() and not sys.is_finalizing() and not imports
+        and (features.triple or stubs.possible())
+        and not assembly_log.isEnabledFor(logging.DEBUG)):
+        return _begin(digest, make_text(), exports, level, source)
+    if image is None:
+        image = compile_object(make_text(), level)
+        cache.put("object", digest, image)
+    loaded = (LoadedObject(dict(zip(exports, _elsewhere)), []) if features.triple
+              else link(image, exports, imports))
+    return _remember(digest, loaded, source, imports)
+
+
+def _source(digest, make_text=None, level=None):
+    """The Source of a compilation: the one that LoadedObjects hold, or a new one."""
+    source = _sources.get(digest)
+    if source is None:
+        source = _sources[digest] = Source(cache.current())
+    if make_text is not None and cache.current() is None and source.recipe is None:
+        source.recipe = make_text, level, targeted()
+    return source
 
 
 def object_of(digest):
     """The object file of what was built here: of the disk cache, or compiled again where that was switched off.  None
     where the cache has lost it."""
-    found = cache.get("object", digest)
-    if found is None:
-        found = cache.get("object", digest, _folders.get(digest))
-    if found is None and digest in _recipes:
-        make_text, level, features = _recipes[digest]
+    found, source = cache.get("object", digest), _sources.get(digest)
+    if found is None and source is not None:
+        found = cache.get("object", digest, source.folder)
+    if found is None and source is not None and source.recipe is not None:
+        make_text, level, features = source.recipe
         with targeting(features):
             found = compile_object(make_text(), level)
         cache.put("object", digest, found)
     return found
 
 
-def _remember(digest, found, imports):
-    _folders[digest] = cache.current()
-    if not imports:  # what imports mean is known to who builds
-        _loaded[digest] = _loaded.get(digest, {}) | found
-        _origins.update((address, (digest, name)) for name, address in found.items())
-    return found
+def _remember(digest, loaded, source, imports=None):
+    """Enters a LoadedObject into the tables; its Functions."""
+    loaded.digest, loaded.source = digest, source
+    for name, address in loaded.addresses.items():
+        _loaded[digest, name] = loaded
+        if not imports:  # what imports mean is known to who builds
+            _origins[address] = loaded
+    _recent.append(loaded)
+    return loaded.functions
 
 
 def origin(address):
-    """What ``fetch`` takes to find a compiled function again in another process; None where that cannot be said."""
-    return _origins.get(address)
+    """(digest, name), which ``fetch`` takes to find a compiled function again in another process; None if it could not
+    find it."""
+    loaded = _origins.get(address)
+    return loaded and (loaded.digest, next(name for name, one in loaded.addresses.items() if one == address))
 
 
 def fetch(digest, name):
-    """The address of a function compiled earlier, here or by a process that shares the cache; None if the cache lost
-    it."""
+    """A function compiled earlier, here or by a process that shares the cache; None if the cache lost it."""
     with _lock:
-        found = _loaded.get(digest)
-        if found is None or name not in found:
+        found = _found(digest, [name])
+        if found is None:
             image = object_of(digest)
             if image is None:
                 return None
-            found = _remember(digest, link(image, [name]), None)
+            found = _remember(digest, link(image, [name]), _source(digest))
         return found[name]

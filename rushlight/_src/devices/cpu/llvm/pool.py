@@ -16,6 +16,8 @@ import functools
 import threading
 
 from ....core.forking import guarded
+from ....core.llvm.loaded import callable_at
+from ....core.llvm.machine import forever
 from ....core.platform import here
 from ....core.settings import settings
 from . import jit
@@ -366,14 +368,14 @@ def addresses():
     """
     global _threads
     with targeting(host()):  # it may be asked for first while code for another machine is planned
-        found = built()
+        found = forever(built())
     with _lock:
-        ctypes.CFUNCTYPE(None)(found["pool_forget"])()
+        callable_at(found["pool_forget"], ctypes.CFUNCTYPE(None))()
         _threads = default_num_threads() if system().threads else 1
-        ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(_threads)
-        here.after_fork(ctypes.PYFUNCTYPE(None)(found["pool_forget"]))
+        callable_at(found["pool_threads"], ctypes.CFUNCTYPE(None, ctypes.c_int64))(_threads)
+        here.after_fork(callable_at(found["pool_forget"], ctypes.PYFUNCTYPE(None)))
         # workers must not outlive the interpreter that owns the buffers they read
-        atexit.register(ctypes.CFUNCTYPE(None)(found["pool_stop"]))
+        atexit.register(callable_at(found["pool_stop"], ctypes.CFUNCTYPE(None)))
         return found
 
 
@@ -395,14 +397,14 @@ def set_num_threads(count):
     if not system().threads:
         count = 1
     found = addresses()
-    take = ctypes.CFUNCTYPE(ctypes.c_int64)(found["pool_lock"])
+    take = callable_at(found["pool_lock"], ctypes.CFUNCTYPE(ctypes.c_int64))
     with _lock:
         if count == _threads:
             return
         while not take():
             here.give_way()
-        ctypes.CFUNCTYPE(None, ctypes.c_int64)(found["pool_threads"])(count)
-        ctypes.CFUNCTYPE(None)(found["pool_stop"])()
+        callable_at(found["pool_threads"], ctypes.CFUNCTYPE(None, ctypes.c_int64))(count)
+        callable_at(found["pool_stop"], ctypes.CFUNCTYPE(None))()
         _threads = count
 
 
@@ -414,4 +416,4 @@ def caller(name, hold_gil=False):
     """
     arity = {"program_run": 2, "pool_run": 4}[name]
     make = ctypes.PYFUNCTYPE if hold_gil else ctypes.CFUNCTYPE
-    return make(None, *[ctypes.c_void_p] * arity)(addresses()[name])
+    return callable_at(addresses()[name], make(None, *[ctypes.c_void_p] * arity))

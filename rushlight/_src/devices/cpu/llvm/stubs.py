@@ -1,18 +1,20 @@
 """Stubs: addresses of functions that are still being compiled.  Each is a jump whose target is filled in later.
 
-A stub costs a nanosecond and stays for good, so a plan can hold a function's address before the function exists, and
-need not be looked through afterwards.  On x86-64 and AArch64.
+A stub costs a nanosecond and stays while its address is held, so a plan can hold a function's address before the
+function exists, and need not be looked through afterwards.  On x86-64 and AArch64.
 """
 import ctypes
 import functools
 import platform
 import struct
+import sys
 
 from ....core.platform import Refused, here
 from ....core.platform.base import PAGE as SIZE
 
 EACH = 8  # bytes of a stub, and of its target
-_pages: list = []  # never unmapped: a thread may still run code when the interpreter goes
+_pages: list = []  # never unmapped
+_free: list = []  # addresses of stubs that nobody holds any more
 
 
 def _x86():
@@ -50,13 +52,28 @@ def possible() -> bool:
     return True
 
 
-def new() -> int:
+class Stub(int):
+    """The address of a jump; another function gets the jump after this object.  Like ``loaded.Pages`` it is not tracked
+    by garbage collection, and outlives the finalizers of a reference cycle that holds it."""
+
+    __slots__ = ()
+
+    def __del__(self, is_finalizing=sys.is_finalizing, free=_free):
+        if not is_finalizing():
+            free.append(int(self))
+
+
+def new() -> Stub:
     """The address of a jump that leads nowhere yet; where they are ``possible``."""
+    try:
+        return Stub(_free.pop())
+    except IndexError:  # another finalizer may add one meanwhile
+        pass
     if _pages[-1].used == SIZE // EACH:
         _pages.append(Page())
     page = _pages[-1]
     page.used += 1
-    return page.base + EACH * (page.used - 1)
+    return Stub(page.base + EACH * (page.used - 1))
 
 
 def lead(jump: int, target: int):
