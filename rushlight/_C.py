@@ -19,6 +19,7 @@ from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
 from ._src.core.later import later, room
 
+_VariableFunctionsClass = _VariableFunctions  # files of whole modules have operators as its attributes
 _TensorBase, _TensorMeta = TensorBase, type(TensorBase)
 _has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_magma = False  # what it was built with
 

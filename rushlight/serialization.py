@@ -25,12 +25,14 @@ from ._src.core.errors import CorruptFileError
 from ._src.core.exchange import frombuffer, seen_memory, to_numpy
 from ._src.core.files import replaced
 from ._src.core.meta import Meta, Size
-from ._src.core.native import Tensor, wrap
+from ._src.core.naming import is_own
+from ._src.core.native import Op, Tensor, wrap
 from ._src.core.quantized import QSCHEMES, QUANTIZED, qscheme
 from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
-from ._src.archives import Archive, folder_of
+from ._src.archives import Archive, GlobalName, folder_of, global_name
+from ._src.compat.homes import name_in_files
 from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
                                 set_default_mmap_options, skip_data, skipping)
 from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, ScriptObject, attributes, layout_named, quantizer_parts,
@@ -46,16 +48,6 @@ UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
 # read as the whole numbers that they hold
 STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
-
-
-class GlobalName:
-    """A name that the pickle refers to without importing it."""
-
-    def __init__(self, module, name):
-        self.module, self.name = module, name
-
-    def __call__(self, *args):
-        raise TypeError("a name in a file is not called while it is written")
 
 
 SCRIPTED = GlobalName("torch", "ScriptObject")
@@ -107,8 +99,16 @@ class Pickler(pickle._Pickler):
             return self.reduced(obj)
         if isinstance(obj, FunctionType) and obj in BUILDER_NAMES:
             return GlobalName("torch._utils", BUILDER_NAMES[obj])
+        if isinstance(obj, (type, FunctionType, Op)) and (place := self.name_in_files(obj)) is not None:
+            return global_name(*place)
         inherited = getattr(super(), "reducer_override", None)
         return NotImplemented if inherited is None else inherited(obj)
+
+    def name_in_files(self, obj) -> tuple[str, str] | None:
+        """Return the module and name by which PyTorch, too, finds a class or a function of ours; None for others, and
+        for those within a class, which are written as attributes of it."""
+        found = name_in_files(obj)
+        return None if found is None or "." in found[1] else found
 
     def reduced(self, obj):
         """What makes a tensor again: a function, and its arguments."""
@@ -120,7 +120,7 @@ class Pickler(pickle._Pickler):
             parts = Tensor.detach(obj), bool(obj._rush_needs_grad), collections.OrderedDict()
             return (GlobalName("torch._utils", "_rebuild_parameter_with_state"),
                     (*parts, state)) if state else (GlobalName("torch._utils", "_rebuild_parameter"), parts)
-        users = not kind.__module__.startswith("rushlight")
+        users = not is_own(kind)
         if (users or getattr(obj, "_wraps", False)) and kind.__reduce_ex__ is not Tensor.__reduce_ex__:
             return obj.__reduce_ex__(2)
         function, parts = self.wrapper(obj) if users and "_wraps" in vars(obj) else self.parts(obj)
@@ -178,11 +178,10 @@ class Pickler(pickle._Pickler):
         if changed is NotImplemented:
             return super().save(obj, save_persistent_id)
         if isinstance(changed, GlobalName):
-            return self.save_global_name(changed)
+            return self.save(changed)
         if id(obj) in self.memo:
             return self.write(self.get(self.memo[id(obj)][0]))
         return self.save_reduce(*changed, obj=obj)
-
 
     def save_scripted(self, obj):
         """A prepared weight, as an object of PyTorch's class."""
@@ -465,8 +464,8 @@ class FileLike:
         return True
 
 
-def opened(f):
-    """The archive in a file, and the folder in it that holds everything."""
+def open_archive(f) -> zipfile.ZipFile:
+    """The archive in a file.  EOFError for an empty file, CorruptFileError for one that is no archive."""
     try:
         archive = zipfile.ZipFile(f if hasattr(f, "seekable") else FileLike(f))
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, ValueError, EOFError, OSError) as error:
@@ -477,6 +476,12 @@ def opened(f):
             f"PytorchStreamReader failed reading zip archive: not a checkpoint, or a damaged one: {error}",
             "a zip archive with data.pkl", REMEDY) from None
     check_total(archive)
+    return archive
+
+
+def opened(f):
+    """The archive in a file, and the folder in it that holds everything."""
+    archive = open_archive(f)
     for name in archive.namelist():
         if name.endswith("/data.pkl"):
             return archive, name[: -len("data.pkl")]

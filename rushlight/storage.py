@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 
-from ._src.compat.absent import absent
 from ._src.core.later import later
 from ._src.core.advice import deprecated
 from ._src.core.convert import NOT_AVAILABLE, InProcess, UntypedStorage
@@ -16,9 +15,6 @@ from ._src.core.meta import Meta
 from ._src.core.native import Tensor, wrap
 from ._src.core.op import OPS
 from ._src.core.tensor import count_apart
-
-globals().update(absent("torch", "files are read as a whole: use torch.load, with mmap=True for large ones",
-                        "PyTorchFileReader PyTorchFileWriter"))
 
 
 class TypedStorage(InProcess):

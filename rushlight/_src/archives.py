@@ -2,6 +2,7 @@
 them."""
 from __future__ import annotations
 
+import functools
 import hashlib
 import zipfile
 
@@ -42,7 +43,7 @@ class Archive:
     def __init__(self, file, folder: str):
         self.file = file if can_tell(file) else Stream(file)
         self.zip, self.folder = zipfile.ZipFile(self.file, "w", zipfile.ZIP_STORED), folder
-        self.alignment = saving.storage_alignment
+        self.alignment, self.compute_crc32 = saving.storage_alignment, saving.compute_crc32
         self.sums = hashlib.sha256()
 
     def __enter__(self):
@@ -65,7 +66,7 @@ class Archive:
         info.file_size = memoryview(content).nbytes
         info.extra = self.padding(info)
         self.zip.writestr(info, content)
-        if not saving.compute_crc32:
+        if not self.compute_crc32:
             info.CRC = 0
         self.sums.update(f"{name} {info.file_size} {info.CRC};".encode())
 
@@ -96,3 +97,16 @@ def folder_of(path: str) -> str:
     if not stem:
         raise RuntimeError(f"invalid file name: {path}: it has nothing before its ending")
     return stem if path.isascii() else "archive"
+
+
+class GlobalName:
+    """A name that the pickle refers to without importing it."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def __call__(self, *args):
+        raise TypeError("a name in a file is not called while it is written")
+
+
+global_name = functools.cache(GlobalName)  # one object for each name: a pickle has it once

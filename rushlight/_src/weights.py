@@ -7,7 +7,9 @@ import codecs
 import collections
 import pickle
 
+from .compat.homes import name_in_files
 from .core.dtypes import dtype as Dtype
+from .core.naming import defining_module
 from .core.op import OPS, Op, named
 
 SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
@@ -36,8 +38,18 @@ def add_safe_globals(safe_globals):
                 f"{type(name).__name__}")
         module, _, last = name.rpartition(".")
         SAFE[module, last] = item
-        if isinstance(found, Op):  # as files name it
+        for place in names_in_files(found) if found is item else ():
+            SAFE[place] = item
+        if isinstance(found, Op):  # as older files name it
             SAFE[named.__module__, named.__name__] = allowed_operator, f"{named.__module__}.{named.__name__}"
+
+
+def names_in_files(found) -> list[tuple[str, str]]:
+    """The modules and names by which files have a class or function of ours: PyTorch's, and in older files our own."""
+    place = name_in_files(found)
+    if place is None:
+        return []
+    return [place, (defining_module(found), found.__qualname__)] if isinstance(found, type) else [place]
 
 
 def allowed_operator(name: str) -> Op:
@@ -50,7 +62,8 @@ def allowed_operator(name: str) -> Op:
 
 def get_safe_globals() -> list:
     """What ``add_safe_globals`` allowed."""
-    return [item for item in SAFE.values() if not (isinstance(item, tuple) and item[0] is allowed_operator)]
+    allowed = {id(item): item for item in SAFE.values()}  # some have several names
+    return [item for item in allowed.values() if not (isinstance(item, tuple) and item[0] is allowed_operator)]
 
 
 def clear_safe_globals():

@@ -11,6 +11,7 @@ from .._src.capture.errors import ConstraintViolationError, UserError
 from .._src.capture.constraints import constraints_of
 from .._src.core.expr import Expr, size as size_named
 from .._src.core.meta import Meta
+from .._src.core.naming import FRAMEWORK, defining_module
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
 from .._ops import ops
@@ -149,7 +150,7 @@ def number_kind(node):
 
 def is_layer(kind) -> bool:
     """Whether a class of modules is a layer of this package: none that only holds others."""
-    place = kind.__module__.removeprefix(__name__.partition(".")[0])
+    place = defining_module(kind).removeprefix(FRAMEWORK)
     return place.startswith((".nn.modules.", ".ao.")) and not place.endswith(".container")
 
 

@@ -109,7 +109,7 @@ class Tracer(TracerBase):
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether calls of a module stay calls, instead of being traced through."""
         return m.__module__.startswith(("rushlight.nn", "torch.nn",
-                                        "rushlight.ao.nn")) and not isinstance(m, containers())
+                                        "rushlight.ao.nn", "torch.ao.nn")) and not isinstance(m, containers())
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule.  NameError if it is not installed in the root."""

@@ -8,6 +8,7 @@ import operator
 import re
 
 from .._src.autograd.mode import set_recording
+from .._src.compat.homes import public_path
 from .._src.core.convert import strided
 from .._src.core.later import facade
 from .._src.core.native import Op, Tensor
@@ -62,16 +63,6 @@ class Namespace:
         if owner is not None:
             self.objects[id(owner)] = name
         return name
-
-
-def public_path(op: Op) -> str | None:
-    """Where users find an operator: ``torch.nn.functional.gelu``; None for one that has no such place."""
-    where = facade()
-    for part in op.name.split("."):
-        where = getattr(where, part, None)
-    if where is op:
-        return f"torch.{op.name}"
-    return f"torch.Tensor.{op.name}" if getattr(Tensor, op.name, None) is op else None
 
 
 def qualified_name(function) -> str:

@@ -17,10 +17,11 @@ from .._src.core.pytree import tree_unflatten
 from .._src.core.random import default_generator
 from .._src.core.tensor import empty
 from .._src.graph import graph as house
+from .._src.compat.homes import public_path
 from .._src.graph.views import view_of_input
 from ..nn.modules.module import Module
 from .._ops import LIBRARIES, ops, overload_of
-from .code import base_name, public_path, snake_case
+from .code import base_name, snake_case
 from .graph import Graph
 from .graph_module import GraphModule
 

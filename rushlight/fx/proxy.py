@@ -198,7 +198,7 @@ class Proxy:
         tracer = tracer_of((args, kwargs or {}))
         name = getattr(orig_method, "name", None) or getattr(orig_method, "__name__", None)
         if isinstance(orig_method, Op):
-            from .code import public_path
+            from .._src.compat.homes import public_path
             if (public_path(orig_method) or "torch.Tensor.").startswith("torch.Tensor."):
                 return tracer.create_proxy("call_method", name, args, kwargs or {})
         elif getattr(Tensor, name or "", None) is orig_method:

@@ -1,11 +1,13 @@
 """Models in parallel over one process and one device: DistributedDataParallel and its hooks, parts of arguments, copies
 of modules."""
+import importlib
 from collections import namedtuple
 
 import pytest
 
 import rushlight as torch
 from rushlight import distributed as dist
+from rushlight.distributed import threads
 from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks
 from rushlight.nn.parallel import DataParallel, DistributedDataParallel, gather, parallel_apply, replicate, scatter
 from rushlight.nn.parallel.scatter_gather import scatter_kwargs
@@ -33,6 +35,32 @@ def test_gradients_are_those_of_the_module(group):
         assert torch.equal(a.grad, b.grad)
     assert list(model.state_dict()) == [f"module.{name}" for name in plain.state_dict()] and isinstance(dist.GradBucket,
                                                                                                         type)
+
+
+@pytest.mark.parametrize("seeks", [False, True])
+def test_passes_that_callers_prepare(seeks):
+    """As trainers do that decide after the forward pass that gradients are averaged."""
+    def member(rank):
+        model = DistributedDataParallel(network(), find_unused_parameters=seeks)
+        assert isinstance(model.reducer, importlib.import_module("rushlight._C._distributed_c10d").Reducer)
+        inputs, found = torch.full((2, 3), rank + 1.0), []
+        for outputs_of in (list, lambda each: each[0]):
+            model.zero_grad()
+            model.require_backward_grad_sync = False
+            output = model(inputs)
+            model.require_backward_grad_sync = True
+            assert not model.reducer._rebuild_buckets()
+            model.reducer.prepare_for_backward(outputs_of([output]))
+            output.sum().backward()
+            found.append([p.grad.tolist() for p in model.parameters()])
+        return found
+
+    first, second = threads.run(2, member)
+    plain = network()
+    sum(plain(torch.full((2, 3), rank + 1.0)).sum() / 2 for rank in range(2)).backward()
+    assert first == second and first[0] == first[1]
+    for found, p in zip(first[0], plain.parameters(), strict=True):
+        torch.testing.assert_close(torch.tensor(found), p.grad)
 
 
 @pytest.mark.parametrize("hook", [default_hooks.allreduce_hook, default_hooks.bf16_compress_hook,

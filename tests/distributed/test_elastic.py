@@ -24,6 +24,7 @@ from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedErro
 from rushlight.distributed.elastic.rendezvous import dynamic_rendezvous, utils
 from rushlight.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from rushlight.distributed.launcher.api import LaunchConfig, elastic_launch
+from rushlight.numa.binding import AffinityMode, NumaOptions, refuse_binding
 
 from ..waiting import wait_for
 from .groups import reserved_port
@@ -168,6 +169,15 @@ def test_functions_are_launched(tmp_path):
         elastic_launch(config, fails)("way")
     rank, failure = error.value.get_first_failure()
     assert rank in (0, 1) and failure.exitcode == 1 and "ValueError: no way" in failure.message
+
+
+def test_processes_are_not_bound_to_cpus():
+    config = LaunchConfig(1, 1, 1, None, "job", rdzv_endpoint="127.0.0.1:0", rdzv_backend="c10d",
+                          numa_options=NumaOptions(AffinityMode("node")))
+    with pytest.raises(NotImplementedError, match="NUMA node of each process's GPU"):
+        elastic_launch(config, double)(3)
+    with pytest.warns(UserWarning, match="Processes run unbound"):
+        refuse_binding(NumaOptions(AffinityMode.SOCKET, should_fall_back_if_binding_fails=True))
 
 
 def one_fails():

@@ -12,6 +12,7 @@ import rushlight as rl
 import rushlight.distributed.checkpoint as dcp
 from rushlight._src.core.settings import settings
 from rushlight.distributed import threads
+from rushlight.distributed.checkpoint.optimizer import load_sharded_optimizer_state_dict
 from rushlight.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from rushlight.distributed.tensor import (DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor,
                                           init_device_mesh, transfer)
@@ -416,6 +417,32 @@ def test_checkpoints_are_split_otherwise(tmp_path):
     state = {"x": rl.zeros(7, 5)}
     dcp.load(state, checkpoint_id=tmp_path, no_dist=True)
     assert rl.equal(state["x"], x)
+
+
+def test_states_of_optimizers_are_split_as_parameters(tmp_path):
+    """Saved from 2 processes in rows, loaded into as many in columns."""
+    x = rl.arange(35.0).reshape(7, 5)
+
+    def save(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        dcp.save({"other": {"state": {"w": x}}, "optimizer": {
+            "state": {"w": {"mean": distribute_tensor(x, mesh, [Shard(0)]), "step": rl.tensor(3.0)},
+                      "b": {"mean": x[0]}}, "param_groups": [{"lr": 0.5, "params": ["w", "b"]}]}},
+                 checkpoint_id=tmp_path)
+
+    def load(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        parameters = {"w": distribute_tensor(rl.zeros(7, 5), mesh, [Shard(1)]), "b": rl.zeros(5)}
+        found = load_sharded_optimizer_state_dict(parameters, "optimizer", dcp.FileSystemReader(tmp_path))
+        state = found["optimizer"]["state"]
+        return (list(found), found["optimizer"]["param_groups"], state["w"]["mean"].placements,
+                state["w"]["mean"].full_tensor(), state["w"]["step"].item(), type(state["b"]["mean"]) is rl.Tensor,
+                state["b"]["mean"])
+
+    run(2, save)
+    for names, groups, placements, mean, step, is_plain, other in run(2, load):
+        assert names == ["optimizer"] and groups == [{"lr": 0.5, "params": ["w", "b"]}] and is_plain
+        assert placements == (Shard(1),) and rl.equal(mean, x) and step == 3 and rl.equal(other, x[0])
 
 
 def test_an_error_of_one_process_is_an_error_of_all(tmp_path):

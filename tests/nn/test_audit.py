@@ -120,6 +120,8 @@ def test_text_state_and_copies(kind, given):
         assert ask(ours) == ask(theirs)
     if "Lazy" in kind.__name__:
         return
+    for (path, a), (_, b) in zip(ours.named_modules(), theirs.named_modules(), strict=True):
+        assert a.__reduce_ex__(2)[2].keys() == b.__reduce_ex__(2)[2].keys(), path  # each reads the other's files
     assert [tuple(p.shape) for p in ours.parameters()] == [tuple(p.shape) for p in theirs.parameters()]
     for copied in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert repr(copied) == repr(ours) and type(copied) is type(ours)

@@ -1,4 +1,6 @@
 """Switches of the kernels of attention choose kernels, in compiled functions, too."""
+import importlib
+
 import pytest
 
 import rushlight as torch
@@ -70,3 +72,37 @@ def test_float64_is_computed_where_the_fused_kernel_alone_is_allowed():
         torch.testing.assert_close(found, F.scaled_dot_product_attention(q, q, q, is_causal=True))
     found.sum().backward()
     assert q.grad is not None
+
+
+class Handle:
+    """Notes that an implementation was removed."""
+
+    def __init__(self, removed, name):
+        self.remove = lambda: removed.append(name)
+
+
+@pytest.mark.parametrize("lib", ["rushlight", "torch"])
+def test_registered_implementations(lib, caplog):
+    """One is active at a time; those without a handle are never called active."""
+    pytest.importorskip(lib)
+    attention, removed = importlib.import_module(f"{lib}.nn.attention"), []
+    for name in ("one", "two", "none"):
+        attention.register_flash_attention_impl(name, register_fn=lambda name=name: None if name == "none"
+                                                else Handle(removed, name))
+    assert {"FA3", "FA4", "none", "one", "two"} <= set(attention.list_flash_attention_impls())
+    story = []
+    for name in ("one", "two", "none", "one"):
+        attention.activate_flash_attention_impl(name)
+        story.append((attention.current_flash_attention_impl(), *removed))
+    assert story == [("one",), ("two", "one"), (None, "one", "two"), ("one", "one", "two")]
+    with pytest.raises(ValueError, match="Unknown flash attention impl 'other'. Available implementations:"):
+        attention.activate_flash_attention_impl("other")
+    assert attention.current_flash_attention_impl() is None and removed == ["one", "two", "one"]
+    attention.restore_flash_attention_impl()
+    assert "no custom impl was activated" in caplog.text
+
+
+def test_implementations_of_compiled_kernels_are_refused():
+    for name in ("FA3", "FA4"):
+        with pytest.raises(NotImplementedError, match="compiled against PyTorch"):
+            torch.nn.attention.activate_flash_attention_impl(name)

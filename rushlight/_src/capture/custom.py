@@ -9,6 +9,7 @@ from ..autograd.dispatching import pulling, tensors_of
 from ..autograd.function import Context, Function
 from ..core.interpret import top
 from ..core.kinds import P
+from ..core.naming import defining_module
 from ..core.native import Tensor, mine
 from ..core.op import OPS, make
 from ..core.pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -226,7 +227,7 @@ def functions_of(function):
     for name in ("forward", "setup_context", "backward", "vjp"):
         written = inspect.getattr_static(function, name, None)
         written = written.__func__ if isinstance(written, staticmethod) else written
-        if isinstance(written, types.FunctionType) and written.__module__ != Function.__module__:
+        if isinstance(written, types.FunctionType) and written.__module__ != defining_module(Function):
             yield written
 
 

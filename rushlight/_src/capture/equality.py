@@ -9,6 +9,7 @@ import types
 import numpy as np
 
 from ..core.devices import device
+from ..core.naming import defining_module
 from .classes import FRAMEWORK, is_framework
 
 COMPARED = (int, bool, str, bytes, types.CodeType)  # whose ``==`` tells all that programs see, among those of one type
@@ -61,4 +62,4 @@ def is_constant(value) -> bool:
 def is_immutable(value) -> bool:
     """True if an object's identity says all about it: enum members, layouts, memory formats; or its text does."""
     return (isinstance(value, (enum.Enum, re.Match)) or is_described(value) or value is NotImplemented
-            or type(value).__module__ == f"{FRAMEWORK}._src.core.convert")
+            or defining_module(type(value)) == f"{FRAMEWORK}._src.core.convert")

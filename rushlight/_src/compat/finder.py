@@ -9,6 +9,8 @@ import importlib.metadata
 import importlib.util
 import sys
 
+from .homes import activate
+
 NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "functorch": "rushlight.functorch"}
 STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # where the package itself is not installed
@@ -98,6 +100,7 @@ def install():
     sys.meta_path.insert(0, MetadataFinder())  # before one that finds another torch on the disk
     sys.modules[NAME] = real
     real.__name__ = NAME  # some programs compare
+    activate()
     from ...torch_version import TorchVersion
     real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find
     from ..extensions import load_postponed_extensions

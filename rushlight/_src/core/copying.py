@@ -8,6 +8,7 @@ import ctypes
 from . import devices, dtypes
 from .interpret import recording
 from .meta import span
+from .naming import is_own
 from .native import Tensor, wrap
 from .op import OPS
 from .tensor import alias, attach, blank, empty, show
@@ -33,7 +34,7 @@ def copied_memory(tensor: Tensor, memo: dict):
 def slots_of(tensor) -> dict:
     """What the slots hold that a user's subclass declares."""
     kind = tensor.__class__
-    return {} if kind.__module__.startswith("rushlight") else {name: getattr(tensor, name)
+    return {} if is_own(kind) else {name: getattr(tensor, name)
                                                                for name in copyreg._slotnames(kind)
                                                                if hasattr(tensor, name)}
 

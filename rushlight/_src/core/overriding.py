@@ -10,7 +10,8 @@ import inspect
 import threading
 
 from . import interpret
-from .meta import extent_of
+from .meta import Size, extent_of
+from .naming import is_own
 from .native import Scope, Tensor, held, mine, scopes
 from .tensor import attach, blank, show
 
@@ -48,7 +49,7 @@ def describe(kind: type) -> int:
     function = declared(kind, "__torch_function__")
     if not issubclass(kind, Tensor):
         return FUNCTION if function is not None and not issubclass(kind, type) else PLAIN
-    if function is default and kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if function is default and is_own(kind):
         return PLAIN  # our own classes of tensors take part in other ways
     found = PLAIN if function is disabled else FUNCTION
     return found | (DISPATCH if declared(kind, "__torch_dispatch__") is not None else PLAIN)
@@ -218,7 +219,7 @@ def reclassed(value, kind):
         return value
     if isinstance(value, Tensor):
         return value if isinstance(value, kind) else as_subclass(value, kind)
-    if isinstance(value, (tuple, list)) and type(value).__module__ != "rushlight._src.core.meta":
+    if isinstance(value, (tuple, list)) and type(value) is not Size:
         made = [reclassed(v, kind) for v in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     return value

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from . import dtypes
+from .naming import is_own
 from .native import Tensor, mine
 from .overriding import of_mode
 from .shutdown import allow_imports
@@ -112,7 +113,7 @@ def __repr__(self, *, tensor_contents=None):
     open."""
     kind = self.__class__
     # users' classes say their names
-    prefix = "tensor(" if kind.__module__.partition(".")[0] == Tensor.__module__ else f"{kind.__name__}("
+    prefix = "tensor(" if is_own(kind) else f"{kind.__name__}("
     suffixes = []
     where = self._rush_meta.device
     if not where.provider.has_data:

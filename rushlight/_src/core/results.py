@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from .later import facade
+
 _types: dict = {}
 
 
@@ -41,6 +43,6 @@ def named(name: str, **fields):
     if key not in _types:
         kind = namedtuple(name, list(fields))
         kind.__repr__, kind.__new__ = shown, creating(kind)
-        kind.__module__ = f"{__name__.partition('.')[0]}.return_types"
+        kind.__module__ = f"{facade().__name__}.return_types"
         _types[key] = kind
     return _types[key]._make(fields.values())

@@ -11,6 +11,7 @@ from ..core.dtypes import BY_NAME, dtype
 from ..core.encoding import Unsaveable, decode, encode, register
 from ..core.expr import Expr
 from ..core.meta import TURNED, Meta, Size
+from ..core.naming import is_own
 from ..core.native import Op
 from ..core.op import OPS
 from ..core.quantized import QUANTIZED, SCHEMES, quantized
@@ -44,7 +45,7 @@ def text_of(value, numbers=None) -> str:
         return f"expr {value!r}"
     if kind is type and value.__module__ == "builtins":
         return value.__name__
-    if isinstance(value, enum.Enum) and kind.__module__.startswith(__name__.split(".")[0] + "."):
+    if isinstance(value, enum.Enum) and is_own(kind):
         return str(value)
     raise Unsaveable(f"{kind.__name__} has no text that other processes share")
 

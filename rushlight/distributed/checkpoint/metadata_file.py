@@ -36,6 +36,9 @@ class MetadataPickler(Pickler):
 
     dispatch = dict(Pickler.dispatch)
 
+    def name_in_files(self, obj):
+        """Return None: metadata hold the classes of NAMES alone."""
+
     def save_class(self, obj):
         if obj not in NAMES:
             raise TypeError(

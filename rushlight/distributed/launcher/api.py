@@ -10,6 +10,7 @@ from ..elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from ..elastic.multiprocessing.api import DefaultLogsSpecs, LogsSpecs, SignalException
 from ..elastic.multiprocessing.errors import ChildFailedError
 from ..elastic.rendezvous import RendezvousParameters, get_rendezvous_handler
+from ...numa.binding import NumaOptions, refuse_binding
 
 
 @dataclasses.dataclass
@@ -34,6 +35,7 @@ class LaunchConfig:
     metrics_cfg: dict = dataclasses.field(default_factory=dict)
     local_addr: str | None = None
     event_log_handler: str = "null"
+    numa_options: NumaOptions | None = None
 
     def __post_init__(self):
         if self.rdzv_timeout != -1:
@@ -58,7 +60,8 @@ class elastic_launch:
 
 
 def launch_agent(config: LaunchConfig, entrypoint, args: list) -> dict:
-    """Runs an agent for a configuration."""
+    """Runs an agent for a configuration.  NoDeviceError for one that binds processes to CPUs."""
+    refuse_binding(config.numa_options)
     parameters = RendezvousParameters(config.rdzv_backend, config.rdzv_endpoint, config.run_id, config.min_nodes,
                                       config.max_nodes, config.local_addr, **config.rdzv_configs)
     handler = get_rendezvous_handler(parameters)

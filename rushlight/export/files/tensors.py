@@ -9,6 +9,7 @@ from ..._src.core.convert import (UntypedStorage, channels_last, channels_last_3
 from ..._src.core.devices import device as Device
 from ..._src.core.dtypes import BY_NAME, uint8
 from ..._src.core.exchange import seen_memory, to_numpy
+from ..._src.core.naming import defining_module
 from ..._src.core.native import Tensor
 from ..._src.core.tensor import empty
 from ..._src.restored import rebuild_tensor
@@ -104,7 +105,7 @@ class Tables:
             raise SerializeError(f"{name} is a {type(tensor).__name__}: a file of a program has tensors only")
         plain = not (tensor.layout is not strided or tensor.is_quantized or tensor.is_nested or tensor._rush_turned)
         if not plain or tensor._rush_storage is None or not tensor.device.provider.has_data or type(tensor) not in (
-                Tensor, Parameter) and not type(tensor).__module__.startswith("rushlight.nn"):
+                Tensor, Parameter) and not defining_module(type(tensor)).startswith("rushlight.nn"):
             raise SerializeError(f"{name} is a {type(tensor).__name__} on {tensor.device} with the layout "
                                  f"{tensor.layout}: a file of a program has plain tensors with data only")
 

@@ -5,6 +5,7 @@ import json
 import operator
 
 from ..._ops import OpOverload
+from ..._src.compat.homes import name_in_files
 from ..._src.core.convert import layout, memory_format
 from ..._src.core.devices import device as Device
 from ..._src.core.dtypes import dtype as Dtype
@@ -265,7 +266,7 @@ def source_name(target) -> str | None:
     if isinstance(target, Op) and OPS.get(target.name) is target:
         return f"rushlight.ops.{target.name}"
     if isinstance(target, type):
-        return f"{target.__module__}.{target.__qualname__}".replace("rushlight.", "torch.", 1)
+        return ".".join(name_in_files(target) or (target.__module__, target.__qualname__))
     return None
 
 

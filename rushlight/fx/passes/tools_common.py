@@ -4,6 +4,7 @@ from __future__ import annotations
 import heapq
 import operator
 
+from ..._src.compat.homes import name_in_files
 from ..._src.core.native import Tensor
 from ..graph import Graph
 
@@ -16,8 +17,7 @@ def get_node_target(submodules, node) -> str:
         raise AssertionError(f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found op {node.op}")
     if node.op == "call_module":
         kind = type(submodules[node.target])
-        return f"{kind.__module__}.{kind.__name__}".replace("rushlight.", "torch.",
-                                                            1) if hasattr(kind, "__module__") else str(kind)
+        return ".".join(name_in_files(kind) or (kind.__module__, kind.__name__))
     if node.op == "call_method":
         return node.target
     return get_acc_ops_name(node.target)

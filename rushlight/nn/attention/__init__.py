@@ -5,6 +5,8 @@ import contextlib
 import enum
 
 from ..._src.ops import attention as _attention
+from ._registry import (activate_flash_attention_impl, current_flash_attention_impl,  # noqa: F401
+                        list_flash_attention_impls, register_flash_attention_impl, restore_flash_attention_impl)
 
 
 class SDPBackend(enum.Enum):

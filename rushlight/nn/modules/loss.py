@@ -184,8 +184,7 @@ class LinearCrossEntropyLoss(Module):
                  reduction="mean", weight=None, ignore_index=None,
                  label_smoothing=0.0, options=None):
         super().__init__()
-        self.in_features, self.num_classes, self.out_features, self.bias = in_features, num_classes, tuple(
-            out_features), bias
+        self.num_classes, self.out_features = num_classes, tuple(out_features)
         self.reduction, self.ignore_index, self.label_smoothing, self.options = (reduction, ignore_index,
                                                                                  label_smoothing, options)
         self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias=bias, device=device,
@@ -195,14 +194,15 @@ class LinearCrossEntropyLoss(Module):
     def forward(self, input, target):
         shape = (self.num_classes, *self.out_features)
         linear_bias = None if self.linear.bias is None else self.linear.bias.reshape(shape)
-        return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, self.in_features), target,
+        return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, self.linear.in_features), target,
                                       linear_bias=linear_bias, weight=self.weight,
                                       reduction=self.reduction, ignore_index=self.ignore_index,
                                       label_smoothing=self.label_smoothing, options=self.options)
 
     def extra_repr(self):
-        return (f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
-                f"bias={self.bias}, reduction={self.reduction}, "
+        return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+                f"out_features={self.out_features}, "
+                f"bias={self.linear.bias is not None}, reduction={self.reduction}, "
                 f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
 
 

@@ -35,6 +35,16 @@ class _ConstantPadNd(_Padding):
         return f"padding={self.padding}, value={self.value}"
 
 
+class _ZeroPadNd(_ConstantPadNd):
+    """Pads the last ``rank`` dimensions with zeros."""
+
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
 def padding_class(name, dimensions, how, base=_Padding):
     class Made(base):
         _rush_rank, _rush_mode = dimensions, how
@@ -49,7 +59,7 @@ ConstantPad1d, ConstantPad2d, ConstantPad3d = (padding_class("Constant", r, "con
                                                for r in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (padding_class("Reflection", r, "reflect") for r in (1, 2, 3))
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (padding_class("Replication", r, "replicate") for r in (1, 2, 3))
-ZeroPad1d, ZeroPad2d, ZeroPad3d = (padding_class("Zero", r, "constant") for r in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (padding_class("Zero", r, "constant", _ZeroPadNd) for r in (1, 2, 3))
 
 
 class Flatten(Module):

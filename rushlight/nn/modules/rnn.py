@@ -57,6 +57,13 @@ class RNNBase(Module):
                 self._all_weights.append(list(shapes))
         self.reset_parameters()
 
+    def __getstate__(self):
+        weights = {name: self._parameters.get(name) for name in self._flat_weights_names}
+        return {**super().__getstate__(), "_flat_weights_names": [*weights], "_flat_weights": [*weights.values()]}
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if not name.startswith("_flat_weight")})
+
     @property
     def _flat_weights(self):
         """All weights, in order."""

@@ -8,7 +8,7 @@ from ..._src.core.advice import warn
 from .. import functional as F
 from ..init import xavier_uniform_
 from . import encoding
-from .activation import MultiheadAttention
+from .activation import GELU, MultiheadAttention, ReLU
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -77,6 +77,9 @@ class TransformerEncoderLayer(_Layer):
                  batch_first=False, norm_first=False, bias=True,
                  device=None, dtype=None):
         super().__init__()
+        relu = activation in ("relu", F.relu) or isinstance(activation, ReLU)
+        gelu = activation in ("gelu", F.gelu) or isinstance(activation, GELU)
+        self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # as files have it
         self._rush_enter(["self_attn"], d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
                          batch_first, norm_first, bias, device, dtype)
 
@@ -142,6 +145,7 @@ class TransformerEncoder(_Stack):
         super().__init__(encoder_layer, num_layers, norm)
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
         reason = enable_nested_tensor and encoding.reason_against(encoder_layer)
+        self.use_nested_tensor = bool(enable_nested_tensor and not reason)  # as files have it
         if reason:
             warn(f"enable_nested_tensor is True, but padding will not be left out: {reason}.")
 

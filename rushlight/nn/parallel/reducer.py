@@ -174,6 +174,14 @@ class Reducer:
         self.absent = set()
         self.active, self.launched, self.reached, self.queued = True, 0, set(), False
 
+    def prepare_for_backward(self, outputs):
+        """Begins a pass over tensors, for callers that ran the forward pass under ``no_sync``."""
+        self.prepare([outputs] if isinstance(outputs, Tensor) else outputs)
+
+    def _rebuild_buckets(self) -> bool:
+        """Return False: buckets stay in the order in which gradients are expected."""
+        return False
+
     def unfinished(self):
         missing = [self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) not in self.reached
                    and id(p) not in self.unused]

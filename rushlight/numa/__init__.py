@@ -1,0 +1,1 @@
+"""Binding of processes to the CPUs near their GPUs: ``torch.numa``."""

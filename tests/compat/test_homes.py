@@ -1,0 +1,95 @@
+"""Classes have PyTorch's modules and names in files, and everywhere where ``import torch`` means Rushlight."""
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from rushlight._src.compat import homes  # noqa: E402
+from rushlight._src.compat.homes import name_in_files, name_in_pytorch  # noqa: E402
+from rushlight._src.core.naming import is_own  # noqa: E402
+from rushlight._src.core.native import Op  # noqa: E402
+
+from ..startup.machine_code import search_path  # noqa: E402
+
+MODULES = """torch torch.nn torch.nn.parameter torch.nn.utils.rnn torch.nn.init torch.nn.functional torch.optim
+torch.optim.lr_scheduler torch.optim.swa_utils torch.utils.data torch.distributions torch.distributions.transforms
+torch.autograd torch.autograd.function torch.fx torch.ao.quantization torch.ao.nn.quantized torch.amp torch.storage
+torch.distributed.checkpoint.metadata torch.serialization torch.sparse torch.cuda torch.futures torch.func""".split()
+ROOT = Path(__file__).parents[2]
+# path -> module and name of a class, whether it shows them, and whether pickles and sys.modules find it by them
+TELL = """
+import importlib, inspect, json, pickle, sys, warnings
+import torch
+warnings.simplefilter("ignore")
+found = {}
+for path, name in json.load(sys.stdin):
+    kind = getattr(importlib.import_module(path), name, None)
+    if isinstance(kind, type) and kind.__module__.partition(".")[0] in ("torch", "rushlight"):
+        is_shown = repr(kind).startswith(("<class 'torch.", "<enum '"))
+        found[f"{path}.{name}"] = (kind.__module__, kind.__qualname__, is_shown or repr(kind),
+                                   pickle.loads(pickle.dumps(kind)) is kind, kind.__module__ in sys.modules)
+x = torch.ones(2)
+print(json.dumps([found, [type(v).__module__ for v in (x, x.dtype, x.device, x.shape, torch.max(x, 0))], str(x),
+                  torch.typename(torch.nn.Linear(1, 1))]))
+"""
+
+
+def listed() -> list[tuple[str, str]]:
+    """PyTorch's public classes and functions, by module and name."""
+    return [(path, name) for path in MODULES for name, value in vars(importlib.import_module(path)).items()
+            if not name.startswith("_") and callable(value)
+            and str(getattr(value, "__module__", "")).partition(".")[0] == "torch"]
+
+
+def theirs(module: str, name: str):
+    found = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def test_pytorch_finds_its_own_by_the_names_in_files():
+    count = 0
+    for path, name in listed():
+        mine = getattr(importlib.import_module(path.replace("torch", "rushlight", 1)), name, None)
+        place = name_in_files(mine) if isinstance(mine, (type, Op)) or callable(mine) else None
+        if place is None or isinstance(mine, type) and not is_own(mine):
+            continue
+        found, wanted = theirs(*place), theirs(path, name)
+        # operators of one name may stand at several paths, as builtins and as functions
+        assert found is wanted or isinstance(mine, Op) and callable(found), (path, name, place)
+        count += 1
+    assert count > 500
+
+
+def test_classes_of_the_stand_in():
+    names = [(path, name) for path, name in listed() if isinstance(theirs(path, name), type)]
+    done = subprocess.run([sys.executable, "-m", "rushlight", "-c", TELL], input=json.dumps(names), cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, timeout=600, check=True,
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)})
+    found, kinds, text, typename = json.loads(done.stdout)
+    assert len(found) > 400
+    for path, (module_of_class, name, *right) in found.items():
+        assert right == [True, True, True], path
+        assert theirs(module_of_class, name) is theirs(*path.rpartition(".")[::2]), (path, module_of_class, name)
+    assert kinds == ["torch"] * 4 + ["torch.return_types"]
+    assert (text, typename) == ("tensor([1., 1.])", "torch.nn.modules.linear.Linear")
+
+
+def test_names_of_what_only_we_have_stay():
+    assert name_in_pytorch("rushlight._src.core.expr", "Expr") == ("rushlight._src.core.expr", "Expr")
+    assert name_in_pytorch("rushlight.nn.modules.rearrange", "Fold.Inner") == ("torch.nn.modules.fold", "Fold.Inner")
+    assert name_in_files(Path) is None and name_in_files(listed) is None and name_in_files(lambda: 1) is None
+
+
+def test_every_listed_home_is_pytorchs():
+    for (module, name), (home, other) in homes.homes().items():
+        kind = getattr(importlib.import_module(module), name)
+        assert callable(kind) and is_own(kind), (module, name)
+        assert getattr(importlib.import_module(home.replace("torch", "rushlight", 1)), other) is kind, (home, other)
