@@ -58,17 +58,25 @@ class Drawing(Interpreter):
             return op(*args, **kwargs)
 
     def reserve(self, blocks: int):
-        if any(interpreter.traces or interpreter.breaks for interpreter in mine.stack):
-            raise NotImplementedError("random numbers of a DTensor within a compiled program: its processes agree on "
-                                      "the position in the stream at each call; draw them outside of the program")
+        outer = next((i for i in reversed(mine.stack) if i.reserve is not None and not isinstance(i, Drawing)), None)
+        if outer is not None:
+            if not outer.breaks:
+                raise NotImplementedError("random numbers of a DTensor within a traced program: its processes agree on "
+                                          "the position in the stream at each call; draw them outside of the program")
+            return outer.reserve(blocks, self.mesh, self.agree)  # the program asks when it runs
         own = default_generator.place
         first = not any(self.mesh.get_coordinate())
-        found = default_generator.reserve(blocks) if first else own
+        found = self.agree(*(default_generator.reserve(blocks) if first else own))
+        # a process with a stream of its own, which goes on alike
+        if not first and found == tuple(default_generator.place):
+            default_generator.reserve(blocks)
+        return found
+
+    def agree(self, seed: int, position: int) -> tuple:
+        """Return the (seed, position) of the first process."""
+        found = seed, position
         for k in range(self.mesh.ndim):
             found = transport.told(found, self.mesh.get_group(k))
-        # a process with a stream of its own, which goes on alike
-        if not first and tuple(found) == tuple(default_generator.place):
-            default_generator.reserve(blocks)
         return tuple(found)
 
 
