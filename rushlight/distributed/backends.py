@@ -26,7 +26,7 @@ class FakeEngine(Engine):
     def __init__(self, store, rank, size, timeout):
         self.rank, self.size, self.timeout = rank, size, timeout
 
-    def nothing(self, *given):
+    def nothing(self, *_given):
         return 0
 
     all_reduce = reduce_chain = reduce = broadcast = barrier = send = receive = close = abort = nothing

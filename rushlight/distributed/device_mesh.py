@@ -67,6 +67,7 @@ class DeviceMesh:
         self._all_parts = [self._ranks] if _parts is None else _parts
         self._identity = device_type, self._sizes, tuple(self._ranks), self.mesh_dim_names
         self._hash = hash(self._identity)
+        self._specs, self._decisions = {}, {}  # of DTensors over it, and of operators on them
         if backend_override is not None and len(backend_override) != self.ndim:
             raise ValueError("backend_override should have the same length as the number of mesh dimensions, "
                              f"but got {len(backend_override)} and {self.ndim}.")

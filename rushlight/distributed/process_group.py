@@ -58,6 +58,7 @@ class ProcessGroup(GroupCalls, Carriers):
         self.make, self.engine_, self.guard = make, None, threading.RLock()
         self.line, self.lines, self.sequence, self.bound_device_id = Line(f"group {name}"), {}, 0, None
         self.coalescing, self.recorded, self.kinds = None, settings.flight_buffer > 0, {}
+        self.uploads = self.last_upload = None  # the group in which threads write checkpoints, and the last Future
         if size > 1 and self.on_host:
             self.engine  # noqa: B018 - all ranks meet here
 

@@ -8,13 +8,17 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import warnings
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 import rushlight as rl
 import rushlight.distributed.checkpoint as dcp
+from rushlight import distributed as dist
+from rushlight.distributed import threads
 from rushlight.distributed.checkpoint import hf_storage, metadata_file, state_dict_loader
 from rushlight.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
 from rushlight.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
@@ -158,6 +162,45 @@ def test_a_copy_is_written_meanwhile(tmp_path):
     found = {"w": rl.zeros(4), "n": 0}
     dcp.load(found, checkpoint_id=tmp_path, no_dist=True)
     assert found["w"].tolist() == [1.0] * 4 and found["n"] == [1, 2]
+
+
+def test_copies_are_written_in_a_group_of_their_own(tmp_path):
+    """What threads send while they write never meets what training sends, in whatever order each rank comes to it."""
+    class Late(FileSystemWriter):
+        """A writer that begins once it is told."""
+
+        def __init__(self, path, begin):
+            super().__init__(path)
+            self.begin = begin
+
+        def prepare_local_plan(self, plan):
+            assert self.begin.wait(60)
+            return super().prepare_local_plan(plan)
+
+    def member(rank):
+        begin, sums = threading.Event(), []
+        if rank == 0:
+            begin.set()  # the thread of rank 0 sends its plan before the others', and before or while training sends
+        first = dcp.async_save({"w": rl.ones(4)}, storage_writer=Late(tmp_path / "first", begin))
+        second = dcp.async_save({"w": rl.ones(4) * 2}, storage_writer=FileSystemWriter(tmp_path / "second"))
+        for step in range(3):
+            total = rl.ones(1) * (rank + step)
+            dist.all_reduce(total)
+            sums.append(total.item())
+        assert rank == 0 or not first.done() and not second.done()
+        begin.set()
+        assert isinstance(first, Future) and isinstance(second, Future)
+        for done in (second, first):
+            assert list(done.result(60).state_dict_metadata) == ["w"]
+        third = dcp.async_save({"w": rl.ones(4) * 3}, checkpoint_id=tmp_path / "third",
+                               process_group=dist.new_group([rank], use_local_synchronization=True)) if rank else None
+        return sums, None if third is None else list(third.result(60).state_dict_metadata)
+
+    assert threads.run(2, member) == [([1.0, 3.0, 5.0], None), ([1.0, 3.0, 5.0], ["w"])]
+    for name, value in (("first", 1), ("second", 2), ("third", 3)):
+        found = {"w": rl.zeros(4)}
+        dcp.load(found, checkpoint_id=tmp_path / name, no_dist=True)
+        assert found["w"].tolist() == [value] * 4
 
 
 @pytest.mark.parametrize("wrong, kind", (({"v": rl.zeros(1)}, RuntimeError), ({"w": rl.zeros(3)}, ValueError)))

@@ -183,6 +183,54 @@ def test_programs_give_what_one_process_gives(both, name):
             assert one is None or rl.allclose(rl.tensor(one), tensor.grad, atol=1e-4)
 
 
+# --- random numbers ---------------------------------------------------------------------------------------------------
+def drawn_several_times(x, w, v):
+    first, plain = F.dropout(x @ w, 0.5) * v, rl.rand(4)
+    return F.dropout(first + rl.rand_like(x), 0.3), first.detach() * 2, rl.randn_like(v.detach()), plain
+
+
+DRAWING = {
+    "dropout": lambda x, w, v: F.dropout(x @ w, 0.5),
+    "alpha dropout": lambda x, w, v: F.alpha_dropout(w, 0.2, True),
+    "attention": lambda x, w, v: F.scaled_dot_product_attention(*((x @ w).view(1, 2, 3, 4),) * 3, dropout_p=0.3),
+    "in place": lambda x, w, v: x.uniform_(-1, 1) + (v * 1).detach().clone().exponential_(),
+    "like": lambda x, w, v: rl.rand_like(x) + rl.randint_like(x, 5) * v,
+    "of parameters": lambda x, w, v: rl.normal(x, 0.5) + rl.bernoulli(x, 0.4),
+    drawn_several_times.__name__: drawn_several_times,
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_programs_draw_what_they_draw_uncompiled(name):
+    """Values, gradients and the stream afterwards are those of eager calls, at each call; here in one process, for
+    threads that stand for processes have one stream."""
+    def member(rank):
+        mesh, found = init_device_mesh("cpu", (1,)), []
+        for function in (DRAWING[name], rl.compile(DRAWING[name], fullgraph=True)):
+            rl.manual_seed(3)
+            found.append([answers(function, mesh) for _ in range(2)] + [rl.get_rng_state().tolist()])
+        return found
+    with settings.set(kernels=name == "attention"):
+        (eager, compiled), = run(1, member)
+    assert near(compiled[:2], eager[:2]) and compiled[2] == eager[2] and not near(eager[0], eager[1])
+
+
+def test_processes_draw_alike():
+    """Each process has its part of what the first one draws."""
+    def member(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(rl.ones(6, 4), mesh, [Shard(0)])
+        compiled, found = rl.compile(lambda x: (F.dropout(x, 0.5), rl.rand_like(x.full_tensor() * x.sum())),
+                                     fullgraph=True), []
+        for _ in range(2):
+            dropped, noise = compiled(x)
+            found.append((dropped.to_local().tolist(), whole(dropped), whole(noise), noise.to_local().tolist()))
+        return found
+    for first, second in zip(*run(2, member)):
+        assert first[1:] == second[1:] and first[0] + second[0] == first[1]
+        assert 0 < sum(value == 0 for row in first[1] for value in row) < 24
+
+
 # --- captures ---------------------------------------------------------------------------------------------------------
 class Counted:
     """A backend that counts the graphs it gets."""
@@ -242,7 +290,6 @@ def test_collectives_are_nodes():
 REFUSED = {
     "backward() to tensors that wrap others": lambda x, w, v: (x @ w).full_tensor().sum().backward(),
     "or of tensors that wrap others": lambda x, w, v: rl.autograd.grad((x @ w).full_tensor().sum(), w),
-    "random numbers of a DTensor": lambda x, w, v: F.dropout(x, 0.5),
     "mul_ of a tensor that wraps others": lambda x, w, v: (x @ w).mul_(2),
     "a write into a view of a tensor that wraps others": lambda x, w, v: (x.view(12, 2).add_(1), x),
 }

@@ -44,20 +44,22 @@ def call(op: Op, args, kwargs, kinds):
     def answer(args, kwargs):
         return answered(op, args, kwargs, kinds, None if whole is not None else seen(op, args, kwargs))
 
-    return differentiate(op, args, kwargs, answer, getattr(whole, "__within__", contextlib.nullcontext))
+    return differentiate(op, args, kwargs, answer, getattr(whole, "__within__", contextlib.nullcontext),
+                         whole is not None)
 
 
-def differentiate(op, args, kwargs, answer, within):
-    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``."""
+def differentiate(op, args, kwargs, answer, within, numbers=True):
+    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``, with
+    run-time numbers as arguments if ``numbers``: else they are part of what is derived."""
     record = getattr(top(), "differentiate", None)
     if record is not None:  # a program that is written down, of which the call becomes a part
         return record(op, args, kwargs, answer, within)
     refuse_leaf(op, args)
     refuse_view(op, args)
-    before = as_before(op, args, kwargs)
+    before = as_before(op, args, kwargs, numbers)
     with recording(False):
         results = answer(args, kwargs)
-    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within)
+    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers)
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
@@ -146,9 +148,8 @@ def tensors_of(values, found=None) -> list:
     return found
 
 
-def recorded(op, args, kwargs, tensors, results, within):
-    """Results whose node derives the operator again, on what the classes make of its parts; it runs in a block
-    ``within()``."""
+def recorded(op, args, kwargs, tensors, results, within, numbers):
+    """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``)."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
     edges, slots = ends(tensors, wanted)
@@ -158,11 +159,12 @@ def recorded(op, args, kwargs, tensors, results, within):
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
             out._rush_grad_node, out._rush_output, out._rush_needs_grad = node, k, 1
-    derive(node, f"{op.name}Backward", edges, slots, outputs, pulling(op, args, kwargs, wanted, outputs, within))
+    derive(node, f"{op.name}Backward", edges, slots, outputs,
+           pulling(op, args, kwargs, wanted, outputs, within, numbers))
     return results
 
 
-def as_before(op, args, kwargs) -> tuple:
+def as_before(op, args, kwargs, numbers=False) -> tuple:
     """The arguments of a call that is recorded, with a copy of the target in its place where the operator writes it and
     its derivative reads what was there."""
     from .reverse import linearised
@@ -171,7 +173,7 @@ def as_before(op, args, kwargs) -> tuple:
     target = list(bind(op, args, kwargs).values())[op.traits["into"]]
     tensors = tensors_of((*args, *kwargs.values()))
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
-    values, linear = linearised(op, args, kwargs, wanted, numbers=False)
+    values, linear = linearised(op, args, kwargs, wanted, numbers)
     read = values if linear.forward is not None else [values[k] for k in linear.residuals if k < len(values)]
     if linear.backward is None or not any(value is target for value in read):
         return args, kwargs
@@ -221,9 +223,9 @@ def keeps_arguments(node, edges) -> bool:
     return node.kind == DERIVED and node.edges == edges and all(0 <= code < FLOAT_VALUE for code in node.plan.saves)
 
 
-def pulling(op, args, kwargs, wanted, outputs, within):
-    """The backward of one call: cotangents of its results in, those of the tensors ``wanted`` out.  StaleValueError
-    where what it reads was written since."""
+def pulling(op, args, kwargs, wanted, outputs, within, numbers=False):
+    """The backward of one call (``differentiate``): cotangents of its results in, those of the tensors ``wanted`` out.
+    StaleValueError where what it reads was written since."""
     from .reverse import linearised, zeros_like
     versions = {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values(), *outputs))}
 
@@ -233,7 +235,7 @@ def pulling(op, args, kwargs, wanted, outputs, within):
         return value
 
     def pull(*cotangents):
-        values, linear = linearised(op, args, kwargs, wanted, numbers=False)
+        values, linear = linearised(op, args, kwargs, wanted, numbers)
         if linear.backward is None:
             return (None,) * len(wanted)
         with within():

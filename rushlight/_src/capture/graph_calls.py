@@ -5,7 +5,6 @@ import collections
 
 from ..core.expr import Expr
 from ..core.meta import Meta
-from ..core.random import default_generator
 from ..graph.graph import nodes_in
 from .endings import recorded
 from .errors import Again, Break
@@ -24,13 +23,7 @@ class GraphCalls(Part):
         that it takes."""
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
-        lines = []
-        if machine.random.stream is not None:  # an empty draw takes no place, but its program reads where it stands
-            seed, position = machine.random.stream
-            drawn = machine.guarding.expression(machine.random.drawn) if isinstance(machine.random.drawn,
-                                                                                    Expr) else machine.random.drawn
-            lines = [f"{seed.node.name}, {position.node.name} = "
-                     f"{machine.guarding.constant_name(default_generator)}.reserve({drawn})"]
+        lines = machine.random.statements()
         lines += [f"numbers{k} = {machine.guarding.constant_name(plan)}({', '.join(texts)})"
                   for k, (plan, texts) in enumerate(machine.training.computed)]
         views = self.views()

@@ -208,7 +208,7 @@ class Machine:
         depth = len(self.frames)
         self.nested = False
         before = list(frame.stack), dict(frame.locals), len(self.recorder.nodes), len(self.recorder.inputs), (
-            self.random.stream, self.random.drawn)
+            self.random.stream, self.random.drawn, self.random.agreed)
         try:
             if one.op == "RETURN_VALUE":
                 return self.leave(frame)
@@ -286,7 +286,7 @@ class Machine:
         for node in self.recorder.inputs[before[3]:]:
             self.outside.graph_inputs.pop(node, None)
         del self.recorder.inputs[before[3]:]
-        self.random.stream, self.random.drawn = before[4]
+        self.random.stream, self.random.drawn, self.random.agreed = before[4]
         file, line = self.where()
         if stop.noted or self.entry.owner.fullgraph:
             self.entry.owner.note(GraphBreak(stop.code, stop.detail, file, line, frame.code.co_name))

@@ -102,8 +102,8 @@ class Recorder(Interpreter):
         return made
 
     # --- what the framework asks of an interpreter --------------------------------------------------------------------
-    def reserve(self, blocks):
-        return self.draw(blocks)
+    def reserve(self, blocks, owner=None, agree=None):
+        return self.draw(blocks, owner, agree)
 
     def empty(self, meta):
         if not meta.device.provider.has_data:

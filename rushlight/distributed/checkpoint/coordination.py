@@ -7,13 +7,12 @@ from .api import CheckpointException, _is_wrapped_exception, _wrap_exception
 
 
 class Together:
-    """The processes of a group; of none where ``use_dist`` is false: this process alone."""
+    """The processes of a group; of none where ``use_dist`` is false: this process alone.  ``coordinator_rank`` is a
+    rank within the group."""
 
     def __init__(self, group=None, use_dist=True, coordinator_rank=0):
-        self.group, self.use_dist, self.coordinator_rank = group, use_dist, coordinator_rank
+        self.group, self.use_dist, self.coordinator = group, use_dist, coordinator_rank
         self.rank, self.size = (membership.get_rank(group), membership.get_world_size(group)) if use_dist else (0, 1)
-        self.coordinator = membership.get_group_rank(
-            group, coordinator_rank) if use_dist and group is not None else coordinator_rank
         self.is_coordinator = not use_dist or self.rank == self.coordinator
 
     def gathered(self, value) -> list | None:

@@ -5,7 +5,7 @@ import enum
 import os
 import threading
 import warnings
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 import rushlight as torch
@@ -115,13 +115,35 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
     return together.all_reduce("write", write, finish)
 
 
-def write_staged(world, staged, done, writer, group, no_dist, planner):
-    """Sets the Future ``done`` to the Metadata of a copied state; ``staged`` is that, or a Future of it."""
+def find_upload_group(process_group):
+    """Return the group in which threads write checkpoints of a group's processes, so that what they send never meets
+    what training sends.  The first call of all processes makes it."""
+    group = membership.chosen(process_group)
+    if group.uploads is None:
+        group.uploads = membership.new_group(group.ranks, use_local_synchronization=True, group_desc="async_save")
+    return group.uploads
+
+
+def write_staged(world, staged, done, before, writer, group, no_dist, planner):
+    """Sets the Future ``done`` to the Metadata of a copied state, once the Future ``before`` is done; ``staged`` is
+    that state, or a Future of it."""
     try:
         world.enter()
+        if before is not None:
+            wait([before])  # checkpoints of a group are written one after another, in all processes alike
         done.set_result(written(ready(staged), writer, group, 0, no_dist, planner))
     except BaseException as error:  # a CheckpointException is none of Python's Exceptions
         done.set_exception(error)
+
+
+def start_thread(staged, writer, process_group, no_dist, planner) -> Future:
+    """Has a thread write a copied state; returns the Future of its Metadata."""
+    group, done, before = None if no_dist else find_upload_group(process_group), Future(), None
+    if group is not None:
+        before, group.last_upload = group.last_upload, done
+    threading.Thread(target=write_staged, name="async_save",
+                     args=(here(), staged, done, before, writer, group, no_dist, planner)).start()
+    return done
 
 
 def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None,
@@ -130,11 +152,11 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     """Copies the state, and writes the copy in a thread: a Future (of ``concurrent.futures``) of the Metadata.  With a
     stager that copies in a thread, too, an AsyncSaveResponse.  All processes of the group call it.
 
-    Processes of a group talk to each other meanwhile: give a ``process_group`` that training does not use, or
-    ``AsyncCheckpointerType.PROCESS``.  Then a process beside each one writes, which is started once, imports the main
-    module as ``multiprocessing`` does, and has a group of its own; planners and writers go there as pickles.  Where one
-    of these processes ends before a checkpoint is whole the result is RuntimeError in all, and the next call starts
-    others.
+    The threads have a group of their own, with the processes of ``process_group``, and write checkpoints one after
+    another.  With ``AsyncCheckpointerType.PROCESS`` a process beside each one writes, which is started once, imports
+    the main module as ``multiprocessing`` does, and has a group of its own; planners and writers go there as pickles.
+    Where one of these processes ends before a checkpoint is whole the result is RuntimeError in all, and the next call
+    starts others.
     """
     accept_only("async_save", "leave it out: the processes agree on one plan", use_collectives=(use_collectives, True))
     writer, no_dist = writer_of(storage_writer, checkpoint_id), alone(no_dist)
@@ -144,9 +166,8 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
         from .saver import saver_of
         staged, done = saver_of(process_group, no_dist).stage_and_save(stager, values, writer, planner)
     else:
-        staged, done = stager.stage(values), Future()
-        threading.Thread(target=write_staged, name="async_save", args=(
-            here(), staged, done, writer, process_group, no_dist, planner)).start()
+        staged = stager.stage(values)
+        done = start_thread(staged, writer, process_group, no_dist, planner)
     if isinstance(staged, Future):
         return AsyncSaveResponse(staged, done)
     if stager.should_synchronize_after_execute:

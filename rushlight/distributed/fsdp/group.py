@@ -33,10 +33,10 @@ class Member:
         self.own = self.lengths[at]
         part = local.narrow(shard_dim, start if self.own else 0, self.own).clone()
         self.sharded = torch.nn.Parameter(self.placed(parameter, part, mesh), self.needs)
-        nothing = self.nothing()
-        self.full = torch.nn.Parameter(nothing if self.tensor_mesh is None
-                                       else DTensor.wrapped(nothing, self.tensor_mesh, self.tensor_placements,
-                                                            self.tensor_meta),
+        self.placeholder = self.make_placeholder()
+        self.full = torch.nn.Parameter(self.placeholder if self.tensor_mesh is None
+                                       else DTensor.wrapped(self.placeholder, self.tensor_mesh,
+                                                            self.tensor_placements, self.tensor_meta),
                                        self.needs)
         self.count = max(self.lengths) * math.prod(n for d, n in enumerate(self.shape) if d != shard_dim)
 
@@ -55,17 +55,47 @@ class Member:
         own = _StridedShard(self.dim, split) if split > 1 else Shard(self.dim)
         return DTensor.wrapped(part, both, (*placements[:-1], own, *self.tensor_placements), meta)
 
-    def nothing(self):
-        """What stands for the whole parameter while it is not there: of its shape, not a number anywhere, and without
-        memory of that size."""
-        local = self.sharded.detach()._local_tensor
+    def make_placeholder(self):
+        """Return a tensor of the shape of the parameter, NaN everywhere, without memory of that size: the data of the
+        parameter between uses."""
+        local = self.sharded._local_tensor
         where = torch.device(self.shard_mesh.device_type) if local.is_meta else local.device
         return torch.full((), math.nan if self.compute_dtype.is_floating_point else 0,
                           dtype=self.compute_dtype, device=where).expand(self.shape)
 
+    def find_placeholder(self):
+        """Return the placeholder: another one if the part has moved to another device."""
+        local = self.sharded._local_tensor
+        if not local.is_meta and local.device != self.placeholder.device:
+            self.placeholder = self.make_placeholder()
+        return self.placeholder
+
+    @property
+    def is_even(self) -> bool:
+        """True if the parts of all processes have one size."""
+        return self.lengths[0] == self.lengths[-1]
+
+    def rows_of(self, tensor):
+        """Return the padded parts of all processes as rows of a matrix."""
+        if self.is_even:
+            return (tensor.movedim(self.dim, 0) if self.dim else tensor).reshape(len(self.lengths), self.count)
+        parts, start = [], 0
+        for length in self.lengths:
+            parts.append(self.padded(tensor.narrow(self.dim, start if length else 0, length)))
+            start += length
+        return torch.stack(parts)
+
+    def join_rows(self, rows):
+        """Return the whole tensor of which ``rows_of`` gives these rows, in memory of its own."""
+        if self.is_even:
+            whole = self.part_of(rows.reshape(-1), sum(self.lengths))
+            is_own = whole._rush_storage is not rows._rush_storage and whole.is_contiguous()
+            return whole if is_own else whole.clone(memory_format=torch.contiguous_format)
+        return torch.cat([self.part_of(row, length) for row, length in zip(rows.unbind(0), self.lengths)], self.dim)
+
     def padded(self, tensor):
         """A part, filled up to the size of the largest, as a vector."""
-        flat = tensor.movedim(self.dim, 0).reshape(-1)
+        flat = (tensor.movedim(self.dim, 0) if self.dim else tensor).reshape(-1)
         return flat if flat.numel() == self.count else torch.cat([flat, torch.zeros(self.count - flat.numel(),
                                                                                     dtype=flat.dtype,
                                                                                     device=flat.device)])
@@ -73,7 +103,9 @@ class Member:
     def part_of(self, flat, length):
         """The inverse of ``padded``."""
         rest = [n for d, n in enumerate(self.shape) if d != self.dim]
-        return flat[:length * math.prod(rest)].reshape([length, *rest]).movedim(0, self.dim)
+        used = length * math.prod(rest)
+        part = (flat if flat.numel() == used else flat[:used]).reshape([length, *rest])
+        return part.movedim(0, self.dim) if self.dim else part
 
     def set_full(self, local):
         with torch.no_grad():
@@ -87,9 +119,9 @@ class Member:
         with torch.no_grad():
             if self.tensor_mesh is None:
                 LIVE.pop(id(self.full._rush_storage), None)
-                self.full.data = self.nothing()
+                self.full.data = self.find_placeholder()
             else:
-                self.full._local_tensor = self.nothing()
+                self.full._local_tensor = self.find_placeholder()
 
     def follow(self):
         """Takes the part that the modules have now: loading with ``assign=True`` puts others there."""
@@ -142,7 +174,7 @@ class Group:
             kinds.setdefault(member.compute_dtype, []).append(member)
         with torch.no_grad():
             for kind, members in kinds.items():
-                given = torch.cat([m.padded(m.sharded.detach()._local_tensor.to(kind)) for m in members])
+                given = torch.cat([m.padded(m.sharded._local_tensor.to(kind)) for m in members])
                 found = torch.empty(given.numel() * self.size, dtype=kind, device=given.device)
                 log.debug("%s: %d parameters come, %d bytes of %s, %s", self.name, len(members), found.nbytes,
                           kind.name, "waited for" if wait else "ahead of their use")
@@ -161,9 +193,7 @@ class Group:
                     work.wait()
                 rows, start = found.reshape(self.size, -1), 0
                 for member in members:
-                    parts = [member.part_of(rows[k, start:start + member.count], n)
-                             for k, n in enumerate(member.lengths)]
-                    member.set_full(torch.cat(parts, member.dim))
+                    member.set_full(member.join_rows(rows[:, start:start + member.count]))
                     start += member.count
         self.coming, self.is_whole = None, True
         for member in self.members:
@@ -204,14 +234,7 @@ class Group:
                 self.reduce_kind(kind, some)
 
     def reduce_kind(self, kind, members):
-        rows = []
-        locals_ = [self.local_gradient(m).to(kind) for m in members]
-        for k in range(self.size):
-            for member, gradient in zip(members, locals_):
-                start = sum(member.lengths[:k])
-                rows.append(member.padded(gradient.narrow(member.dim, start if member.lengths[k] else 0,
-                                                          member.lengths[k])))
-        given = torch.cat(rows)
+        given = torch.cat([m.rows_of(self.local_gradient(m).to(kind)) for m in members], 1).reshape(-1)
         found = torch.empty(given.numel() // self.size, dtype=kind, device=given.device)
         log.debug("%s: %d gradients are summed, %d bytes of %s", self.name, len(members), given.nbytes, kind.name)
         if self.hook is not None:

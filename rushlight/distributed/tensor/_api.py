@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import rushlight as torch
 
+from ..._src.core.dtypes import float32
 from ..._src.core.interpret import Unwatched
 from ..._src.core.meta import Meta
 from ..._src.core.later import later
 from ..._src.core.native import Tensor
-from ..._src.core.op import OPS
 from ..._src.core.overriding import disabled
-from ..._src.core.tensor import blank
+from ..._src.core.tensor import blank, empty_of
 
 from .. import collectives
 from ...serialization import add_safe_globals
@@ -17,12 +17,14 @@ from ..checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorPro
 from .. import device_mesh
 from ..device_mesh import ENTERED, DeviceMesh
 from . import _dispatch, transport
-from ._dtensor_spec import DTensorSpec, TensorMeta
+from ._dtensor_spec import DTensorSpec, find_spec
 from .layout import box, checked
 from .placement_types import Partial, Replicate, Shard
 from .transfer import redistributed
 
 __all__ = ["DTensor", "distribute_tensor", "distribute_module", "ones", "empty", "full", "rand", "randn", "zeros"]
+
+NOTHING = Meta.of((0,), float32, torch.device("meta"))  # of the memory that counts writes to a DTensor
 
 
 class DTensor(Tensor):
@@ -51,14 +53,16 @@ class DTensor(Tensor):
     @classmethod
     def wrapped(cls, local, mesh, placements, meta) -> DTensor:
         """The tensor of this global Meta of which this process has ``local``."""
+        return cls.with_spec(local, *find_spec(mesh, tuple(placements), meta))
+
+    @classmethod
+    def with_spec(cls, local, spec, meta) -> DTensor:
+        """Return the tensor with a spec and a global Meta that ``find_spec`` gave."""
         made = blank(cls)
         with Unwatched():  # which counts writes, whatever the program that is written down makes of memory
-            made._rush_storage, made._rush_offset = OPS["empty"].body(0, device="meta")._rush_storage, 0
-        made._rush_meta = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
-        made.itemsize, made._wraps = meta.itemsize, True
-        made._local_tensor = local.detach() if local._rush_needs_grad else local
-        made._spec = DTensorSpec(mesh, tuple(placements),
-                                 TensorMeta(torch.Size(meta.shape), tuple(meta.strides), meta.dtype))
+            made._rush_storage, made._rush_offset = empty_of(NOTHING)._rush_storage, 0
+        made._rush_meta, made.itemsize, made._wraps = meta, meta.itemsize, True
+        made._local_tensor, made._spec = local.detach() if local._rush_needs_grad else local, spec
         return made
 
     @classmethod

@@ -1,14 +1,15 @@
 """How tensors over several processes answer operators."""
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
+from types import NoneType
 
 import rushlight as torch
 
 from ..._src.autograd.dispatching import ViewWrittenError, differentiate
-from ..._src.autograd.reverse import describe
 from ..._src.capture.marks import follow
 from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
@@ -20,6 +21,7 @@ from ..._src.core.tensor import Tensor
 from ..._src.eager.arguments import NUMBER_METAS, calls_mask
 from ..._src.transforms.level import map_results, written
 from . import transport
+from ._dtensor_spec import find_spec
 from .layout import box
 from .placement_types import Partial, Replicate
 from .programs import Planner, ShardedProgram, Untraceable, written_down
@@ -56,17 +58,25 @@ class Drawing(Interpreter):
             return op(*args, **kwargs)
 
     def reserve(self, blocks: int):
-        if any(interpreter.traces or interpreter.breaks for interpreter in mine.stack):
-            raise NotImplementedError("random numbers of a DTensor within a compiled program: its processes agree on "
-                                      "the position in the stream at each call; draw them outside of the program")
+        outer = next((i for i in reversed(mine.stack) if i.reserve is not None and not isinstance(i, Drawing)), None)
+        if outer is not None:
+            if not outer.breaks:
+                raise NotImplementedError("random numbers of a DTensor within a traced program: its processes agree on "
+                                          "the position in the stream at each call; draw them outside of the program")
+            return outer.reserve(blocks, self.mesh, self.agree)  # the program asks when it runs
         own = default_generator.place
         first = not any(self.mesh.get_coordinate())
-        found = default_generator.reserve(blocks) if first else own
+        found = self.agree(*(default_generator.reserve(blocks) if first else own))
+        # a process with a stream of its own, which goes on alike
+        if not first and found == tuple(default_generator.place):
+            default_generator.reserve(blocks)
+        return found
+
+    def agree(self, seed: int, position: int) -> tuple:
+        """Return the (seed, position) of the first process."""
+        found = seed, position
         for k in range(self.mesh.ndim):
             found = transport.told(found, self.mesh.get_group(k))
-        # a process with a stream of its own, which goes on alike
-        if not first and tuple(found) == tuple(default_generator.place):
-            default_generator.reserve(blocks)
         return tuple(found)
 
 
@@ -91,7 +101,9 @@ def flat_tensors(values, found=None) -> list:
     return found
 
 
+@functools.cache
 def kind():
+    """Return the class DTensor, which is defined after this module."""
     from ._api import DTensor
     return DTensor
 
@@ -116,10 +128,10 @@ LOSSES = {f"nn.functional.{name}" for name in ("cross_entropy", "nll_loss", "lin
 def meshes_of(op, tensors):
     """The grid of a call.  RuntimeError for several, and for tensors that are not distributed among those that are."""
     DTensor = kind()
-    alike = inside.depth or inside.losses and op.name in LOSSES
     mesh = next(t for t in tensors if isinstance(t, DTensor))._spec.mesh
     for t in tensors:
         if not isinstance(t, DTensor):
+            alike = inside.depth or inside.losses and op.name in LOSSES
             if alike or not t.dim() or by_the_package():
                 continue
             if t.numel() == 1:
@@ -132,7 +144,7 @@ def meshes_of(op, tensors):
                     "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling "
                     "distributed operators! A tensor of shape "
                     f"{list(t.shape)} is none: use distribute_tensor(), or DTensor.from_local().")
-        elif t._spec.mesh != mesh:
+        elif t._spec.mesh is not mesh and t._spec.mesh != mesh:
             raise RuntimeError("DTensor does not support cross-mesh operation yet! Got inputs with different meshes: "
                                f"{mesh} and {t._spec.mesh}. Move them to one first.")
     return mesh
@@ -279,7 +291,9 @@ def put(target, value):
     if any(isinstance(p, Partial) for p in target._spec.placements):
         target._replaced(value)
     else:
-        target._local_tensor.copy_(value.redistribute(value._spec.mesh, target._spec.placements)._local_tensor)
+        if value._spec.placements != target._spec.placements:
+            value = value.redistribute(value._spec.mesh, target._spec.placements)
+        target._local_tensor.copy_(value._local_tensor)
 
 
 def flat_values(given, masks) -> list:
@@ -293,11 +307,46 @@ def flat_values(given, masks) -> list:
     return found
 
 
-def values_of(given, masks, mesh):
-    """(value, placements) of each tensor and run-time number of a call, in the order of its program's inputs."""
+def describe(given, masks, values: list, key: list):
+    """Add the local tensors and run-time numbers of a call to ``values``, in the order of its program's inputs, and
+    what the program depends on to ``key``."""
+    DTensor = kind()
+    for k, value in enumerate(given):
+        cls = type(value)
+        if isinstance(value, Tensor):
+            sharded = isinstance(value, DTensor)
+            values.append(value._local_tensor if sharded else value)
+            key += (value._rush_meta, value._spec if sharded else None)
+        elif masks >> k & 1 and cls in NUMBER_METAS:
+            values.append(recorded_number(value))
+            key.append(cls)
+        elif cls is list or cls is tuple:
+            inner = [cls]
+            describe(value, 0, values, inner)
+            key.append(tuple(inner))
+        else:
+            key += (cls, value if cls in HASHED else name_argument(value))
+
+
+HASHED = frozenset({NoneType, bool, int, str, torch.dtype, torch.device})
+
+
+def name_argument(value):
+    """Return what tells an argument from others: 0.0 from -0.0, and what cannot be hashed by its text."""
+    if isinstance(value, float):
+        return value.hex()
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+def input_placements(given, masks, mesh) -> list:
+    """The placements of each tensor of a call, and None for each run-time number."""
     whole = (Replicate(),) * mesh.ndim
-    return [(v._local_tensor, v._spec.placements) if isinstance(v, kind())
-            else (v, whole) if isinstance(v, Tensor) else (recorded_number(v), None) for v in flat_values(given, masks)]
+    return [v._spec.placements if isinstance(v, kind()) else whole if isinstance(v, Tensor) else None
+            for v in flat_values(given, masks)]
 
 
 def recorded_number(value):
@@ -312,25 +361,35 @@ def coordinate_in(mesh) -> tuple:
     return tuple(mesh.get_coordinate() or (0,) * mesh.ndim)
 
 
+class Decision:
+    """How calls with one description run: a ShardedProgram and its results' (spec, meta); on whole tensors where
+    ``program`` is None.  ``holds``: a condition on run-time numbers under which that is so, or None."""
+
+    __slots__ = ("holds", "program", "results")
+
+    def __init__(self, holds, program, mesh):
+        self.holds, self.program = holds, program
+        self.results = [] if program is None else [find_spec(mesh, v.placements, v.meta) for v in program.outputs]
+
+
 def computed(op, args, kwargs, mesh):
     """What an operator gives: by its program, or on whole tensors where it has none."""
-    DTensor = kind()
     names = tuple(kwargs) or None
-    given = (*args, *kwargs.values()) if kwargs else tuple(args)
+    given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args))
-    beside = mesh.get_coordinate() is None
-    values, key = values_of(given, masks, mesh), [op, names, mesh, coordinate_in(mesh), mine.autocast]
-    describe(given, masks, [], key)
-    key = (*map(frozen, key), tuple(p for _, p in values))
-    program = found_program(key, op, given, names, masks, values, mesh)
+    values, key = [], [op, names, mine.autocast]
+    describe(given, masks, values, key)
+    decision = find_decision(tuple(key), op, given, names, masks, mesh)
+    program = decision.program
     if program is None:
         return on_whole(op, args, kwargs, mesh)
-    if beside:
+    if mesh._coordinate is None:
         local = [torch.empty(0, dtype=v.meta.dtype, device=mesh.device_type) for v in program.outputs]
     else:
         stream = Drawing(mesh).reserve(program.drawn) if program.drawn else ()
-        local = program.run([*(v for v, _ in values), *stream], mesh, op.name)
-    results = [DTensor.wrapped(t, mesh, v.placements, v.meta) for t, v in zip(local, program.outputs)]
+        local = program.run([*values, *stream], mesh, op.name)
+    with_spec = kind().with_spec
+    results = [with_spec(t, spec, meta) for t, (spec, meta) in zip(local, decision.results)]
     if program.writes:
         written = flat_values(given, masks)
         for k, value in zip(program.writes, results[len(results) - len(program.writes):]):
@@ -349,34 +408,40 @@ def computed(op, args, kwargs, mesh):
     return made(*results) if hasattr(made, "_fields") else tuple(results)
 
 
-def frozen(value):
-    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value if getattr(type(value), "__hash__",
-                                                                                               None) else repr(value)
+def find_decision(key, op, given, names, masks, mesh) -> Decision:
+    """Return the decision for a call: that of an earlier call with an equal description, over the same mesh."""
+    choices = mesh._decisions.get(key)
+    for decision in choices or ():
+        if decision.holds is None or decision.holds(given):
+            return decision
+    decision = Decision(*find_program(key, op, given, names, masks, mesh), mesh)
+    if len(mesh._decisions) >= MOST:
+        mesh._decisions.clear()
+    mesh._decisions.setdefault(key, []).insert(0, decision)
+    return decision
 
 
-def found_program(key, op, given, names, masks, values, mesh):
-    """The program of a call; None for one that has none."""
-    try:
-        choices = PROGRAMS.get(key)
-    except TypeError:  # an argument that cannot be hashed
-        key, choices = None, None
-    for holds, program in choices or ():
+def find_program(key, op, given, names, masks, mesh) -> tuple:
+    """Return (condition on run-time numbers, program) of a call; equal meshes share programs.  The program is None if
+    the operator reads elements."""
+    shared = mesh, coordinate_in(mesh), key
+    for holds, program in PROGRAMS.get(shared, ()):
         if holds is None or holds(given):
-            return program
+            return holds, program
     try:
         graph, result, conditions, writes, drawn = written_down(op, given, names, masks)
     except Untraceable:
         made = None, None
     else:
-        planner = Planner(graph, [p for _, p in values] + [None] * (len(graph.inputs) - len(values)), mesh.shape,
+        placements = input_placements(given, masks, mesh)
+        planner = Planner(graph, placements + [None] * (len(graph.inputs) - len(placements)), mesh.shape,
                           coordinate_in(mesh), op.name).plan()
         from ..._src.core.runtime import holds
         made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn)
-    if key is not None:
-        if len(PROGRAMS) >= MOST:
-            PROGRAMS.clear()
-        PROGRAMS.setdefault(key, []).insert(0, made)
-    return made[1]
+    if len(PROGRAMS) >= MOST:
+        PROGRAMS.clear()
+    PROGRAMS.setdefault(shared, []).insert(0, made)
+    return made
 
 
 def on_whole(op, args, kwargs, mesh):

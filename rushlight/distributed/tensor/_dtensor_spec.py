@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..._src.core.meta import Meta
+
 __all__ = ["DTensorSpec", "TensorMeta"]
 
 
@@ -22,6 +24,15 @@ class DTensorSpec:
     mesh: Any
     placements: tuple
     tensor_meta: TensorMeta | None = None
+
+    def __hash__(self):
+        found = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = hash((self.mesh, self.placements, self.tensor_meta))
+        return found
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}  # hashes differ by process
 
     @property
     def device_mesh(self):
@@ -56,3 +67,19 @@ class DTensorSpec:
 
     def is_sharded(self) -> bool:
         return any(p.is_shard() for p in self.placements)
+
+
+MOST = 4096  # specs that a mesh remembers
+
+
+def find_spec(mesh, placements: tuple, meta) -> tuple:
+    """Return (spec, meta) of a DTensor: one object for equal ones of a mesh, so that they are compared by identity."""
+    known = mesh._specs
+    found = known.get((placements, meta))
+    if found is None:
+        if len(known) >= MOST:
+            known.clear()
+        whole = Meta(tuple(meta.shape), tuple(meta.strides), meta.dtype)
+        spec = DTensorSpec(mesh, placements, TensorMeta(whole.shape, whole.strides, whole.dtype))
+        found = known.setdefault((placements, meta), (spec, whole))
+    return found
