@@ -34,10 +34,11 @@ class Source:
             self.module = None if name.endswith("__main__") else importlib.import_module(name)
         except ModuleNotFoundError:  # of another operating system
             self.module = None
-        self.stored, self.names = collections.defaultdict(set), set()
-        self.collect(self.tree, [])
+        self.stored, self.names, strings = collections.defaultdict(set), set(), []
+        self.collect(self.tree, (), strings)
+        self.names.update(re.findall(r"\w+", "\n".join(strings)))
 
-    def collect(self, node, classes):
+    def collect(self, node, classes, strings):
         for child in ast.iter_child_nodes(node):
             name = None
             if isinstance(child, ast.Attribute) and not isinstance(child.ctx, ast.Load):
@@ -47,12 +48,12 @@ class Source:
             elif isinstance(child, ast.keyword):
                 self.names.add(child.arg)
             elif isinstance(child, ast.Constant) and isinstance(child.value, str) and not isinstance(node, ast.Expr):
-                self.names.update(re.findall(r"\w+", child.value))
+                strings.append(child.value)
             if name is not None:
                 self.names.add(name)
                 for owner in classes:
                     self.stored[owner].add(name)
-            self.collect(child, [*classes, child.name] if isinstance(child, ast.ClassDef) else classes)
+            self.collect(child, (*classes, child.name) if isinstance(child, ast.ClassDef) else classes, strings)
 
 
 class Package:
@@ -65,26 +66,33 @@ class Package:
         self.names = set().union(*(source.names for source in self.sources))
         self.defined = {}
 
-    def attributes(self, cls: type):
-        """The attributes that instances of a class may have; None if nothing tells."""
+    def attributes(self, cls: type) -> tuple:
+        """Sets that together hold the attributes that instances of a class may have; none of them if nothing tells."""
         if cls not in self.defined:
             self.defined[cls] = self.find_attributes(cls)
         return self.defined[cls]
 
-    def find_attributes(self, cls: type):
+    def find_attributes(self, cls: type) -> tuple:
         bases = [base for base in cls.__mro__ if base.__module__.startswith("rushlight")]
         if len(bases) + 1 < len(cls.__mro__) or any(name in vars(base) for base in bases for name in DYNAMIC):
-            return None
-        found = set(self.names) if cls.__dictoffset__ else set()
+            return ()
+        found = set()
         for one in (*bases, *subclasses(cls)):
             found.update(dir(one), self.stored.get((one.__module__, one.__name__), ()))
-        return found
+        return (found, self.names) if cls.__dictoffset__ else (found,)  # the names of all files are one set, not copied
 
 
 def subclasses(cls: type):
     for one in type.__subclasses__(cls):
         yield one
         yield from subclasses(one)
+
+
+def dotted(node) -> str | None:
+    """A name, or an attribute of one, as text; None for another expression, or for none."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else None
 
 
 class Reader:
@@ -109,10 +117,10 @@ class Reader:
     def check(self, node, known):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
             cls = known.get(node.value.id)
-            attributes = None if cls is None else self.package.attributes(cls)
-            if attributes is not None:
+            attributes = () if cls is None else self.package.attributes(cls)
+            if attributes:
                 self.count[cls.__dictoffset__ == 0] += 1
-                if node.attr not in attributes:
+                if not any(node.attr in names for names in attributes):
                     self.missing.append((node.lineno, f"{node.value.id}.{node.attr}", cls.__name__))
 
     def known_variables(self, function, owner) -> dict:
@@ -122,18 +130,20 @@ class Reader:
         known.update({one.arg: None for one in (told.vararg, told.kwarg) if one is not None})
         if isinstance(owner, type) and "self" in known and not function.decorator_list:
             known["self"] = owner
-        bound = collections.Counter(node.id for node in ast.walk(function)
-                                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        made = {node.targets[0].id: self.resolve_call(node.value) for node in ast.walk(function)
-                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-                and isinstance(node.value, ast.Call)}
+        bound, made = collections.Counter(), {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound[node.id] += 1
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value,
+                                                                                                       ast.Call):
+                made[node.targets[0].id] = self.resolve_call(node.value)
         known.update({name: made.get(name) if times == 1 and name not in known else None
                       for name, times in bound.items()})
         return known
 
     def resolve(self, node):
         """The class of the package that an annotation or a called expression names."""
-        text = node.value if isinstance(node, ast.Constant) else None if node is None else ast.unparse(node)
+        text = node.value if isinstance(node, ast.Constant) else dotted(node)
         if not isinstance(text, str) or not re.fullmatch(r"\w+(\.\w+)?", text):
             return None
         first, _, rest = text.partition(".")

@@ -120,22 +120,46 @@ def paths_in(span: str) -> list:
     return found
 
 
-@functools.cache
-def names_in(file: str) -> frozenset:
-    """The names that a file defines: functions, classes, variables, attributes and keys, at any depth."""
-    found = set()
-    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(node.attr)
-        elif isinstance(node, ast.arg):
-            found.add(node.arg)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-            found.add(node.value)
-    return frozenset(found)
+class File:
+    """What one file defines, found in one walk over its tree, which is not kept: those of all files are large.
+
+    ``names``: of functions, classes, variables, attributes and keys, at any depth; ``strings``: all of its constants
+    that are strings; ``classes``: (name, names in its body, names of its bases) of each class.
+    """
+
+    def __init__(self, file: str):
+        self.names, self.strings, self.classes = set(), set(), []
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                self.classes.append((node.name, members_in(node), names_of_bases(node)))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.names.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                self.names.add(node.attr)
+            elif isinstance(node, ast.arg):
+                self.names.add(node.arg)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self.strings.add(node.value)
+        self.names.update(filter(str.isidentifier, self.strings))
+
+
+parsed = functools.cache(File)
+
+
+def members_in(cls: ast.ClassDef) -> set:
+    """The names in the body of a class, and the attributes that its methods set."""
+    stored = {one.attr for one in ast.walk(cls) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    for one in cls.body:
+        stored.update(getattr(one, "name", ()) and [one.name])
+        targets = [one.target] if isinstance(one, ast.AnnAssign) else getattr(one, "targets", ())
+        stored.update(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+    return stored
+
+
+def names_of_bases(cls: ast.ClassDef) -> list:
+    return re.findall(r"\w+", " ".join(map(ast.unparse, cls.bases)))
 
 
 @functools.cache
@@ -144,24 +168,16 @@ def members() -> dict:
     own, bases = {}, {}
     for file in files():
         if file.endswith(".py") and file.startswith(("rushlight/", "tests/", "benchmarks/")):
-            for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    stored = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)
-                              and isinstance(one.ctx, ast.Store)}
-                    for one in node.body:
-                        stored.update(getattr(one, "name", ()) and [one.name])
-                        targets = [one.target] if isinstance(one, ast.AnnAssign) else getattr(one, "targets", ())
-                        stored.update(name.id for target in targets for name in ast.walk(target)
-                                      if isinstance(name, ast.Name))
-                    own.setdefault(node.name, set()).update(stored)
-                    bases.setdefault(node.name, set()).update(re.findall(r"\w+", " ".join(map(ast.unparse,
-                                                                                              node.bases))))
+            for name, stored, above in parsed(file).classes:
+                own.setdefault(name, set()).update(stored)
+                bases.setdefault(name, set()).update(above)
     for _ in range(6):  # no class of the package has more bases above each other
         for name, above in bases.items():
             own[name].update(*(own.get(base, ()) for base in above))
     return own
 
 
+@functools.cache
 def resolves(name: str) -> bool:
     """True if a dotted path leads to a module, or to an attribute of one."""
     parts = name.split(".")
@@ -196,7 +212,7 @@ def names_something(name: str, page: str) -> bool:
         return True
     if last in members().get(owner, ()):
         return True
-    if any(last in names_in(file) for file in files() if file.endswith(f"/{owner}.py")):
+    if any(last in parsed(file).names for file in files() if file.endswith(f"/{owner}.py")):
         return True
     shown = set(re.findall(r"\w+", "\n".join(re.findall(r"^ {4}.*", page, flags=re.MULTILINE))))
     return {first, last} <= shown or hasattr(Tensor, last) or hasattr(nn.Module, last)
@@ -205,9 +221,8 @@ def names_something(name: str, page: str) -> bool:
 @functools.cache
 def strings() -> frozenset:
     """The strings of the code of the package, its tests and its benchmarks, but for this file."""
-    return frozenset(node.value for file in files() if file.endswith(".py") and ROOT / file != pathlib.Path(__file__)
-                     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
-                     if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return frozenset().union(*(parsed(file).strings for file in files()
+                               if file.endswith(".py") and ROOT / file != pathlib.Path(__file__)))
 
 
 def prose(page: pathlib.Path) -> str:
@@ -221,12 +236,14 @@ def page(request):
     return PAGES[request.param]
 
 
+@functools.cache
 def missing_paths(text: str) -> list:
     spans = SPAN.findall(text)
     named = directories(spans)
     return [path for path in itertools.chain(*map(paths_in, spans)) if not is_found(path, named)]
 
 
+@functools.cache
 def missing_names(text: str, page: str) -> list:
     names = [match[1] for match in map(DOTTED.fullmatch, SPAN.findall(text)) if match and not paths_in(match.group())]
     return [name for name in names if not names_something(name, page)]
@@ -249,7 +266,7 @@ def test_names_are_in_the_files_that_are_said_to_have_them(page):
     for match in IN_FILE.finditer(text):
         name, file = match["name"] or match["later"], match["file"] or match["before"]
         candidates = [one for one in found_path(file) if is_found(one, named)]
-        if not any(set(name.split(".")) <= names_in(one) for one in candidates):
+        if not any(set(name.split(".")) <= parsed(one).names for one in candidates):
             missing.append((name, file))
     assert missing == []
 
@@ -276,4 +293,5 @@ def test_such_faults_are_seen():
     assert missing_paths(text) == ["core/nowhere.py"] and missing_paths("`tests/nowhere`") == ["tests/nowhere"]
     assert missing_names(text, "") == ["rushlight.nowhere", "Plan.nowhere"]
     assert IN_FILE.search("`f` in `core/op.py`")["file"] == "core/op.py"
-    assert "op" in names_in("rushlight/_src/core/op.py") and "nowhere" not in names_in("rushlight/_src/core/op.py")
+    names = parsed("rushlight/_src/core/op.py").names
+    assert "op" in names and "nowhere" not in names

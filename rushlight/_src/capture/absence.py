@@ -25,6 +25,10 @@ class Absence(Part, part="absence"):
 
     needs = "guarding", "outside", "writes"
 
+    def __init__(self, machine):
+        super().__init__(machine)
+        self.passed: set = set()  # what ``pass_over`` was given: each attribute that is read passes over some classes
+
     def place(self, holder, attribute="__dict__") -> Source:
         """The source of the dict of a class or Python module, which no epoch covers."""
         return Source(None, self.guarding.constant_name(holder)).attribute(attribute)
@@ -52,6 +56,10 @@ class Absence(Part, part="absence"):
 
     def pass_over(self, cls, base, name, is_guarded):
         """Guards that a base of a class does not have an attribute."""
+        look_up = cls, base, name, is_guarded
+        if look_up in self.passed:
+            return
+        self.passed.add(look_up)
         if is_guarded(base):
             self.lack(name, self.place(base))
             self.keep_bases(cls)

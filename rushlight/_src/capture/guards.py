@@ -143,8 +143,8 @@ def weakly(names: dict) -> dict:
 
 
 def loaded(names: dict, lines) -> list[str]:
-    """Statements that load the modules that these lines name."""
-    words = {word for line in lines for word in re.findall(r"\w+", line)}
+    """Statements that load the modules that these lines name, as ``Guarding.constant_name`` does."""
+    words = set(re.findall(r"k\d+", "\n".join(lines)))
     return [f"{name} = HELD[{name!r}]()" for name, value in names.items()
             if isinstance(value, Unowned) and name in words]
 

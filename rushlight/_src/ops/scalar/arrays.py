@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Callable, NamedTuple
 
 import numpy as np
 
@@ -19,14 +20,17 @@ def split(a):
     return high, a - high
 
 
-def fma(a, b, c):
-    """a b + c rounded once, or nearly: the product and the sum with what they lose (Dekker 1971)."""
-    p, (ah, al), (bh, bl) = a * b, split(a), split(b)
+def fma(a, b, c, a_parts, b_parts):
+    """a b + c rounded once, or nearly: the product and the sum with what they lose (Dekker 1971).
+
+    ``a_parts``, ``b_parts``: what ``split`` gives for the factors.
+    """
+    p, (ah, al), (bh, bl) = a * b, a_parts, b_parts
     lost = ((ah * bh - p) + ah * bl + al * bh) + al * bl
     s = p + c
     t = s - p
     exact = s + ((p - (s - t)) + (c - t) + lost)
-    return np.where(np.isfinite(exact), exact, p + c)
+    return np.where(np.isfinite(exact), exact, s)
 
 
 MEANING = {
@@ -41,8 +45,17 @@ MEANING = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "fmod": np.fmod}
 
 
-@functools.lru_cache(maxsize=1024)  # loops evaluate the same Exprs in each round
-def in_order(root: Expr) -> tuple:
+class Step(NamedTuple):
+    """``run(*operands)`` is the array of ``key``, an Expr, or (Expr,) for the parts that ``split`` gives; without
+    ``run``, a loop.  No later step reads ``last``."""
+
+    key: object
+    run: Callable | None
+    operands: tuple
+    last: list
+
+
+def in_order(root: Expr) -> list:
     """Every part of an Expr outside loops, operands first."""
     found, seen, stack = [], set(), [(root, False)]
     while stack:
@@ -52,32 +65,58 @@ def in_order(root: Expr) -> tuple:
         elif e not in seen:
             seen.add(e)
             stack.append((e, True))
-            stack.extend((a, False) for a in (e.args[:1] if e.op == "repeat" else e.args))
-    return tuple(found)
+            stack.extend((a, False) for a in operands_of(e))
+    return found
+
+
+def operands_of(e: Expr) -> tuple:
+    return e.args[:1] if e.op == "repeat" else e.args
+
+
+@functools.lru_cache(maxsize=1024)  # loops evaluate the same Exprs in each round
+def steps(root: Expr, drops: bool) -> list:
+    """What computes an Expr; with ``drops``, each array is dropped after it was read last."""
+    found = {}
+    for e in in_order(root):
+        operands = operands_of(e)
+        if e.op == "fma":  # a factor of several is split once
+            for factor in e.args[:2]:
+                found.setdefault((factor,), Step((factor,), split, (factor,), []))
+            operands = (*e.args, *((factor,) for factor in e.args[:2]))
+        found[e] = Step(e, function_of(e), operands, [])
+    needed = {root}
+    for step in reversed(found.values()) if drops else ():
+        step.last.extend({*step.operands} - needed)
+        needed.update(step.operands)
+    return list(found.values())
+
+
+def function_of(e: Expr):
+    """The function from operands to the array of an Expr; None for a loop."""
+    if e.op == "number":
+        value = np.asarray(e.arg, e.dtype.numpy)
+        return lambda: value
+    if e.op in ("convert", "whole"):
+        return lambda a: a.astype(e.dtype.numpy)
+    if e.op == "bitcast":
+        return lambda a: a.view(e.dtype.numpy)
+    if e.op in MEANING:
+        return lambda *operands: np.asarray(MEANING[e.op](*operands))
+    return None if e.op == "repeat" else lambda *operands: called(e.op, operands)
 
 
 def evaluate(root: Expr, values: dict):
     """The array that an Expr is, given those of its leaves."""
-    values = dict(values)
-    for e in in_order(root):
-        if e in values:
-            continue
-        if e.op == "number":
-            values[e] = np.asarray(e.arg, e.dtype.numpy)
-            continue
-        if e.op == "repeat":
-            values[e] = repeated(e, values)
-            continue
-        args = [values[a] for a in e.args]
-        if e.op in ("convert", "whole"):
-            values[e] = args[0].astype(e.dtype.numpy)
-        elif e.op == "bitcast":
-            values[e] = args[0].view(e.dtype.numpy)
-        elif e.op in MEANING:
-            values[e] = np.asarray(MEANING[e.op](*args))
-        else:
-            called, leaves = formula(e.op, len(args))
-            values[e] = evaluate(called, dict(zip(leaves, args)))
+    return compute(root, dict(values), "repeat" not in root.operations)
+
+
+def compute(root: Expr, values: dict, drops=False):
+    """The array that an Expr is; adds those of its parts to ``values``."""
+    for key, run, operands, last in steps(root, drops):
+        if key not in values:
+            values[key] = repeated(key, values) if run is None else run(*[values[a] for a in operands])
+            for a in last:
+                del values[a]
     return values[root]
 
 
@@ -86,10 +125,16 @@ def repeated(e: Expr, values: dict):
     (at, state, count), found = e.arg, values[e.args[0]]
     for k in range(count):
         inner = {**values, at: np.asarray(float(k)), state: found}
-        if not np.any(evaluate(e.args[2], inner)):
+        if not np.any(compute(e.args[2], inner)):
             break
-        found = evaluate(e.args[1], inner)
+        found = compute(e.args[1], inner)
     return found
+
+
+def called(name: str, operands):
+    """The array of an operation that has a formula."""
+    root, leaves = formula(name, len(operands))
+    return evaluate(root, dict(zip(leaves, operands)))
 
 
 def leaf(k: int) -> Expr:
