@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 from types import FunctionType
 
 from rushlight._src.compat.homes import FILE, THEIRS, is_public
@@ -22,16 +23,22 @@ def value_at(place: str):
         return None
 
 
+def is_found(value) -> bool:
+    """True for a class or function of ours that its module has by its name."""
+    return (isinstance(value, (type, FunctionType)) and is_own(value)
+            and getattr(sys.modules[value.__module__], value.__qualname__, None) is value)
+
+
 def defined_at(modules: dict, same: dict) -> dict[object, set[str]]:
     """Class or function of ours -> the paths at which PyTorch defines what it has in its place."""
     found = collections.defaultdict(set)
     for places in same.values():
         module, _, name = places[0].rpartition(".")
         entry = modules[module]["names"][name]
-        theirs = [place for place in places if place.rpartition(".")[0] == entry["home"]]
-        if entry["kind"] not in KINDS or not theirs:
+        theirs = [place for place in places if place.rpartition(".")[0] == entry["home"]] or places
+        if entry["kind"] not in KINDS:
             continue
-        for kind in {kind for kind in map(value_at, places) if isinstance(kind, (type, FunctionType)) and is_own(kind)}:
+        for kind in {id(value): value for value in map(value_at, places) if is_found(value)}.values():
             found[kind].update(place for place in theirs if value_at(place) is kind)
     return found
 

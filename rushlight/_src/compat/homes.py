@@ -79,9 +79,11 @@ def name_in_files(obj) -> tuple[str, str] | None:
     (('torch.nn.modules.linear', 'Linear'), ('torch.nn.functional', 'relu'), None)
     """
     if isinstance(obj, Op):
-        path = public_path(obj)
-        place = path.rpartition(".")[::2] if path else None
-        return place if place and not place[0].startswith(f"{THEIRS}.Tensor") else None
+        name = obj.name.rpartition(".")[2]
+        if getattr(facade(), name, None) is obj:
+            return THEIRS, name
+        home = (public_path(obj) or "").rpartition(".")[0]
+        return (home, name) if home not in ("", f"{THEIRS}.Tensor") else None
     if not isinstance(obj, (type, FunctionType)) or "<" in obj.__qualname__:
         return None
     module = defining_module(obj)
