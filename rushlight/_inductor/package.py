@@ -100,7 +100,8 @@ def exported(gm, args, kwargs):
     """The program of a module for an example; sizes vary as one that was exported before lets them."""
     guards, shapes = gm._modules.get("_guards_fn"), None
     if guards is not None:
-        shapes, graph = LeafEntries(free or None for _, _, free in guards.expected), copy.deepcopy(gm.graph)
+        shapes = LeafEntries(free.get(None, free) or None for _, _, free in guards.expected)
+        graph = copy.deepcopy(gm.graph)
         graph.set_codegen(gm.graph._codegen)
         for node in graph.find_nodes(op="call_module", target="_guards_fn"):
             graph.erase_node(node)  # what it checks, the new program does

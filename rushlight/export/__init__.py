@@ -8,8 +8,9 @@ import operator
 import re
 
 from .._src.capture.errors import ConstraintViolationError, UserError
-from .._src.capture.constraints import constraints_of
+from .._src.capture.constraints import VaryingInt, constraints_of
 from .._src.core.expr import Expr, size as size_named
+from .._src.core.nodes import INFINITY
 from .._src.core.meta import Meta
 from .._src.core.naming import FRAMEWORK, defining_module
 from .._src.core.native import Tensor
@@ -22,12 +23,13 @@ from .._subclasses.fake_tensor import FakeTensorMode
 from .spelling import faked
 from ..utils._pytree import tree_leaves_with_path
 from .arguments import AdditionalInputs, ShapesCollection, path_name, register_dataclass  # noqa: F401
-from .capturing import Untouched, captured
+from .capturing import Untouched, captured, is_shape_item
+from .comparisons import COMPARED, CONDITIONS, MIRRORED, OPPOSITE
 from .conditions import MORE, Checking, conditions_of
-from .dims import Dim, Hint, check_constant, constraint_of, dims, varying_dims
+from .dims import Dim, Hint, check_constant, constraint_of, dims, is_varying_int, varying_dims
 from .exported_program import ExportedModule, ExportedProgram  # noqa: F401
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
-                              SymFloatArgument, SymIntArgument, TensorArgument)
+                              SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument)
 from .module_calls import Noting, call_graph
 from .shape_entries import entries_of_leaves
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten  # the function, not its module
@@ -40,7 +42,8 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
     """The program of a module for arguments like these, as one graph of tensor operators.
 
     ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order;
-      None elsewhere.  A ShapesCollection says it by tensor, AdditionalInputs by further examples.
+      None elsewhere.  An int argument varies if its entry is Dim.DYNAMIC or Dim.AUTO.  A ShapesCollection says it by
+      tensor, AdditionalInputs by further examples.
     ``preserve_module_call_signature``: names of submodules whose calls keep their arguments and results
       (``module_call_graph``), so that ``unflatten`` gives modules that are called as these were.
     ``prefer_deferred_runtime_asserts_over_guards``: what the program assumes of sizes is checked when it is called,
@@ -135,15 +138,21 @@ def free_name(text: str, taken: set) -> str:
 WHOLE = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
               ast.Mod: operator.mod, ast.Div: operator.truediv, ast.Pow: operator.pow}
+KINDS = {int: SymIntArgument, float: SymFloatArgument, bool: SymBoolArgument}
 FUNCTIONS = {math.sqrt: (operator.pow, 0.5), float: (operator.mul, 1.0)}  # of a size, as arithmetic
 
 
 def number_kind(node):
-    """int or float for a node that is a number; None for others."""
-    given = [a.meta.get("val") for a in node.all_input_nodes]
+    """int, float or bool for a node that is a number; None for others."""
+    value, given = node.meta.get("val"), [a.meta.get("val") for a in node.all_input_nodes]
+    if isinstance(value, Expr):
+        return int if value.dtype is None else bool
     if node.target is ops.aten.item.default:
         return float if isinstance(given[0], Tensor) and given[0].dtype.is_floating_point else int
-    if node.target in (operator.truediv, operator.pow):
+    if node.target in OPPOSITE or node.target is operator.not_:
+        return bool
+    if node.target in (operator.truediv, operator.pow) or node.target in WHOLE and any(
+            type(a) is float or isinstance(a, Node) and number_kind(a) is float for a in node.args):
         return float
     return int if node.target in (*WHOLE, ops.aten.sym_size.int) else None
 
@@ -162,9 +171,12 @@ class Exporting:
         self.leaves, self.in_spec = tree_flatten((args, kwargs))
         self.expected = [self.expect_leaf(*row) for row in entries_of_leaves(mod, args, kwargs, dynamic_shapes)]
         self.leaves = separate_inputs(mod, self.leaves)
-        self.args, self.kwargs = args, kwargs = tree_unflatten(self.leaves, self.in_spec)
+        self.args, self.kwargs = tree_unflatten(self.leaves, self.in_spec)
         for k, dim in one_size:
             del self.expected[k][2][dim]
+        self.leaves = [VaryingInt(leaf, constraint_of(free[None])) if None in free else leaf
+                       for leaf, (_, _, free) in zip(self.leaves, self.expected)]
+        args, kwargs = tree_unflatten(self.leaves, self.in_spec)
         check_names(d for _, _, free in self.expected for d in free.values() if not isinstance(d, Hint))
         marked = [(leaf, free) for leaf, (_, _, free) in zip(self.leaves, self.expected) if isinstance(leaf, Tensor)
                   and free]
@@ -173,14 +185,15 @@ class Exporting:
             leaf._dynamic_sizes = {k: constraint_of(dim) for k, dim in free.items()}
         try:
             with Untouched(mod, self.leaves) as untouched, Noting(mod, kept_calls) as self.noting:
-                self.found = captured(mod, args, kwargs, dynamic=None if marked else False)
+                varies = any(free for _, _, free in self.expected)
+                self.found = captured(mod, args, kwargs, dynamic=None if varies else False)
         except ConstraintViolationError as error:
-            raise self.fixed(str(error)) from error
+            raise self.fixed_number(error) or self.fixed(str(error)) from error
         finally:
             for (leaf, _), constraints in zip(marked, before):
                 leaf._dynamic_sizes = constraints
         self.assigned = untouched.assigned
-        for leaf, free in marked:
+        for leaf, (_, _, free) in zip(self.leaves, self.expected):
             for k in [k for k, dim in free.items() if getattr(dim, "text", "") == "AUTO"
                       and not self.found.varies(leaf, k)]:
                 del free[k]
@@ -208,11 +221,24 @@ class Exporting:
         made.place = None if at is None else (at, int(place[2]))
         return made
 
+    def fixed_number(self, error) -> UserError | None:
+        """The error of an int that is said to vary, of which the program needs one value; None for other errors."""
+        constraint = getattr(error, "constraint", None)
+        for name, leaf in zip(self.input_names(), self.leaves):
+            if isinstance(leaf, VaryingInt) and leaf.constraint is constraint:
+                return UserError(f"Constraints violated (L['{name}'])! {MORE}\n  - You marked L['{name}'] as dynamic "
+                                 f"but your code specialized it to be a constant ({leaf:d}). {error} If you're using "
+                                 "Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.")
+        return None
+
     @staticmethod
     def expect_leaf(leaf, entry, path) -> tuple:
-        """(shape, dtype, varying dimensions) of an input leaf; (None, value, {}) where it is no tensor."""
+        """(shape, dtype, varying dimensions) of an input leaf; (None, example, {None: hint}) of an int that varies, and
+        (None, value, {}) of another input."""
         if isinstance(leaf, Tensor):
             return tuple(leaf.shape), leaf.dtype, varying_dims(leaf.shape, entry, path)
+        if is_varying_int(leaf, entry):
+            return None, leaf, {None: entry}
         check_constant(leaf, entry, path)
         return None, leaf, {}
 
@@ -245,9 +271,7 @@ class Exporting:
         if not isinstance(value, Node):
             return ConstantArgument("", value)
         found, kind = value.meta.get("val"), number_kind(value)
-        if isinstance(found, Tensor) or kind is None:
-            return TensorArgument(value.name)
-        return (SymFloatArgument if kind is float else SymIntArgument)(value.name)
+        return TensorArgument(value.name) if isinstance(found, Tensor) or kind is None else KINDS[kind](value.name)
 
     def rewritten(self, persistent):
         """The captured graph behind placeholders for state and inputs, in that order; and what they are."""
@@ -272,11 +296,12 @@ class Exporting:
                 self.constants[name] = value
                 nodes[id(value)] = made.placeholder(free_name(f"c_{name}", taken))
                 specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(nodes[id(value)].name), name))
-        for name, leaf in zip(self.input_names(), self.leaves):
+        for name, leaf, (_, value, free) in zip(self.input_names(), self.leaves, self.expected):
             node = made.placeholder(name)
-            nodes.setdefault(id(leaf), node) if isinstance(leaf, Tensor) else None
+            if isinstance(leaf, Tensor) or free:
+                nodes.setdefault(id(leaf), node)
             specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name) if isinstance(leaf, Tensor)
-                                   else ConstantArgument(node.name, leaf)))
+                                   else SymIntArgument(node.name) if free else ConstantArgument(node.name, value)))
         values.update((node, nodes[key]) for key, node in by_id.items())
         for key, node in by_id.items():
             nodes[key].meta.update(node.meta)
@@ -335,10 +360,15 @@ class Exporting:
         """Says of placeholders that the graph does not read what tensors they are; sizes that vary are symbols."""
         known = {}
         for node, tree in self.found.symbols().items():
-            if isinstance(tree, ast.Subscript) and node.meta.get("val") is not None:
+            if is_shape_item(tree) and node.meta.get("val") is not None:
                 known[id(self.found.owner_of(tree.value.value)), tree.slice.value] = node.meta["val"]
+            elif ast.unparse(tree) in self.found.numbers and isinstance(node.meta.get("val"), Expr):
+                known[id(self.found.owner_of(tree)), None] = node.meta["val"]
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         varies = {id(leaf): free for leaf, (_, _, free) in zip(self.leaves, self.expected)}
+        for leaf in (leaf for leaf in self.leaves if id(leaf) in nodes and isinstance(leaf, VaryingInt)):
+            node = nodes[id(leaf)]
+            node.meta["val"] = known.get((id(leaf), None), size_named(f"s_{node.name}", -INFINITY))
         tensors = (*self.leaves, *self.state.values(), *self.constants.values())
         for tensor in (t for t in tensors if id(t) in nodes and isinstance(t, Tensor)):
             node = nodes[id(tensor)]
@@ -401,6 +431,14 @@ class Exporting:
         return self.sizes[key]
 
     def computed_size(self, made, tree, nodes):
+        if ast.unparse(tree) in self.found.numbers:
+            number = self.found.owner_of(tree)
+            return nodes.get(id(number), int(number))  # one without a node has one value
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+            return self.comparison(made, COMPARED[type(tree.ops[0])],
+                                   *(self.size(made, part, nodes) for part in (tree.left, tree.comparators[0])))
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "logical_not":
+            return self.opposite(made, self.size(made, tree.args[0], nodes))
         if isinstance(tree, ast.BinOp) and type(tree.op) in ARITHMETIC:
             return self.arithmetic(made, ARITHMETIC[type(tree.op)],
                                    *(self.size(made, part, nodes) for part in (tree.left, tree.right)))
@@ -412,7 +450,7 @@ class Exporting:
             if known is not None:
                 called, *rest = known
                 return self.arithmetic(made, called, self.size(made, tree.args[0], nodes), *rest)
-        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
+        if is_shape_item(tree):
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:
                 size = made.call_function(ops.aten.sym_size.int, (found, tree.slice.value), name="sym_size_int")
@@ -424,12 +462,26 @@ class Exporting:
 
     @staticmethod
     def arithmetic(made, function, *given):
-        """A node that computes with sizes."""
+        """A node that computes with sizes; the number itself where none of them varies."""
+        if not any(isinstance(v, Node) for v in given):
+            return function(*given)
         node = made.call_function(function, given)
         values = [v.meta.get("val") if isinstance(v, Node) else v for v in given]
-        if function in WHOLE and all(type(v) in (int, Expr) for v in values):
-            node.meta["val"] = function(*values)
+        if (function in WHOLE or function in CONDITIONS) and all(type(v) in (int, Expr) for v in values):
+            node.meta["val"] = CONDITIONS.get(function, function)(*values)
         return node
+
+    def comparison(self, made, function, a, b):
+        """A node that compares sizes, a number last."""
+        if isinstance(b, Node) and not isinstance(a, Node):
+            function, a, b = MIRRORED[function], b, a
+        return self.arithmetic(made, function, a, b)
+
+    def opposite(self, made, condition):
+        """A node for the opposite of a condition."""
+        if isinstance(condition, Node) and condition.target in OPPOSITE:
+            return self.arithmetic(made, OPPOSITE[condition.target], *condition.args)
+        return self.arithmetic(made, operator.not_, condition)
 
     def argument_names(self) -> list:
         """The parameters of ``forward`` that stand for one positional argument each, and names for the others."""

@@ -85,7 +85,10 @@ class AdditionalInputs:
 
 
 def differing(rows: tuple):
-    """{dimension: Dim.DYNAMIC} of tensors at one place in several examples; None for what are none."""
+    """{dimension: Dim.DYNAMIC} of tensors at one place in several examples, Dim.DYNAMIC of ints that differ; None for
+    other arguments."""
+    if all(type(one) is int for one in rows):
+        return Dim.DYNAMIC if len(set(rows)) > 1 else None
     if not all(isinstance(one, Tensor) for one in rows):
         if any(isinstance(one, Tensor) or one != rows[0] for one in rows):
             raise ValueError(f"the same argument is {rows[0]!r} in one example, and another value in a further one")

@@ -78,8 +78,9 @@ class Nested(CodeGen):
 
 
 class Guards(Module):
-    """Checks the inputs of a program: ``expected`` has (shape, dtype, dimensions that vary) of each tensor, and (None,
-    value, {}) of what is none; ``names`` what the program calls them; ``conditions`` what else it assumes of sizes."""
+    """Checks the inputs of a program: ``expected`` has (shape, dtype, dimensions that vary) of each tensor,
+    (None, example, {None: hint}) of an int that varies, and (None, value, {}) of other inputs; ``names`` what the
+    program calls them; ``conditions`` what else it assumes of sizes."""
 
     _is_impure = True
 
@@ -91,6 +92,9 @@ class Guards(Module):
         """RuntimeError for an input that the program was not exported for."""
         sizes: dict = {}
         for name, leaf, (shape, dtype, varying) in zip(self.names, leaves, self.expected):
+            if None in varying:
+                self.check_number(name, leaf, varying[None])
+                continue
             if shape is None:
                 if leaf is not dtype and leaf != dtype:
                     raise GuardFailed(f"Guard failed: {name} == {dtype!r}, but got {leaf!r}: the program was exported "
@@ -105,10 +109,20 @@ class Guards(Module):
     def check_conditions(self, leaves):
         """What the program assumes of sizes beyond what they are said to be."""
         for condition in self.conditions:
-            found = {s: leaves[s.leaf].shape[s.dim] for s in sizes_in(condition)}
+            found = {s: s.value_in(leaves) for s in sizes_in(condition)}
             if not value(condition, found):
-                told = text(plain(condition), lambda s: f"{self.names[s.leaf]}.size()[{s.dim}]")
+                told = text(plain(condition), lambda s: s.text(self.names))
                 raise GuardFailed(f"Guard failed: {told}, but got {', '.join(map(str, found.values()))}")
+
+    @staticmethod
+    def check_number(name, number, free):
+        """GuardFailed unless an input is an int within the bounds of its entry in ``dynamic_shapes``."""
+        if not isinstance(number, int):
+            raise GuardFailed(f"Guard failed: input {name} must be an int, but got {number!r}")
+        for fits, relation, limit in ((free.min is None or number >= free.min, ">=", free.min),
+                                      (free.max is None or number <= free.max, "<=", free.max)):
+            if not fits:
+                raise GuardFailed(f"Guard failed: {name} {relation} {limit}, but got {number}")
 
     def check_size(self, place, size, wanted, free, sizes):
         if free is None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 
+from .._src.capture.constraints import VaryingInt
 from .._src.capture.segment import Segment
 from .._src.capture.frames import Owner
 from .._src.autograd.mode import no_grad
@@ -24,22 +25,26 @@ class Captured:
     def __init__(self, module, inputs, results, outputs, spec, drawn, segment: Segment):
         self.module, self.inputs, self.results, self.outputs = module, inputs, results, outputs
         self.spec, self.drawn, self.segment = spec, drawn, segment
-        self.guards = list(segment.guards)
+        self.guards, self.numbers = list(segment.guards), numbers_of(segment)
         self.value_then, self.written = (module.meta.pop("value_then", None), module.meta.pop("written", {}))
 
     def symbols(self) -> dict:
-        """For each placeholder that is a size, or is computed of sizes: its text, as a syntax tree."""
-        texts = argument_texts(self.segment.source)
-        return {node: ast.parse(text, mode="eval").body
-                for node, text in zip(self.module.graph.find_nodes(op="placeholder"), texts) if ".shape[" in text}
+        """For each placeholder that is a size or a varying int, or is computed of them: its text, as a syntax tree."""
+        trees = [ast.parse(text, mode="eval").body for text in argument_texts(self.segment.source)]
+        return {node: tree for node, tree in zip(self.module.graph.find_nodes(op="placeholder"), trees)
+                if reads_size(tree, self.numbers)}
 
     def owner_of(self, tree):
         """The object that an expression of the segment names, as it was when the function was captured."""
-        return eval(ast.unparse(tree), {**self.segment.guard.__globals__, "V": self.segment.values})
+        return value_in(self.segment, tree)
 
-    def varies(self, tensor, dim) -> bool:
-        """Whether a size that was marked may vary; one that the program never looks at may."""
-        text = next((text for text, value in zip(argument_texts(self.segment.source), self.inputs) if value is tensor),
+    def varies(self, leaf, dim) -> bool:
+        """True if a size that was marked, or a varying int (``dim`` is None), may vary; those that the program never
+        looks at may."""
+        if dim is None:
+            text = next((text for text, number in self.numbers.items() if number is leaf), None)
+            return text is None or self.segment.varying[text]
+        text = next((text for text, value in zip(argument_texts(self.segment.source), self.inputs) if value is leaf),
                     None)
         return text is None or self.segment.varying.get(f"{text}.shape[{dim}]", False)
 
@@ -77,52 +82,84 @@ class Real(float):
     """A float that sizes make: ``tree`` says how."""
 
 
+class Truth(int):
+    """A bool that a comparison of sizes makes: ``tree`` says how."""
+
+
+MARKED = {int: Size, float: Real, bool: Truth, VaryingInt: Size}
+
+
+def numbers_of(segment) -> dict:
+    """{text of a varying int in a segment: the VaryingInt}."""
+    found = {text: value_in(segment, ast.parse(text, mode="eval").body) for text in segment.varying}
+    return {text: value for text, value in found.items() if type(value) is VaryingInt}
+
+
+def value_in(segment, tree):
+    """The value of an expression of a segment when it was captured."""
+    return eval(ast.unparse(tree), {**segment.guard.__globals__, "V": segment.values})
+
+
+def is_shape_item(node) -> bool:
+    """True for ``tensor.shape[k]``."""
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+
+
+def is_size(node, numbers) -> bool:
+    """True if an expression is the size of a dimension, or the text of a varying int."""
+    return is_shape_item(node) or bool(numbers) and isinstance(node, ast.expr) and ast.unparse(node) in numbers
+
+
+def reads_size(tree, numbers) -> bool:
+    """True if a size that varies is a part of an expression."""
+    return any(is_size(part, numbers) for part in ast.walk(tree))
+
+
 class Sizes(ast.NodeTransformer):
-    """Marks in the Python of a segment what is computed of sizes, but for what its graph takes."""
+    """Marks in the Python of a segment what is computed of sizes, but for what its graph takes.  ``numbers``: the texts
+    of varying ints."""
 
-    def __init__(self):
-        self.trees = []
+    def __init__(self, numbers):
+        self.numbers, self.trees = numbers, []
 
-    def visit_Call(self, node):
-        called = node.func
-        if isinstance(called, ast.Name) and called.id == "graph":
+    def visit(self, node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "graph":
             return node
-        return self.visit_expression(node)
-
-    def visit_expression(self, node):
-        if not is_arithmetic(node):
+        is_value = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
+        if not is_value or not self.is_arithmetic(node):
             return self.generic_visit(node)
-        if ".shape[" not in ast.unparse(node):
+        if not reads_size(node, self.numbers):
             return node
         self.trees.append(node)
         return ast.Call(ast.Name("size_of", ast.Load()), [ast.Constant(len(self.trees) - 1), node], [])
 
-    visit_BinOp = visit_UnaryOp = visit_Subscript = visit_expression
-
-
-def is_arithmetic(node) -> bool:
-    """Whether an expression is a size, a number, or computed of them."""
-    if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-    if isinstance(node, ast.Call):
-        return len(node.args) == 1 and not node.keywords and is_arithmetic(node.args[0]) and not isinstance(
-            node.args[0], ast.Constant)
-    return isinstance(node, ast.Constant) or isinstance(node, ast.BinOp) and is_arithmetic(
-        node.left) and is_arithmetic(node.right) or isinstance(node, ast.UnaryOp) and is_arithmetic(node.operand)
+    def is_arithmetic(self, node) -> bool:
+        """True if an expression is a size, a number, or computed of them."""
+        if is_size(node, self.numbers):
+            return True
+        if isinstance(node, ast.Call):
+            return len(node.args) == 1 and not node.keywords and self.is_arithmetic(node.args[0]) and not isinstance(
+                node.args[0], ast.Constant)
+        if isinstance(node, ast.Compare):
+            return all(map(self.is_arithmetic, (node.left, *node.comparators)))
+        if isinstance(node, ast.UnaryOp):
+            return self.is_arithmetic(node.operand)
+        return isinstance(node, ast.Constant) or isinstance(node, ast.BinOp) and self.is_arithmetic(
+            node.left) and self.is_arithmetic(node.right)
 
 
 def sizes_among(segment, results, leaves) -> dict:
     """{number of a leaf of the result: ("size", syntax tree)} of those that a segment computes of sizes: its Python is
     run again, with what its graph gave."""
-    marking = Sizes()
+    marking = Sizes(numbers_of(segment))
     tree = marking.visit(ast.parse(segment.source))
     if not marking.trees:
         return {}
 
     def size_of(k, value):
-        if type(value) not in (int, float):
+        if type(value) not in MARKED:
             return value
-        made = Size(value) if type(value) is int else Real(value)
+        made = MARKED[type(value)](value)
         made.tree = marking.trees[k]
         return made
 
@@ -131,7 +168,7 @@ def sizes_among(segment, results, leaves) -> dict:
     found = tree_flatten(space[segment.run.__name__](segment.values, segment.arming.inputs)[1])[0]
     if len(found) != len(leaves):
         raise RuntimeError(f"the program gives {len(leaves)} results, and {len(found)} when it is run again")
-    return {k: ("size", leaf.tree) for k, leaf in enumerate(found) if isinstance(leaf, (Size, Real))}
+    return {k: ("size", leaf.tree) for k, leaf in enumerate(found) if isinstance(leaf, (Size, Real, Truth))}
 
 
 def argument_texts(source: str) -> list:

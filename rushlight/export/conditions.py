@@ -7,8 +7,10 @@ import itertools
 import math
 import operator
 
+from .._src.capture.constraints import VaryingInt
 from .._src.capture.errors import UserError
 from .._src.core.native import Tensor
+from .capturing import is_shape_item, is_size, reads_size
 from .dims import Hint
 
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
@@ -33,7 +35,8 @@ class Unknown(Exception):
 
 
 class Size:
-    """The size of a dimension of an input: its number among the leaves, and the dimension."""
+    """The size of a dimension of an input: its number among the leaves, and the dimension; None for an int that
+    varies itself."""
 
     def __init__(self, leaf, dim):
         self.leaf, self.dim = leaf, dim
@@ -44,10 +47,18 @@ class Size:
     def __hash__(self):
         return hash((self.leaf, self.dim))
 
+    def value_in(self, leaves) -> int:
+        """The size in a call with these inputs."""
+        return leaves[self.leaf] if self.dim is None else leaves[self.leaf].shape[self.dim]
+
+    def text(self, names) -> str:
+        """The size as text; ``names``: those of the inputs."""
+        return names[self.leaf] if self.dim is None else f"{names[self.leaf]}.size()[{self.dim}]"
+
 
 def conditions_of(found, leaves, expected) -> list:
     """The conditions under which a captured program is right: trees (operator, a, b) of Sizes and ints."""
-    places = {id(leaf): k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+    places = {id(leaf): k for k, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, VaryingInt))}
 
     def read(tree):
         if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float)):
@@ -62,13 +73,19 @@ def conditions_of(found, leaves, expected) -> list:
             return "and" if isinstance(tree.op, ast.And) else "or", *map(read, tree.values)
         if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in COMPARED:
             return COMPARED[type(tree.ops[0])], read(tree.left), read(tree.comparators[0])
-        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Attribute) and tree.value.attr == "shape":
-            tensor, dim = found.owner_of(tree.value.value), tree.slice.value
-            k = places.get(id(tensor))
-            return Size(k, dim) if k is not None and dim in expected[k][2] else int(tensor.shape[dim])
+        if is_size(tree, found.numbers):
+            return read_size(tree)
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
             return read_call(tree.func.id, tree.args)
         raise Unknown
+
+    def read_size(tree):
+        dim = tree.slice.value if is_shape_item(tree) else None
+        owner = found.owner_of(tree if dim is None else tree.value.value)
+        k = places.get(id(owner))
+        if k is not None and dim in expected[k][2]:
+            return Size(k, dim)
+        return int(owner if dim is None else owner.shape[dim])
 
     def read_call(name, arguments):
         if name in ("logical_not", "bool") and len(arguments) == 1:
@@ -84,18 +101,19 @@ def conditions_of(found, leaves, expected) -> list:
 
     def varies(tree) -> bool:
         """True if a part of an expression is a size that varies."""
-        parts = [one for one in ast.walk(tree) if isinstance(one, ast.Subscript)
-                 and isinstance(one.value, ast.Attribute) and one.value.attr == "shape"
-                 and isinstance(one.slice, ast.Constant)]
+        parts = [one for one in ast.walk(tree) if is_size(one, found.numbers)
+                 and (not is_shape_item(one) or isinstance(one.slice, ast.Constant))]
         return any(isinstance(read(one), Size) for one in parts)
 
     made = []
     for guard in found.guards:
         text = str(guard).partition("  # ")[0]
-        if ".shape[" not in text:
+        if ".shape[" not in text and not any(number in text for number in found.numbers):
             continue
         try:
             tree = ast.parse(text, mode="eval").body
+            if not reads_size(tree, found.numbers):
+                continue
             outcome = is_decision(tree)
             if outcome is None:
                 made.append(read(tree))  # of divisibility
@@ -204,7 +222,7 @@ class Checking:
         return self.expected[size.leaf][2][size.dim]
 
     def source(self, size) -> str:
-        return f"L['{self.names[size.leaf]}'].size()[{size.dim}]"
+        return size.text([f"L['{name}']" for name in self.names])
 
     def run(self):
         """UserError, with all that does not follow and what would mend it."""

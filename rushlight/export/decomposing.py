@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 
 from .._ops import OpOverload, aten_call, operator_named, ops
-from .._src.legacy import sym_not
 from .._src.aot.alias import Recording
 from .._src.capture.fake import Fake
 from .._src.capture.record import Recorder
 from .._src.capture.unbacked import ITEM, PICK, Effect, measured
 from .._src.core.dtypes import bool_
-from .._src.core.expr import Expr, eq, le, logical_not, lt, ne
+from .._src.core.expr import Expr
 from .._src.core.interpret import precision
 from .._src.core.meta import Meta, Size
 from .._src.core.native import Op, Tensor
@@ -23,6 +22,7 @@ from ..fx.node import Node as UserNode, map_arg
 from ..library import functional, primitives
 from ..library.decompositions import Body, opened_form
 from ..library.tags import key, words
+from .comparisons import CONDITIONS
 from .spelling import AtenView, give_alone
 
 
@@ -393,11 +393,6 @@ SETTLED = (ops.aten._assert_tensor_metadata.default, ops.aten.sym_constrain_rang
            ops.aten.sym_constrain_range_for_size.default)
 
 
-CONDITIONS = {operator.lt: lt, operator.le: le, operator.eq: eq, operator.ne: ne,
-              operator.gt: lambda a, b: lt(b, a), operator.ge: lambda a, b: le(b, a), sym_not: logical_not,
-              operator.not_: logical_not}
-
-
 class Part:
     """A submodule that control flow runs."""
 
@@ -437,6 +432,7 @@ class DecomposedView(AtenView):
                 self.made[held] = made
             elif isinstance(held, Expr):
                 self.sizes[held.arg[0] if held.op == "size" else held] = made
+                made.meta["val"] = held
         for found, tensor in self.program.recorder.constants.items():
             self.made[found.value] = self.graph.get_attr(found.value.name)
             self.program.parts[found.value.name] = tensor

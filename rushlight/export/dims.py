@@ -99,6 +99,20 @@ def dims(*names: str, min=None, max=None):
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
+def is_varying_int(value, entry) -> bool:
+    """True if an entry of ``dynamic_shapes`` asks that an int argument varies.
+
+    Raises:
+        ValueError: if the entry is a named Dim.
+    """
+    if type(value) is not int or entry == Dim.STATIC:
+        return False
+    if isinstance(entry, Dim):
+        raise ValueError("Unable to specify input integers as dynamic through named Dims. Please use Dim.AUTO/DYNAMIC "
+                         "instead.")
+    return isinstance(entry, Hint)
+
+
 def varying_dims(shape, entry, path="") -> dict:
     """Return {dimension: Dim or Hint} of one tensor's entry in ``dynamic_shapes``: None, a dict by dimension, or a
     sequence with an item for each dimension.  ``path``: of the entry, for messages.
@@ -145,6 +159,6 @@ def check_constant(value, entry, path: str):
     if not isinstance(entry, (int, Hint, type(None))):
         raise AssertionError(f"`dynamic_shapes{path}` is {entry!r}, but `inputs{path}` is {value!r}, which has no "
                              "sizes: expected None")
-    if entry == Dim.DYNAMIC:
-        raise UserError(f"`dynamic_shapes{path}` is {entry}, but `inputs{path}` is {value!r}: only sizes of tensors "
-                        "vary. Pass a tensor without dimensions, or None for a constant.")
+    if isinstance(entry, Hint) and entry != Dim.STATIC:
+        raise UserError(f"Cannot associate shape {entry} specified at `dynamic_shapes{path}` to non-tensor type "
+                        f"{type(value)} at `inputs{path}` (expected None)")

@@ -6,8 +6,10 @@ import copy
 import dataclasses
 import operator
 
-from .._src.aot.alias import Recording
+from .._src.core.devices import cpu
+from .._src.core.dtypes import int64
 from .._src.core.expr import size
+from .._src.core.nodes import INFINITY
 from .._src.core.shape_env import ShapeEnv
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
@@ -15,7 +17,7 @@ from .._src.core.options import accept_only
 from .._src.core.pytree import tree_flatten
 from .._src.transforms.trace import without_values
 from .._ops import ops
-from ..fx import Graph, GraphModule, Node
+from ..fx import Graph, GraphModule
 from .._src.graph import graph as house
 from .conditions import Size, bounds
 from .dims import Dim, Hint
@@ -30,24 +32,9 @@ def default_decompositions() -> CustomDecompTable:
     return CustomDecompTable()
 
 
-class Keeping(Recording):
-    """A Recording in which some calls are one node: those for which ``keeps(op, args, kwargs)`` holds.  ``kept``: names
-    of their operators."""
-
-    def __init__(self, keeps):
-        super().__init__()
-        self.keeps, self.kept = keeps, set()
-
-    def call(self, op, args, kwargs):
-        if op.kind is None and self.keeps(op, args, kwargs):
-            self.kept.add(op.name)
-            return self.closed(op, args, kwargs)
-        return super().call(op, args, kwargs)
-
-
 def entered(value, varying, trace, symbols, sizes):
     """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name,
-    ``sizes`` (input, dimension) by symbol."""
+    ``sizes`` (input, dimension) by symbol; the dimension is None if the input is the number itself."""
     names = {dim: getattr(getattr(free, "root", None), "__name__", None) or f"{len(symbols)}.{dim}"
              for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
     forms = {dim: (getattr(varying[dim], "factor", 1), getattr(varying[dim], "offset", 0)) for dim in names}
@@ -62,11 +49,23 @@ def entered(value, varying, trace, symbols, sizes):
     return made
 
 
-def chooses_by_size(module) -> bool:
-    """True if a choice in a graph module, or in a part of it, depends on a comparison of sizes."""
-    return any(isinstance(node.args[0], Node) and not isinstance(node.args[0].meta.get("val"), Tensor)
-               for part in module.modules() if isinstance(part, GraphModule)
-               for node in part.graph.find_nodes(op="call_function", target=ops.higher_order.cond))
+def range_name(k: int, dim) -> str:
+    """The name of a varying size of the k-th input, or of the input itself (``dim`` is None), that has no Dim."""
+    return f"s{k}" if dim is None else f"s{k}_{dim}"
+
+
+def entered_number(value: int, varying, symbols):
+    """A symbol for an int input that varies; ``symbols`` as in ``entered``."""
+    name = getattr(getattr(varying[None], "root", None), "__name__", None) or f"{len(symbols)}.number"
+    symbol, _ = symbols.setdefault(name, (size(f"s{len(symbols)}", -INFINITY), value))
+    return symbol
+
+
+def traced_number(value: int, varying, trace, symbols, sizes):
+    """A symbol for an int input that varies, which is an input of a trace: a tensor without dimensions."""
+    symbol = entered_number(value, varying, symbols)
+    sizes.setdefault(symbol, (trace.input(Meta.of((), int64, cpu)).node, None))
+    return symbol
 
 
 def narrowed(k: int, dim: int, hint: Hint, conditions) -> Hint:
@@ -171,8 +170,9 @@ class ExportedProgram:
             for dim, free in varying.items():
                 root, hint = getattr(free, "root", free), isinstance(free, Hint)
                 known = narrowed(k, dim, root, self.conditions) if hint else root
-                low, high = max(2, known.min or 0) if hint and root.min is None else known.min, known.max
-                found[getattr(root, "__name__", f"s{k}_{dim}")] = Range(low, high)
+                least = 0 if dim is None else 2
+                low, high = max(least, known.min or 0) if hint and root.min is None else known.min, known.max
+                found[getattr(root, "__name__", range_name(k, dim))] = Range(low, high)
         return found | self.unbacked
 
     def __call__(self, *args, **kwargs):
@@ -279,14 +279,17 @@ class ExportedProgram:
 
     def traced(self, given, module=None, keeps=None) -> "Primitives":
         """The program, or a module like its own, in primitives; calls for which ``keeps(op, args, kwargs)`` holds are
-        one node each.  RuntimeError where random numbers are drawn, or where sizes that vary decide what they are."""
-        if chooses_by_size(self.graph_module):
-            raise RuntimeError("a program in which torch.cond chooses by sizes that vary cannot be written in "
-                               "primitives: export it for fixed sizes")
-        trace, symbols, sizes = Keeping(keeps) if keeps else Recording(), {}, {}
-        inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else value
+        one node each, as are choices (``Chosen``) and ``nonzero``.  RuntimeError where random numbers are drawn, or
+        where sizes that vary decide what they are."""
+        from .primitives import Keeping, PrimitiveReader
+        from .rewriting import Facts, assumed_conditions, ranges_of
+        shape_env, symbols, sizes = ShapeEnv(), {}, {}
+        trace = Keeping(keeps or (lambda op, args, kwargs: False), shape_env.hints)
+        inputs = [entered(value, varying, trace, symbols, sizes) if isinstance(value, Tensor) else
+                  traced_number(value, varying, trace, symbols, sizes) if None in varying else value
                   for value, (_, _, varying) in given]
-        with ShapeEnv(dict(symbols.values())) as shape_env, trace:
+        shape_env.hints.update(symbols.values())
+        with shape_env, trace:
             missing = [name for name, (symbol, _) in symbols.items() if symbol not in sizes]
             if missing:
                 raise RuntimeError(
@@ -294,10 +297,11 @@ class ExportedProgram:
                     "for fixed sizes")
             with without_values("cannot be written in primitives: leave out what asserts or reads them, or pass a "
                                 "decomposition table"):
-                results = (module or self.graph_module)(*inputs)
+                results = PrimitiveReader(module or self.graph_module, trace).run(*inputs)
             stores = [house.Store(value, node) for node, value in trace.written()]
+        known = Facts(ranges_of(self, symbols), assumed_conditions(self, inputs))
         fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards if condition.op == "=="
-                 and outcome]
+                 and outcome and not known.decide(condition, outcome)]
         if trace.drawn or fixed:
             reason = "draws random numbers" if trace.drawn else f"is not the same for all sizes ({fixed[0]})"
             raise RuntimeError(
@@ -306,7 +310,7 @@ class ExportedProgram:
         nodes = [r.node if isinstance(r, Tensor) else r for r in results]
         whole = house.splice(house.Graph(trace.inputs, trace.nodes,
                                          [*(n for n in nodes if isinstance(n, house.Node)), *stores]),
-                             getattr(trace, "kept", ())).prune()
+                             trace.kept).prune()
         return Primitives(whole, nodes, sizes, {symbol: name for name, (symbol, _) in symbols.items()})
 
     def __str__(self):

@@ -5,13 +5,15 @@ import copy
 
 from .._src.capture.errors import Break
 from .._src.capture.unbacked import Assumptions
-from .._src.core.expr import terms
+from .._src.core.expr import const, logical_not, terms
 from .._src.core.native import Tensor
+from .._src.packages.conditions import express_conditions, expressible
 from .._decomp import simpler
 from ..library.decompositions import opened_form
 from .dims import Hint
 from .decomposing import DecomposedView, Program
-from .exported_program import entered
+from .exported_program import entered, entered_number
+from .ranges import nonnegative_parts
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, OutputKind, OutputSpec,
                               TensorArgument)
 from ..fx import GraphModule
@@ -43,7 +45,7 @@ def rewritten(program, table):
             entered(value, varying, inputs, symbols, sizes)
             given.append(inputs.metas[-1])
         else:
-            given.append(value)
+            given.append(entered_number(value, varying, symbols) if None in varying else value)
     table = {called: opened_form(called) if function is simpler(called) else function
              for called, function in table.items()}
     shape_env = Assumptions()
@@ -54,9 +56,9 @@ def rewritten(program, table):
         results, written = one.run()
     except Break as error:
         raise RuntimeError(f"a program that asks for numbers that data decide cannot be decomposed: {error}") from error
-    known = ranges_of(program, symbols)
+    known = Facts(ranges_of(program, symbols), assumed_conditions(program, given))
     fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards
-             if not follows(condition, outcome, known)]
+             if not known.decide(condition, outcome)]
     if fixed:
         raise RuntimeError(f"a program that is not the same for all sizes ({fixed[0]}) cannot be decomposed: export it "
                            "for fixed sizes")
@@ -69,6 +71,15 @@ def rewritten(program, table):
     return made
 
 
+def assumed_conditions(program, given) -> set:
+    """The conditions that calls of the program are checked for, as expressions of the symbols in ``given``."""
+    user = [value for spec, value in zip(program.graph_signature.input_specs, given)
+            if spec.kind is InputKind.USER_INPUT]
+    known = [one for one in program.conditions if expressible(one)]
+    return set(express_conditions(known, lambda one: user[one.leaf] if one.dim is None
+                                  else user[one.leaf].shape[one.dim]))
+
+
 def ranges_of(program, symbols) -> dict:
     """{symbol: (least, greatest value)} of the sizes that vary."""
     roots = {free.root.__name__: free.root for _, _, varying in program.expected for free in varying.values()
@@ -77,29 +88,54 @@ def ranges_of(program, symbols) -> dict:
     for name, (symbol, _) in symbols.items():
         root = roots.get(name)
         low, high = (0, None) if root is None else (root.min, root.max)
-        found[symbol] = max(low, symbol.low), LARGEST_SIZE if high is None else high
+        low = max(low, symbol.low) if symbol.low >= 0 else -LARGEST_SIZE  # an int that varies may be negative
+        found[symbol] = low, LARGEST_SIZE if high is None else high
     return found
 
 
-def follows(condition, outcome, ranges) -> bool:
-    """Whether a condition on sizes comes out like this for all that the ranges allow."""
-    if condition.op == "logical_not":
-        return follows(condition.args[0], not outcome, ranges)
-    if condition.op not in ("<", "=="):
-        return False
-    a, b = condition.args
-    below, above = is_nonnegative(b - a - 1, ranges), is_nonnegative(a - b - (condition.op == "=="), ranges)
-    return (below if outcome else above) if condition.op == "<" else not outcome and (below or above)
+class Facts:
+    """The ranges of sizes, and conditions on them that hold."""
 
+    def __init__(self, ranges: dict, conditions: set):
+        self.ranges, self.conditions = ranges, conditions
+        self.nonnegative = [e for condition in conditions for e in (*nonnegative_parts(condition),
+                                                                    *multiples(condition))]
 
-def is_nonnegative(e, ranges) -> bool:
-    """Whether a sum of multiples of sizes is at least 0 for all that the ranges allow."""
-    parts, least = terms(e)
-    for symbol, factor in parts.items():
-        if symbol not in ranges:
+    def decide(self, condition, outcome) -> bool:
+        """True if it follows that a condition has this outcome."""
+        if condition.op == "logical_not":
+            return self.decide(condition.args[0], not outcome)
+        if (condition if outcome else logical_not(condition)) in self.conditions:
+            return True
+        if condition.op not in ("<", "=="):
             return False
-        least += factor * ranges[symbol][factor < 0]
-    return least >= 0
+        a, b = condition.args
+        if condition.op == "==" and outcome:
+            return self.is_nonnegative(a - b) and self.is_nonnegative(b - a)
+        below, above = self.is_nonnegative(b - a - 1), self.is_nonnegative(a - b - (condition.op == "=="))
+        return (below if outcome else above) if condition.op == "<" else below or above
+
+    def is_nonnegative(self, e) -> bool:
+        """True if an integer is at least 0: alone, or added to one that is."""
+        return self.least(e) >= 0 or any(self.least(e - known) >= 0 for known in self.nonnegative)
+
+    def least(self, e):
+        """The least value of a sum of multiples of sizes; -1 if it has none that is known."""
+        parts, least = terms(e)
+        for symbol, factor in parts.items():
+            if symbol not in self.ranges:
+                return -1
+            least += factor * self.ranges[symbol][factor < 0]
+        return least
+
+
+def multiples(condition) -> list:
+    """Integers that are at least 0 because one size divides another."""
+    if condition.op != "==" or condition.args[0] is not const(0) or condition.args[1].op != "%":
+        return []
+    a, b = condition.args[1].args
+    rest = a - (a // b) * b
+    return [rest, -rest]
 
 
 def signature_of(program, graph, written) -> ExportGraphSignature:
@@ -113,6 +149,7 @@ def signature_of(program, graph, written) -> ExportGraphSignature:
         target = spec.arg.name if spec.kind is InputKind.USER_INPUT else spec.target
         outputs.append(OutputSpec(MUTATION[spec.kind], TensorArgument(node.name), target))
     for spec, node in zip(old.output_specs, nodes[len(written):]):
-        arg = TensorArgument(node.name) if hasattr(node, "name") else ConstantArgument("", node)
+        kind = TensorArgument if isinstance(spec.arg, ConstantArgument) else type(spec.arg)
+        arg = kind(node.name) if hasattr(node, "name") else ConstantArgument("", node)
         outputs.append(OutputSpec(spec.kind, arg, spec.target))
     return ExportGraphSignature(copy.deepcopy(old.input_specs), outputs)

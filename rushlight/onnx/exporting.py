@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 
 from .._src.version import VERSION
+from .._src.compiler.complex_lowering import in_pairs
+from .._src.compiler.turned import resolved
 from .._src.core.dtypes import bfloat16, int16
 from .._src.core.expr import Expr
 from .._src.core.native import Tensor
@@ -17,7 +19,8 @@ from ..export import export as export_program
 from ..export.capturing import Untouched
 from ..export.graph_signature import InputKind
 from .._src.graph.graph import Store
-from . import quantized
+from . import choices, matrices, quantized  # noqa: F401 - rules
+from .complex_numbers import real_form
 from .errors import OnnxExporterError
 from .program import ONNXProgram
 from .rules import RULES
@@ -148,23 +151,26 @@ class Writing:
     def enter(self, given, graph) -> list:
         """Names the graph's inputs, and returns those of the file: state and constants are its initializers."""
         w, arguments, nodes, names = self.writer, [], iter(graph.inputs), iter(self.input_names)
-        for spec, (value, _) in zip(self.program.graph_signature.input_specs, given):
-            if not isinstance(value, Tensor):
+        for spec, (value, (_, _, varying)) in zip(self.program.graph_signature.input_specs, given):
+            if not isinstance(value, Tensor) and None not in varying:
                 continue
             node = next(nodes)
             if spec.kind is InputKind.USER_INPUT:
                 w.names[node] = next(names, None) or spec.arg.name
                 arguments.append(node)
             else:
-                w.names[node] = w.initializer(spec.target, array_of(value), value.dtype)
+                stored = real_form(value.detach())
+                w.names[node] = w.initializer(spec.target, array_of(stored), stored.dtype)
         return arguments
 
     def write(self, outside) -> ONNXProgram:
         onnx, w, given = library(), self.writer, self.program.given()
         found = self.program.traced(given, keeps=quantized.kept)
+        found = found._replace(graph=in_pairs(resolved(found.graph)))
         arguments = self.enter(given, found.graph)
         for symbol, (node, dim) in found.sizes.items():
-            w.sizes[symbol.arg[0]] = w.emit("Shape", w.names[node], start=dim, end=dim + 1)
+            w.sizes[symbol.arg[0]] = w.emit("Reshape", w.names[node], w.constant([1])) if dim is None else w.emit(
+                "Shape", w.names[node], start=dim, end=dim + 1)
         for node in found.graph.nodes:
             w.write(node)
         outputs = []
@@ -195,7 +201,8 @@ class Writing:
 def described(name, meta, labels):
     """A value's type: its dtype, and its shape with a label where a size varies."""
     shape = [labels.get(n) or str(n) if isinstance(n, Expr) else n for n in meta.shape]
-    return library().helper.make_tensor_value_info(name, element_type(meta.dtype), shape)
+    dtype, parts = (meta.dtype.to_real(), [2]) if meta.dtype.is_complex else (meta.dtype, [])
+    return library().helper.make_tensor_value_info(name, element_type(dtype), shape + parts)
 
 
 def array_of(value) -> np.ndarray:
@@ -209,7 +216,7 @@ def pruned(model):
     graph, wanted, kept = model.graph, {o.name for o in model.graph.output}, []
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
-            wanted.update(node.input)
+            wanted.update(names_read(node))
             kept.append(node)
     kept.reverse()
     del graph.node[:]
@@ -218,6 +225,12 @@ def pruned(model):
     del graph.initializer[:]
     graph.initializer.extend(weights)
     return model
+
+
+def names_read(node) -> set:
+    """The names that an operator reads, those within its graphs too."""
+    inner = {name for attribute in node.attribute for one in attribute.g.node for name in names_read(one)}
+    return {*node.input, *inner, *(out.name for attribute in node.attribute for out in attribute.g.output)}
 
 
 def check(made, program):
@@ -233,6 +246,6 @@ def check(made, program):
     made.release()
     for found, value in zip(results, wanted):
         try:
-            assert_close(found, value.detach(), rtol=1e-3, atol=1e-4)
+            assert_close(found, real_form(value.detach()), rtol=1e-3, atol=1e-4)
         except AssertionError as error:
             raise OnnxExporterError(f"onnxruntime computes something else: {error}") from error

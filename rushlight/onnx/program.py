@@ -9,9 +9,15 @@ import numpy as np
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten
+from .complex_numbers import real_form
 from .writer import library
 
 MOST_INSIDE = (1 << 31) - (1 << 20)  # bytes that one protobuf file may hold
+
+
+def array_of(value) -> np.ndarray:
+    """A tensor, or an int, as an input of onnxruntime."""
+    return np.ascontiguousarray(value.numpy()) if isinstance(value, Tensor) else np.asarray(value, np.int64)
 
 
 class ONNXProgram:
@@ -27,19 +33,21 @@ class ONNXProgram:
         self.written, self.state, self._session = dict(written), {}, None
 
     def __call__(self, *args, **kwargs) -> tuple:
-        """The results as tensors, flat.  OnnxExporterError where onnxruntime is not installed."""
+        """The results as tensors, flat; of complex ones the parts are a last dimension of 2, as in the file.
+        OnnxExporterError where onnxruntime is not installed."""
         from .._src.core.exchange import from_numpy
 
         if self._session is None:
             self.initialize_inference_session()
-        leaves = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
+        numbers = {k for k, (_, _, varying) in enumerate(self.exported_program.expected) if None in varying}
+        leaves = [x for k, x in enumerate(tree_flatten((args, kwargs))[0]) if isinstance(x, Tensor) or k in numbers]
         wanted = self._session.get_inputs()
         if len(leaves) != len(wanted):
             raise ValueError(
-                f"the program takes {len(wanted)} tensors, {', '.join(i.name for i in wanted)}; {len(leaves)} are given"
+                f"the program takes {len(wanted)} inputs, {', '.join(i.name for i in wanted)}; {len(leaves)} are given"
             )
-        given = {i.name: x.detach() for i, x in zip(wanted, leaves)}
-        feeds = self.state | {name: np.ascontiguousarray(x.numpy()) for name, x in given.items()}
+        given = {i.name: real_form(x.detach()) if isinstance(x, Tensor) else x for i, x in zip(wanted, leaves)}
+        feeds = self.state | {name: array_of(x) for name, x in given.items()}
         results = self._session.run(None, feeds)
         after = len(results) - len(self.written)
         for name, result in zip(self.written, results[after:]):

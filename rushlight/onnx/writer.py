@@ -25,6 +25,11 @@ ARITHMETIC = {
     "sub": "Sub",
     "mul": "Mul",
     "neg": "Neg",
+    "<": "Less",
+    "==": "Equal",
+    "logical_not": "Not",
+    "logical_and": "And",
+    "logical_or": "Or",
 }  # sizes are not negative, so that a quotient rounds down either way
 IGNORED = frozenset(("position", "value", "convert"))  # what bounds or casts a size
 
@@ -70,9 +75,27 @@ class Writer:
             raise OnnxExporterError(f"opset {self.opset} has no operator {operator}: export with a later opset_version")
         made = [self.fresh(operator.lower()) for _ in range(outputs)]
         self.nodes.append(
-            library().helper.make_node(operator, list(inputs), made, name=f"n{len(self.nodes)}", **attributes)
+            library().helper.make_node(operator, list(inputs), made, name=f"n{self.count}", **attributes)
         )
         return made[0] if outputs == 1 else tuple(made)
+
+    def subgraph(self, name: str, inputs, write):
+        """A graph that an operator takes as an attribute, which reads names of this one, too.
+
+        Args:
+            inputs: (name, dtype, shape or None) of each input.
+            write: emits its operators, and returns (name, dtype) of each result.
+        """
+        onnx, outside = library(), (self.nodes, dict(self.sizes))
+        self.nodes = []
+        try:
+            results = write()
+            nodes = self.nodes
+        finally:
+            self.nodes, self.sizes = outside  # a size that is computed inside is unknown outside
+        described = [onnx.helper.make_tensor_value_info(name, element_type(dtype), shape)
+                     for name, dtype, shape in (*inputs, *((name, dtype, None) for name, dtype in results))]
+        return onnx.helper.make_graph(nodes, name, described[:len(inputs)], described[len(inputs):])
 
     def initializer(self, name: str, array: np.ndarray, dtype) -> str:
         """Names an array that the file holds; ``dtype`` says what its bits mean."""
@@ -87,7 +110,7 @@ class Writer:
     def constant(self, value, dtype=int64) -> str:
         """A constant of any shape; equal ones are one."""
         if dtype is bfloat16:
-            return self.emit("Cast", self.constant(value, float32), to=element_type(dtype))
+            return self.cast(self.constant(value, float32), dtype)
         array = np.asarray(value, dtype.numpy)
         key = dtype, array.shape, array.tobytes()
         if key not in self.constants:

@@ -85,14 +85,15 @@ class SizesAskedElsewhere(torch.nn.Module):
 
 
 def test_sizes_that_python_asks_for_are_fixed():
-    """A comparison that is returned, or that an ``if`` reads, restricts the sizes."""
+    """A comparison that an ``if`` reads restricts the sizes, one that is returned does not."""
     module = SizesAskedElsewhere()
     program = torch.export.export(module, (torch.ones(7, 2),), dynamic_shapes={"x": {0: torch.export.Dim.AUTO}})
-    x = torch.randn(8, 2)
-    assert torch.equal(program.module()(x)["y"], module(x)["y"]) and program.module()(x)["big"] == [True]
-    for size in (4, 6):
-        with pytest.raises(AssertionError, match="Guard failed: x.size"):
-            program.module()(torch.ones(size, 2))
+    for size in (3, 4, 5, 8):
+        x = torch.randn(size, 2)
+        found, wanted = program.module()(x), module(x)
+        assert torch.equal(found["y"], wanted["y"]) and found["big"] == wanted["big"]
+    with pytest.raises(AssertionError, match="Guard failed: x.size"):
+        program.module()(torch.ones(6, 2))
 
 
 def test_sizes_that_vary_choose_in_packages(tmp_path):
@@ -107,12 +108,12 @@ def test_sizes_that_vary_choose_in_packages(tmp_path):
         assert torch.allclose(loaded(x), module(x))
 
 
-def test_choices_by_sizes_are_not_written_in_primitives():
-    """A program of primitives has one branch: where sizes choose it, there is none for all of them."""
+def test_choices_by_sizes_are_nodes_of_programs_in_primitives():
+    """Both branches stay, under a condition that is an expression."""
     given = {"x": {0: torch.export.Dim.DYNAMIC}}
     module, x = ChoiceBySize(operator.gt, 4, ""), torch.ones(3, 2)
     program = torch.export.export(module, (x,), dynamic_shapes=given)
-    with pytest.raises(RuntimeError, match="chooses by sizes that vary"):
-        program.traced(program.given())
+    chosen, = (node for node in program.traced(program.given()).graph.nodes if node.op.name == "cond")
+    assert [len(part.outputs) for part in chosen.op.programs] == [1, 1] and chosen.args[0].op in ("<", "logical_not")
     fixed = torch.export.export(module, (x,))
     assert fixed.traced(fixed.given()).graph.nodes

@@ -80,9 +80,9 @@ def test_further_examples_that_do_not_fit():
             return x.reshape(5, -1) * k
 
     more = rl.export.AdditionalInputs()
-    more.add((rl.ones(7, 2), 3))
+    more.add((rl.ones(7, 2), 3.0))
     with pytest.raises(ValueError, match="another value"):
-        rl.export.export(Fixed(), (rl.ones(5, 2), 2), dynamic_shapes=more)
+        rl.export.export(Fixed(), (rl.ones(5, 2), 2.0), dynamic_shapes=more)
     more = rl.export.AdditionalInputs()
     more.add((rl.ones(7), 2))
     with pytest.raises(ValueError, match="ranks"):

@@ -35,7 +35,8 @@ def agree(module, args, *others, **how):
             found, wanted = program(*given), flat(module(*given))
             assert len(found) == len(wanted)
             for a, b in zip(found, wanted):
-                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5, equal_nan=True)
+                wanted_parts = torch.view_as_real(b) if b.dtype.is_complex else b
+                torch.testing.assert_close(a, wanted_parts, rtol=1e-5, atol=1e-5, equal_nan=True)
     return program
 
 
@@ -44,6 +45,7 @@ X, Y = torch.randn(3, 4), torch.randn(3, 4)
 POSITIVE, UNIT = X.abs() + 0.1, X.tanh() * 0.9
 WHOLE, OTHER = torch.tensor([[7, -7, 3], [0, 5, -4]]), torch.tensor([[2, 2, -2], [3, -3, 3]])
 INDEX = torch.tensor([[2, 0, 1, 1], [0, 0, 2, 1]])
+SQUARE = torch.tensor([[0.0, 2.0, 1.0], [1.0, 1.0, -3.0], [4.0, 0.5, 2.0]])  # the first pivot is 0
 UNARY = {"neg": X, "abs": X, "sign": X, "reciprocal": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE, "floor": X,
          "ceil": X, "trunc": 3 * X, "round": 3 * X, "exp": X, "exp2": X,
          "expm1": torch.tensor([1e-6, -1e-6, 0.5, -3.0, 10.0]), "log": POSITIVE, "log2": POSITIVE, "log10": POSITIVE,
@@ -93,7 +95,17 @@ REST = {
     "shared heads": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
                      (torch.randn(2, 4, 5, 3), torch.randn(2, 2, 6, 3))),
     "interpolate": (lambda x: F.interpolate(x[None, None], scale_factor=2, mode="bilinear"), (X,)),
-    "group norm": (nn.GroupNorm(2, 4), (X,)), "gelu": (F.gelu, (X,))}
+    "group norm": (nn.GroupNorm(2, 4), (X,)), "gelu": (F.gelu, (X,)),
+    "complex": (lambda x, y: torch.complex(x, y) * (2 - 1j), (X, Y)),
+    "half": (lambda z: (z * z.conj() + 1, z.real - z.imag, torch.view_as_real(z), z.abs()), (torch.complex(X, Y),)),
+    "fft": (lambda x, z: (torch.fft.fft(x), torch.fft.ifft(z, dim=0), torch.fft.fft2(z), torch.fft.ifftn(z)),
+            (X, torch.complex(X, Y))),
+    "rfft": (lambda x: (torch.fft.rfft(x), torch.fft.rfft(x, dim=0), torch.fft.rfft2(x)), (X,)),
+    "irfft": (lambda z: (torch.fft.irfft(z), torch.fft.irfft(z, n=5), torch.fft.irfft(z, dim=0), torch.fft.hfft(z)),
+              (torch.complex(X, Y),)),
+    "inverse": (lambda x: (torch.linalg.inv(x), torch.linalg.inv_ex(x[0])), (torch.stack([SQUARE, SQUARE.flip(0)]),)),
+    "cond": (lambda x, y: torch.cond(x.sum() > 0, lambda x, y: (x + y, x), lambda x, y: (x - y, y), (x, y)), (X, Y)),
+    "nonzero": (lambda x: (torch.nonzero(x > 0), (x > 0).nonzero(as_tuple=True)[1] * 2, x[x < 0]), (X,))}
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -145,6 +157,49 @@ def test_sizes_that_vary():
     program = agree(Decoder(), (torch.randint(0, 11, (2, 8)),), (torch.randint(0, 11, (3, 12)),),
                     dynamic_shapes=({0: Dim("batch"), 1: Dim("time")},))
     assert [d.dim_param for d in program.model_proto.graph.input[0].type.tensor_type.shape.dim] == ["batch", "time"]
+
+
+def test_choices_by_sizes():
+    """One file for both branches of a condition on sizes, and comparisons as results."""
+    def chosen(x):
+        found = torch.cond(x.shape[0] * 2 > x.shape[1], lambda x: x.sin() + x.shape[0], lambda x: x - 1, (x,))
+        return torch.cond(x.shape[0] == 5, lambda x: x * 2, lambda x: x + x.shape[1], (found,))
+
+    for opset in (17, 20):
+        agree(chosen, (torch.randn(3, 4),), *((torch.randn(n, m),) for n, m in ((2, 4), (5, 4), (5, 12), (9, 2))),
+              dynamic_shapes=(({0: Dim("n"), 1: Dim("m")},),), opset_version=opset)
+
+
+def test_counts_that_data_decide():
+    def picked(x):
+        rows = torch.nonzero(x.sum(1) > 0)
+        return rows, x[rows[:, 0]] * 2, rows.shape[0] + x[x > 0]
+
+    agree(picked, (X,), (-X,), (torch.ones(3, 4),), (torch.zeros(3, 4),), (torch.eye(4)[:3],))
+
+
+def test_inverses_of_sizes_that_vary():
+    program = agree(torch.linalg.inv, (torch.randn(2, 3, 3) + 3 * torch.eye(3),),
+                    *((torch.randn(b, n, n) + n * torch.eye(n),) for b, n in ((3, 2), (2, 7))),
+                    dynamic_shapes=(({0: Dim("b"), 1: (n := Dim("n")), 2: n},),), opset_version=17)
+    singular, = program(torch.ones(2, 4, 4))
+    assert not singular.isfinite().all()
+
+
+def test_transforms_by_opset_and_size():
+    """Sizes even, odd and composite, real and complex, by an operator whose axis is an attribute or an input."""
+    for opset, n in ((17, 7), (20, 6), (20, 12)):
+        x = torch.randn(2, n, 3)
+        agree(lambda x, n=n: (torch.fft.rfft(x, dim=1), torch.fft.irfft(torch.fft.rfft(x, dim=1), n=n, dim=1),
+                              torch.fft.fft(x, norm="ortho").abs()), (x,), opset_version=opset)
+    agree(lambda x: torch.fft.ifft(torch.fft.fft(x), norm="forward").real, (torch.randn(3, 4),), (torch.randn(5, 4),),
+          dynamic_shapes=(({0: Dim("n")},),))
+
+
+def test_ints_that_vary():
+    program = agree(lambda x, n: (x * n + n, x.repeat(n, 1), x[:, 1:] - n), (X, 3), (X, 2), (X, 7),
+                    dynamic_shapes=((None, Dim.DYNAMIC),))
+    assert [given.name for given in program.model_proto.graph.input] == ["args_0", "args_1"]
 
 
 def test_axes_and_names_as_they_once_were():

@@ -4,13 +4,26 @@ from __future__ import annotations
 import collections
 import re
 
+from ..core.expr import Expr
 from ..core.nodes import evaluate
 from .errors import ConstraintViolationError
+
+
+STATIC = "a function that it calls does not take sizes that vary"
 
 
 class ShapeConstraint(collections.namedtuple("ShapeConstraint", "low high strict")):
     """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes
     it."""
+
+
+class VaryingInt(int):
+    """An int argument that varies from call to call; ``constraint`` is its ShapeConstraint."""
+
+    def __new__(cls, value: int, constraint: ShapeConstraint):
+        made = super().__new__(cls, value)
+        made.constraint = constraint
+        return made
 
 
 def dimensions(tensor, index) -> set:
@@ -47,18 +60,20 @@ def checked(machine) -> dict:
     value of it all the same."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.guarding.constrained.items():
-        size = evaluate(expr, machine.shape_env.hints)
+        size = evaluate(expr, machine.shape_env.hints) if isinstance(expr, Expr) else expr
         if made.low is not None and size < made.low or made.high is not None and size > made.high:
             raise ConstraintViolationError(
                 f"{named(text, names)} is {size}, which is not in range [{made.low}, "
                 f"{'oo' if made.high is None else made.high}] that mark_dynamic() gave for it")
-        fixing = fixed(machine, next(iter(expr.free)))
+        fixing = fixed(machine, next(iter(expr.free))) if isinstance(expr, Expr) else STATIC
         found[text] = not fixing
         if fixing and made.strict:
-            raise ConstraintViolationError(
+            error = ConstraintViolationError(
                 f"Constraints violated: {named(text, names)} was marked as varying, but the program needs it to be "
                 f"{size}: {named(fixing, names)}. "
                 "Take the mark away, use maybe_mark_dynamic(), or do not decide by this size.")
+            error.constraint = made
+            raise error
     return found
 
 
@@ -69,9 +84,9 @@ def fixed(machine, symbol) -> str:
     guards = [(condition, outcome) for condition, outcome in machine.shape_env.guards if symbol in condition.free]
     now = hints[symbol]
     others = [now + k for k in (1, 2, 3, 4, 8, -1, -2)] + [now * k for k in (2, 3, 4, 8)] + [now // 2]
-    for other in (o for o in others if o > 1 and o != now):
+    for other in (o for o in others if o >= symbol.low and o != now):
         for values in ({**hints, symbol: other}, {s: v + other - now for s, v in hints.items()},
-                       {s: v * other // now for s, v in hints.items()}):
+                       {s: v * other // now for s, v in hints.items()} if now else {**hints, symbol: other}):
             if all(bool(evaluate(condition, values)) is outcome for condition, outcome in guards):
                 return ""
     return " and ".join(f"({machine.guarding.expression(condition)}) is {outcome}" for condition, outcome in guards)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections import OrderedDict
 
@@ -102,7 +103,8 @@ def wrapped(cls, parts, context, size, stride):
         return cls.__tensor_unflatten__(parts, context, size, stride)
 
 
-NAMES = {"FunctionType": types.FunctionType, "MethodType": types.MethodType, "CellType": types.CellType,
+NAMES = {"logical_not": operator.not_, "FunctionType": types.FunctionType, "MethodType": types.MethodType,
+         "CellType": types.CellType,
          "Partial": functools.partial,
          "ITERATOR": iterator_at, "PLACE": place, "UNPACK": unpacked, "TRACED": traced, "SET": store_item,
          "DELETE": delete_item, "REFILL": refill, "RESET": reset,

@@ -55,7 +55,7 @@ class Writer(Endings, GraphCalls):
         if isinstance(value, Placeholder):
             return str(value)
         if isinstance(value, Comparison):
-            value = self.machine.values.force(value)
+            return f"({self.expression(value.condition)})"
         if isinstance(value, Constant):
             return self.literal(value.value)
         if isinstance(value, Number):

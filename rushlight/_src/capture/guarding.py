@@ -85,9 +85,9 @@ class Guarding(Part, part="guarding"):
         return meta.like([self.free_size(size, f"{source}.shape[{k}]", constraints.get(k)) if k in free else size
                           for k, size in enumerate(meta.shape)])
 
-    def free_size(self, size, text, constraint):
-        """A symbol for a size, within the bounds of its constraint."""
-        made = self.symbol(size, text, 2)
+    def free_size(self, size, text, constraint, low=2):
+        """A symbol for a size of at least ``low``, within the bounds of its constraint."""
+        made = self.symbol(size, text, low)
         if constraint is not None:
             self.constrained[text] = made, constraint
             bounds = [str(constraint.low)] * (constraint.low is not None), [str(constraint.high)] * (

@@ -14,7 +14,7 @@ from ..core.nodes import INFINITY
 from ..core.native import Op, Tensor, mine
 from . import marks
 from .classes import is_framework
-from .constraints import constraints_of
+from .constraints import VaryingInt, constraints_of
 from .containers import DICTS, LISTS
 from .equality import is_immutable
 from .errors import Again, Break
@@ -46,6 +46,8 @@ class Outside(Part, part="outside"):
         kind = type(value)
         if kind in PLAIN:
             return self.wrap_plain(value, source)
+        if kind is VaryingInt:
+            return self.wrap_varying(value, source)
         known = self.wrapped.get(id(value))
         if known is not None:
             return self.again(known, value, source)
@@ -64,6 +66,17 @@ class Outside(Part, part="outside"):
                                              -INFINITY)) if kind is int else Number(value, text=str(source))
         self.guarding.guard(self.guarding.equality("{0}", value), source)
         return Constant(value, source)
+
+    def wrap_varying(self, value, source):
+        """An int argument that its caller says varies."""
+        self.guarding.guard("isinstance({0}, int)", source)
+        number = int(value)
+        if "static" in self.machine.rules:
+            self.guarding.guard(f"{{0}} == {number}", source)
+            self.guarding.constrained[str(source)] = number, value.constraint
+            return Constant(number, source)
+        low = -INFINITY if value.constraint.low is None else value.constraint.low
+        return Number(number, self.guarding.free_size(number, str(source), value.constraint, low))
 
     def wrap_proxy(self, value, source):
         """A weak proxy, which is asked for nothing: its object may be gone."""
@@ -165,6 +178,9 @@ class Outside(Part, part="outside"):
             source)
         fixed = fixed or "static" in self.machine.rules
         free = frozenset() if fixed else self.machine.entry.free_sizes(source, value)
+        if "static" in self.machine.rules and self.machine.entry.owner.exporting:
+            self.guarding.constrained |= {f"{source}.shape[{k}]": (value.shape[k], constraint)
+                                          for k, constraint in constraints_of(value).items()}
         fake = self.machine.recorder.input(self.guarding.symbolic(value._rush_meta, free, source,
                                                                   constraints_of(value)),
                                            value._rush_needs_grad,

@@ -20,6 +20,12 @@ def express_conditions(conditions, size) -> list:
     return [c for c in found if isinstance(c, Expr) and c.free]
 
 
+def expressible(tree) -> bool:
+    """True if a condition, or a part of it, has a form as an Expr."""
+    return not isinstance(tree, (tuple, float)) or isinstance(tree, tuple) and (
+        tree[0] in COMPARED or tree[0] in ARITHMETIC) and all(map(expressible, tree[1:]))
+
+
 def express(tree, size):
     """Return a condition or a number of a tree."""
     if not isinstance(tree, tuple):

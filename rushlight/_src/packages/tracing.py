@@ -57,6 +57,8 @@ class Domain:
             for dim, free in (varying or {}).items():
                 if free is None:
                     continue
+                if dim is None:
+                    raise NotPackable("an int that varies is an input of the program")
                 root = getattr(free, "root", None)
                 name = getattr(root, "__name__", None) or f"size{dim}_of_{k}"
                 factor, offset = getattr(free, "factor", 1), getattr(free, "offset", 0)

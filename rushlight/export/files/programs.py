@@ -21,8 +21,8 @@ from ..._src.version import VERSION
 from ...utils.pytree_text import treespec_dumps, treespec_loads
 from ..conditions import OPERATORS, Size
 from ..dims import Derived, Dim, Hint
-from ..exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
-from ..graph_signature import ConstantArgument, InputKind
+from ..exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, range_name
+from ..graph_signature import ConstantArgument, InputKind, SymIntArgument
 from ..ranges import Range
 from .fields import SerializeError, entries, field, of_kind, parsed
 from .reading import GraphReader, argument_of, is_path, names_of_inputs, signature_of, text_name
@@ -141,7 +141,15 @@ def hints_of(program) -> dict:
         if isinstance(value, Tensor) and isinstance(leaf, Tensor):
             found.update((e, n) for e, n in zip(value._rush_meta.shape, leaf.shape) if isinstance(e, Expr)
                          and e.op == "size" and type(n) is int)
+        elif isinstance(value, Expr):
+            found[value] = leaf
     return found
+
+
+def size_of(node, dim):
+    """The size of a dimension of an input, or the input itself if it is a number (``dim`` is None)."""
+    value = node.meta.get("val")
+    return value if dim is None else value._rush_meta.shape[dim] if isinstance(value, Tensor) else None
 
 
 def ranges_record(program, symbols, invented) -> dict:
@@ -153,10 +161,9 @@ def ranges_record(program, symbols, invented) -> dict:
             made[name] = {"min_val": found.lower if found else None, "max_val": found.upper if found else None}
     for k, (node, (_, _, varying), _) in enumerate(leaves_of(program)):
         for dim, free in varying.items():
-            value = node.meta.get("val")
-            e = value._rush_meta.shape[dim] if isinstance(value, Tensor) else None
+            e = size_of(node, dim)
             if e in symbols:
-                bounds = known[getattr(getattr(free, "root", free), "__name__", f"s{k}_{dim}")]
+                bounds = known[getattr(getattr(free, "root", free), "__name__", range_name(k, dim))]
                 made[symbols[e]] = {"min_val": bounds.lower, "max_val": bounds.upper}
     return made
 
@@ -192,6 +199,13 @@ def call_record(one, writer) -> dict:
         "outputs": [argument_record(a, writer) for a in known.outputs], "in_spec": treespec_dumps(known.in_spec),
         "out_spec": treespec_dumps(known.out_spec),
         "forward_arg_names": known.forward_arg_names}}
+
+
+def has_size(value, dim) -> bool:
+    """True if an input has a dimension, or if it is a number and ``dim`` is None."""
+    if isinstance(value, Tensor):
+        return dim is not None and 0 <= dim < len(value._rush_meta.shape)
+    return dim is None and isinstance(value, Expr)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -337,8 +351,12 @@ class Assembled:
                     raise SerializeError(
                         f"the example of {node.name} is {leaf._rush_meta}, where the program takes {meta}")
                 expected.append((tuple(leaf.shape), leaf.dtype, free[k]))
+            elif isinstance(spec.arg, SymIntArgument):
+                if type(leaf) is not int:
+                    raise SerializeError(f"the example of {node.name} is {type(leaf)}, where the program takes an int")
+                expected.append((None, leaf, free[k]))
             else:
-                raise SerializeError(f"the program takes the number {node.name}, which varies: that is not read")
+                raise SerializeError(f"the program takes the number {node.name}, which is no int: that is not read")
         return expected, tree_unflatten(leaves, in_spec)
 
     def examples(self, in_spec, user) -> list:
@@ -362,6 +380,8 @@ class Assembled:
         """An input that the file gives no example of."""
         if isinstance(spec.arg, ConstantArgument):
             return spec.arg.value
+        if isinstance(spec.arg, SymIntArgument):
+            return self.reader.hints.get(node.meta.get("val"), 2)
         from ..._src.core.nodes import evaluate
         from ..._src.core.tensor import empty
         meta = node.meta["val"]._rush_meta
@@ -386,7 +406,22 @@ class Assembled:
             for dim, e in enumerate(value._rush_meta.shape if isinstance(value, Tensor) else ()):
                 if isinstance(e, Expr):
                     free[k][dim] = self.dim_of(e, ranges, dims)
+            if isinstance(self.signature_of_input(node).arg, SymIntArgument):
+                free[k][None] = self.hint_of(value, ranges)
         return free
+
+    def signature_of_input(self, node):
+        """The InputSpec of a placeholder."""
+        return next(spec for spec in self.signature.input_specs if spec.arg.name == node.name)
+
+    @staticmethod
+    def hint_of(value, ranges):
+        """Return the hint of an int that varies, within the bounds that PyTorch's file has; 0 is that of all ints."""
+        if not isinstance(value, Expr):
+            return Dim.DYNAMIC if value is None else Dim.DYNAMIC(min=value, max=value)
+        bounds = field(ranges, next(iter(value.free)).arg[0], dict, {})
+        low, high = (field(bounds, key, (int, type(None)), None) for key in ("min_val", "max_val"))
+        return Dim.DYNAMIC(min=max(low or 0, 0) or None, max=high)
 
     @staticmethod
     def dim_of(e, ranges, dims):
@@ -410,8 +445,7 @@ class Assembled:
         for row in entries(self.own, "varying", list):
             k, dim, what = row
             value = nodes[of_kind(k, int, "an input")].meta.get("val")
-            if k < 0 or not isinstance(value, Tensor) or not 0 <= of_kind(dim, int, "a dimension") < len(
-                    value._rush_meta.shape):
+            if k < 0 or not has_size(value, of_kind(dim, (int, type(None)), "a dimension")):
                 raise SerializeError(f"the file says that the size {dim} of input {k} varies, which there is not")
             bounds = ()
             if type(what) is dict:
@@ -436,8 +470,9 @@ class Assembled:
             if type(tree) in (int, float):
                 return tree
             if type(tree) is dict:
-                leaf, dim = field(tree, "leaf", int), field(tree, "dim", int)
-                if not 0 <= leaf < len(expected) or expected[leaf][0] is None or not 0 <= dim < len(expected[leaf][0]):
+                leaf, dim = field(tree, "leaf", int), field(tree, "dim", (int, type(None)))
+                shape, _, free = expected[leaf] if 0 <= leaf < len(expected) else ((), None, {})
+                if dim is None and dim not in free or dim is not None and not 0 <= dim < len(shape or ()):
                     raise SerializeError("the file has a condition on a size that there is not")
                 return Size(leaf, dim)
             if type(tree) is not list or len(tree) != 3 or tree[0] not in OPERATORS:

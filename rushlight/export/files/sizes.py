@@ -8,6 +8,7 @@ import operator
 
 from ..._src.core import expr
 from ..._src.core.expr import Expr
+from ..._src.core.nodes import INFINITY
 from .fields import LARGEST, SerializeError
 
 LONGEST, DEEPEST, MOST = 20_000, 100, 100  # characters of a text; calls within calls; terms of a sum
@@ -26,7 +27,8 @@ def written(e, names: dict) -> str:
         return str(e).lower() if type(e) is bool else f"Integer({e})" if type(e) is int else f"Float('{e!r}')"
     if e.op == "size":
         name = names.setdefault(e, e.arg[0] if is_data(e) else f"s{len(names)}")
-        return f"Symbol('{name}', integer=True)" if is_data(e) else f"Symbol('{name}', positive=True, integer=True)"
+        is_positive = e.low > 0 and not is_data(e)
+        return f"Symbol('{name}', positive=True, integer=True)" if is_positive else f"Symbol('{name}', integer=True)"
     if e.op in ("const", "number"):
         return written(e.arg, names)
     parts = [written(a, names) for a in e.args]
@@ -129,7 +131,7 @@ def value(tree, symbols, depth):
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         name = tree.func.id
         if name == "Symbol" and tree.args and isinstance(tree.args[0], ast.Constant):
-            return symbol(tree.args[0].value, symbols)
+            return symbol(tree.args[0].value, symbols, any(k.arg == "positive" for k in tree.keywords))
         if name == "Integer" and len(tree.args) == 1:
             return value(tree.args[0], symbols, depth + 1)
         if name in CALLS and tree.args:
@@ -144,9 +146,10 @@ def value(tree, symbols, depth):
 INFIX = {ast.Mult: "Mul", ast.Add: "Add", ast.FloorDiv: "FloorDiv", ast.Mod: "Mod", ast.Pow: "Pow"}
 
 
-def symbol(name, symbols):
+def symbol(name, symbols, is_positive=True):
+    """The symbol of a name; a new one is a size, unless its text does not say that it is positive."""
     if type(name) is not str or not name.isidentifier() or len(name) > 60:
         raise SerializeError(f"the file has a size named {name!r}"[:100])
     if name not in symbols:
-        symbols[name] = expr.size(name, 0 if name.startswith("u") else 2)
+        symbols[name] = expr.size(name, 0 if name.startswith("u") else 2 if is_positive else -INFINITY)
     return symbols[name]
