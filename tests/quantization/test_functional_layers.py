@@ -40,7 +40,7 @@ def converted(t, qconfig, **options):
 
 
 @pytest.mark.parametrize("qconfig", ["default_dynamic_qconfig", "float16_dynamic_qconfig",
-                                     "per_channel_dynamic_qconfig"])
+                                     "per_channel_dynamic_qconfig", "default_qconfig", "default_per_channel_qconfig"])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"relu": True}, {"twice": True}], ids=str)
 def test_as_pytorch_converts_them(qconfig, options):
     ours, theirs = (converted(t, qconfig, **options) for t in (rushlight, torch))

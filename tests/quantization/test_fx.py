@@ -54,7 +54,14 @@ def mixed(t):
     return Model()
 
 
-MODELS = {"convolutional": (convolutional, (4, 3, 16, 16)), "mixed": (mixed, (4, 3, 4, 12))}
+def activated(t):
+    nn = t.nn
+    return nn.Sequential(nn.Linear(12, 16), nn.Hardswish(), nn.Dropout(0.4), nn.Linear(16, 8), nn.LeakyReLU(0.2),
+                         nn.Linear(8, 6), nn.ELU(0.7), nn.Linear(6, 3), nn.Dropout())
+
+
+MODELS = {"convolutional": (convolutional, (4, 3, 16, 16)), "mixed": (mixed, (4, 3, 4, 12)),
+          "activated": (activated, (5, 12))}
 
 
 def both(name):
@@ -100,6 +107,7 @@ def test_converted_models_agree(name):
         # what a whole number more is
         step = float(b.head.scale) if name == "convolutional" else np.diff(np.unique(wanted)).max()
         assert np.abs(found - wanted).max() <= 1.01 * step and (np.abs(found - wanted) > 0.01 * step).mean() < 0.1
+        assert [type(m).__name__ for m in a.children()] == [type(m).__name__ for m in b.children()]
         compiled = t.compile(a, fullgraph=True, options={"freezing": True})
         assert np.abs(compiled(t.tensor(data[0])).numpy() - found).max() == 0
 

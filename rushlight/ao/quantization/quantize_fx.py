@@ -13,15 +13,15 @@ from ..._src.core.quantized import quint8
 from ...fx import GraphModule
 from ...fx._symbolic_trace import Tracer
 from ..nn.intrinsic.modules import fused as floats
-from ..nn.quantized.modules import normalization
 from ..nn.quantized.modules.utils import layer_of
-from .fx.functional import convert_linear, is_linear
+from .fx.functional import convert_linear, drop_reads, is_linear, operands, pack_weight
 from .fx.fuse import fuse, put
-from .fx.kinds import BINARY, FIXED, NORM, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject, table
+from .fx.kinds import (BINARY, FIXED, FUNCTION, OWN_SCALE, SCALAR, SHARED, WEIGHTED, is_relu, kind_of, subject,
+                       table)
 from .observer import PlaceholderObserver, ReuseInputObserver, _is_activation_post_process
 from .qconfig_mapping import QConfigMapping
 from .backend_config import get_native_backend_config
-from .quantization_mappings import LAYERS, QAT, TABLES, get_default_dynamic_quant_module_mappings
+from .quantization_mappings import LAYERS, QAT, STATIC, TABLES, get_default_dynamic_quant_module_mappings
 
 __getattr__ = later(__name__)
 POST, DYNAMIC_LAYER = "activation_post_process_", "dynamic"
@@ -112,6 +112,8 @@ class Preparation:
         nodes = list(self.graph.nodes)
         for node in nodes:
             kind, qconfig = kind_of(node, self.modules), self.qconfig(node) if node.op.startswith("call") else None
+            if is_linear(node) and not self.train:
+                kind = FUNCTION
             if qconfig is None:
                 self.left_alone.add(node.name)
             if qconfig is not None and self.needs_no_data(node, qconfig):
@@ -120,9 +122,7 @@ class Preparation:
                 self.kinds[node], self.qconfigs[node] = kind, qconfig
         for node in nodes:
             after = next(iter(node.users)) if len(node.users) == 1 else None
-            if self.kinds.get(node) == BINARY and table().binary[
-                    subject(node, self.modules)] != "matmul" and after is not None and is_relu(
-                        after, self.modules) and after in self.kinds:
+            if self.takes_relu(node) and after is not None and is_relu(after, self.modules) and after in self.kinds:
                 self.kinds[after] = "relu of"  # the sum alone is not observed
         for node in nodes:
             if node in self.kinds:
@@ -138,6 +138,11 @@ class Preparation:
                                      for node in self.kinds} | self.dynamic
         made.meta["left_alone"] = self.left_alone
         return made
+
+    def takes_relu(self, node) -> bool:
+        """True if a call has a form with relu."""
+        kind = self.kinds.get(node)
+        return kind == FUNCTION or kind == BINARY and table().binary[subject(node, self.modules)] != "matmul"
 
     def needs_no_data(self, node, qconfig) -> bool:
         """Whether a call is of a layer whose quantized form takes floats, and its QConfig says nothing of these: it
@@ -414,9 +419,9 @@ class Conversion:
             source = node.args[0]
             self.pair(source, node)
             return
-        if kind == BINARY and any(self.about.get(user.name, ("",))[0] == "relu of" for user in node.users):
+        if kind in (BINARY, FUNCTION) and any(self.about.get(user.name, ("",))[0] == "relu of" for user in node.users):
             return
-        if kind == BINARY:
+        if kind in (BINARY, FUNCTION):
             self.pair(node, node)
             return
         for used in operands:
@@ -427,10 +432,11 @@ class Conversion:
             self.replace(node, getattr(facade().ops.quantized, table().binary[subject(node, self.modules)]),
                          node.args[:2])
             return
-        elif kind == NORM:
+        elif kind == OWN_SCALE and node.op == "call_module":
             module = self.modules[node.target]
-            put(self.model, node.target, normalization.LayerNorm.of(module, None, *self.output(node)))
-        elif kind not in (SHARED, FIXED):
+            module.activation_post_process = self.modules[self.observer_of(node).target]
+            put(self.model, node.target, STATIC[type(module)].from_float(module))
+        elif kind not in (SHARED, FIXED, OWN_SCALE):
             raise AssertionError(f"{node.name} is of no known kind: {kind}")
         self.whole[node] = node
 
@@ -442,7 +448,10 @@ class Conversion:
         put(self.model, node.target, made)
 
     def pair(self, node, last):
-        """A sum or a product of two values, and the relu that follows, if it does."""
+        """A sum or a product of two values, or a linear layer as a function, and the relu that follows, if it does."""
+        if is_linear(node):
+            self.linear(node, last)
+            return
         torch = facade()
         name = table().binary[subject(node, self.modules)] + ("_relu" if last is not node else "")
         args = tuple(self.as_whole(a) for a in node.args[:2])
@@ -451,6 +460,18 @@ class Conversion:
         self.take_place(last, self.call_after(last, getattr(torch.ops.quantized, name), args, observer))
         if last is not node:
             self.graph.erase_node(node)
+
+    def linear(self, node, last):
+        """A linear layer as a function of a weight that the model holds."""
+        found, observer = operands(node), self.observer_of(last)
+        function = getattr(facade().ops.quantized, "linear" if last is node else "linear_relu")
+        with self.graph.inserting_before(node):
+            packed = self.graph.get_attr(pack_weight(self.model, node, self.about[node.name][1].weight()))
+        self.name_parameters(observer)
+        self.take_place(last, self.call_after(last, function, (self.as_whole(found["input"]), packed), observer))
+        if last is not node:
+            self.graph.erase_node(node)
+        drop_reads(self.model, self.graph, found)
 
     def replace(self, node, function, args):
         with self.graph.inserting_after(node):

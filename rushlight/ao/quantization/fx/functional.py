@@ -1,4 +1,4 @@
-"""Calls of ``torch.nn.functional.linear`` whose inputs are quantized as they run, by their extremes."""
+"""Calls of ``torch.nn.functional.linear`` by weights that the model holds, as operators of packed weights."""
 from __future__ import annotations
 
 from ...._src.core.dtypes import float16
@@ -25,15 +25,29 @@ def is_linear(node) -> bool:
     return found["weight"].op == "get_attr" and (found["bias"] is None or found["bias"].op == "get_attr")
 
 
-def convert_linear(model, graph, node, qconfig, modules):
-    """Replaces a call, and the relu that follows, by one of a packed weight, which is an attribute of the model."""
-    library, found, observer = facade().ops.quantized, operands(node), qconfig.weight()
+def pack_weight(model, node, observer) -> str:
+    """Return the name of an attribute of the model that holds the packed weight and bias of a call."""
+    library, found = facade().ops.quantized, operands(node)
     weight, bias = (node and getattr_from_fqn(model, node.target).detach() for node in (found["weight"], found["bias"]))
-    is_half = observer.dtype is float16
-    packed = (library.linear_prepack_fp16(weight, bias) if is_half
+    packed = (library.linear_prepack_fp16(weight, bias) if observer.dtype is float16
               else library.linear_prepack(quantized_weight(weight, observer), bias))
     name = PACKED + str(sum(key.startswith(PACKED) for key in vars(model)))
     setattr(model, name, packed)
+    return name
+
+
+def drop_reads(model, graph, found):
+    """Removes what read the weight and the bias of a call that was replaced; ``found``: its operands."""
+    for read in (found["weight"], found["bias"]):
+        if read is not None and not read.users:
+            graph.erase_node(read)
+            drop_unread(model, graph, read.target)
+
+
+def convert_linear(model, graph, node, qconfig, modules):
+    """Replaces a call, and the relu that follows, by one that quantizes its input by its extremes."""
+    library, found, observer = facade().ops.quantized, operands(node), qconfig.weight()
+    is_half, name = observer.dtype is float16, pack_weight(model, node, observer)
     after = follower(node)
     relu = after is not None and is_relu(after, modules)
     function = getattr(library, f"linear{'_relu' * relu}_dynamic{'_fp16' * is_half}")
@@ -42,10 +56,7 @@ def convert_linear(model, graph, node, qconfig, modules):
     absorb(graph, node, made)
     if relu:
         absorb(graph, after, made)
-    for read in (found["weight"], found["bias"]):
-        if read is not None and not read.users:
-            graph.erase_node(read)
-            drop_unread(model, graph, read.target)
+    drop_reads(model, graph, found)
 
 
 def drop_unread(model, graph, path):

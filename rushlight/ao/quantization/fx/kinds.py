@@ -8,7 +8,8 @@ import operator
 from ...._src.core.later import facade
 from ...nn.intrinsic.modules import fused
 
-WEIGHTED, BINARY, SCALAR, SHARED, FIXED, NORM, OTHER = "weighted", "binary", "scalar", "shared", "fixed", "norm", ""
+WEIGHTED, FUNCTION, BINARY, SCALAR = "weighted", "function of a weight", "binary", "scalar"
+SHARED, FIXED, OWN_SCALE, OTHER = "shared", "fixed", "own scale", ""
 FUSED = {fused.LinearReLU, fused.LinearBn1d, fused.ConvReLU1d, fused.ConvReLU2d, fused.ConvReLU3d, fused.ConvBn1d,
          fused.ConvBn2d, fused.ConvBn3d, fused.ConvBnReLU1d, fused.ConvBnReLU2d, fused.ConvBnReLU3d}
 
@@ -26,12 +27,12 @@ class Table:
                        "mul": "mul", "mul_": "mul", torch.matmul: "matmul", operator.matmul: "matmul"}
         self.relu = (nn.ReLU, F.relu, torch.relu, "relu", "relu_")
         self.fixed = {nn.Sigmoid, torch.sigmoid, "sigmoid", nn.Tanh, torch.tanh, "tanh", nn.Hardsigmoid, F.hardsigmoid}
-        self.norm = {nn.LayerNorm}
+        self.own_scale = {nn.LayerNorm, nn.Hardswish, nn.ELU, nn.LeakyReLU, nn.Dropout, F.dropout}
         self.shared = {
             nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d,
-            nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Dropout, nn.Dropout2d,
+            nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.Dropout2d,
             nn.Identity, nn.Flatten, nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Upsample, F.relu, "relu", "relu_",
-            F.relu6, F.hardtanh, torch.clamp, "clamp", F.dropout, F.max_pool1d,
+            F.relu6, F.hardtanh, torch.clamp, "clamp", F.max_pool1d,
             F.max_pool2d, F.max_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d,
             F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.interpolate, torch.flatten,
             torch.mean, "mean", torch.reshape, "reshape", "view", "permute", torch.permute, "transpose",
@@ -62,8 +63,8 @@ def kind_of(node, modules) -> str:
         nodes = [a for a in node.args if hasattr(a, "users")]
         return BINARY if len(nodes) == 2 else SCALAR if len(nodes) == 1 and node.args[0] in nodes and known.binary[
             called] != "matmul" else OTHER
-    return (FIXED if called in known.fixed else NORM if called in known.norm else SHARED if called in known.shared
-            else OTHER)
+    return (FIXED if called in known.fixed else OWN_SCALE if called in known.own_scale else SHARED
+            if called in known.shared else OTHER)
 
 
 def is_relu(node, modules) -> bool:
