@@ -121,7 +121,7 @@ class Builtins(Part, part="builtins"):
 
     @CALLED.by(hash)
     def builtin_hash(self, value):
-        key = self.mappings.key(value)
+        key = self.mappings.key(value, hash)
         if not isinstance(key, Key) or key.number == id(key.value):
             return self.arithmetic.fold(hash, [value])
         return Constant(key.number)

@@ -95,7 +95,9 @@ class Containers(Part, part="containers"):
             if owner.part == "keys":
                 return Constant(self.mappings.key(item) in owner.mapping.items)
             owner = Sequence(list, self.mappings.viewed(owner))
-        if isinstance(owner, (Mapping, SetValue)):
+        if isinstance(owner, SetValue):
+            return Constant(self.sets.element(item) in owner.items)
+        if isinstance(owner, Mapping):
             return Constant(self.mappings.key(item) in owner.items)
         if isinstance(owner, Sequence):
             if self.arithmetic.decides_by_items(owner) or isinstance(self.values.force(item),

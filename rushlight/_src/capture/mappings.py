@@ -28,15 +28,16 @@ class Mappings(Part, part="mappings"):
             found = mapping.items[key] = self.values.force(found)
         return found
 
-    def key(self, value):
-        """A dict key: a known value, or an object that is its own key."""
+    def key(self, value, probe={}.__contains__):
+        """A dict key: a known value, or an object that is its own key.  ``probe`` raises the error of a value without a
+        hash, in which Python names what it was to be a key of."""
         value = self.values.force(value)
         self.outside.pin(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
             self.guarding.identify(value.source, value.value)
             return value.value
         if isinstance(value, Sequence) and value.kind is tuple:
-            return tuple(map(self.key, self.containers.items_of(value)))
+            return tuple(self.key(item, probe) for item in self.containers.items_of(value))
         if isinstance(value, TensorValue) and value.source is not None and "tensors as keys" in self.machine.rules:
             self.guarding.identify(value.source, value.real)
             return value.real
@@ -53,7 +54,7 @@ class Mappings(Part, part="mappings"):
             if value.cls.__hash__ is object.__hash__:
                 return Key(value, id(value), operator.is_)
         known = self.values.known(value)
-        self.arithmetic.fold(hash, [Constant(known)])  # the program sees the error of a value without a hash
+        self.arithmetic.fold(probe, [Constant(known)])
         return known
 
     def told_apart(self, value):

@@ -18,9 +18,13 @@ class Sets(Part, part="sets"):
             return SetValue(self.distinct(self.mappings.viewed(value)))
         return value
 
+    def element(self, value):
+        """The key of an element."""
+        return self.mappings.key(value, set().__contains__)
+
     @METHODS.by((SetValue, "add"))
     def set_add(self, owner, item):
-        key = self.mappings.key(item)
+        key = self.element(item)
         self.writes.mark(owner)
         owner.items.setdefault(key, item)
         owner.order.add(key)
@@ -28,7 +32,7 @@ class Sets(Part, part="sets"):
 
     @METHODS.by((SetValue, "discard"))
     def set_discard(self, owner, item):
-        key = self.mappings.key(item)
+        key = self.element(item)
         self.writes.mark(owner)
         owner.items.pop(key, None)
         owner.order.discard(key)
@@ -36,8 +40,8 @@ class Sets(Part, part="sets"):
 
     @METHODS.by((SetValue, "remove"))
     def set_remove(self, owner, item):
-        if self.mappings.key(item) not in owner.items:
-            raise raised(KeyError, self.mappings.key(item))
+        if self.element(item) not in owner.items:
+            raise raised(KeyError, self.element(item))
         return self.set_discard(owner, item)
 
     @METHODS.by((SetValue, "update"))
@@ -84,7 +88,7 @@ class Sets(Part, part="sets"):
         """Values by their keys, the first of equal ones."""
         found = {}
         for value in values:
-            found.setdefault(self.mappings.key(value), value)
+            found.setdefault(self.element(value), value)
         return found
 
     def set_operation(self, symbol, owner, others):
