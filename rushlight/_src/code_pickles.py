@@ -75,10 +75,9 @@ class CodePickler(Pickler):
 
 def is_importable(obj) -> bool:
     """True if another process finds a class or function by its module and name."""
-    module, found = sys.modules.get(obj.__module__ or ""), None
-    if module is None or obj.__module__ == "__main__":
+    found = sys.modules.get(obj.__module__ or "")
+    if found is None or obj.__module__ == "__main__":
         return False
-    found = module
     for part in obj.__qualname__.split("."):
         found = getattr(found, part, None)
     if found is obj:
@@ -112,6 +111,7 @@ def names_of_modules(function) -> list:
 
 
 def content_of(cell):
+    """Return what a cell of a closure holds; ``EmptyCell`` for nothing."""
     try:
         return cell.cell_contents
     except ValueError:

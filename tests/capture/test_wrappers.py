@@ -5,6 +5,7 @@ import pytest
 
 import rushlight as torch
 import rushlight.utils._pytree as pytree
+from rushlight._dynamo.testing import CompileCounter
 from rushlight.utils._python_dispatch import return_and_correct_aliasing
 
 
@@ -82,17 +83,6 @@ def described(value):
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
-class Counted:
-    """A backend that counts the graphs it gets."""
-
-    def __init__(self):
-        self.graphs = 0
-
-    def __call__(self, graph, inputs):
-        self.graphs += 1
-        return graph
-
-
 def doubled_in_place(x):
     x.mul_(2)
     return x
@@ -118,11 +108,11 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_give_what_they_give_uncompiled(name):
-    program, backend = PROGRAMS[name], Counted()
+    program, backend = PROGRAMS[name], CompileCounter()
     mine, theirs = pair(tag=3), pair(tag=3)
     compiled = torch.compile(program, fullgraph=True, backend=backend)
     assert described(compiled(mine)) == described(program(theirs)) and described(mine) == described(theirs)
-    assert backend.graphs <= 1
+    assert backend.frame_count <= 1
 
 
 def test_an_instance_within_another():
@@ -139,29 +129,29 @@ def test_what_is_unchanged_comes_back_as_itself():
 
 @pytest.mark.parametrize("cls, tags, graphs", [(Pair, (1, 1, 2), 2), (Loose, (1, 3, 5), 1), (Loose, (1, 2, 3), 2)])
 def test_another_context_is_another_capture_where_it_matters(cls, tags, graphs):
-    backend = Counted()
+    backend = CompileCounter()
     compiled = torch.compile(lambda x: x.sin(), backend=backend)
     for tag in tags:
         x = pair(tag=tag, cls=cls)
         assert described(compiled(x).a) == described(x.sin().a)
-    assert backend.graphs == graphs
+    assert backend.frame_count == graphs
 
 
 def test_plain_tensors_and_other_inner_ones_are_other_captures():
-    backend = Counted()
+    backend = CompileCounter()
     compiled = torch.compile(lambda x: x * 2, backend=backend)
     wide = Pair(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.float64))
     for x in (pair(), torch.ones(2, 3), wide, pair()):
         assert described(compiled(x)) == described(x * 2)
-    assert backend.graphs == 3
+    assert backend.frame_count == 3
 
 
 def test_sizes_vary():
-    backend = Counted()
+    backend = CompileCounter()
     compiled = torch.compile(lambda x: x.sin() * x.shape[0], dynamic=True, fullgraph=True, backend=backend)
     for rows in (3, 4, 7):
         assert described(compiled(pair(rows, 2))) == described(pair(rows, 2).sin() * rows)
-    assert backend.graphs == 1
+    assert backend.frame_count == 1
 
 
 def test_parameters_of_modules():
@@ -230,10 +220,10 @@ def without_history(x):
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_gradients_are_those_of_uncompiled_programs(name):
-    program, backend = DERIVED[name], Counted()
+    program, backend = DERIVED[name], CompileCounter()
     compiled = torch.compile(program, fullgraph=True, backend=backend)
     assert pulled(compiled, leaf(tag=2)) == pulled(program, leaf(tag=2))
-    assert backend.graphs == 1
+    assert backend.frame_count == 1
 
 
 def test_gradients_have_the_context_that_their_class_wants():

@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight._dynamo.testing import CompileCounter
 from rushlight._src.core.settings import settings
 from rushlight.distributed import threads
 from rushlight.distributed.tensor import (DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh,
@@ -232,41 +233,30 @@ def test_processes_draw_alike():
 
 
 # --- captures ---------------------------------------------------------------------------------------------------------
-class Counted:
-    """A backend that counts the graphs it gets."""
-
-    def __init__(self):
-        self.graphs = 0
-
-    def __call__(self, graph, inputs):
-        self.graphs += 1
-        return graph
-
-
 def test_other_placements_are_other_captures():
     def member(rank):
-        mesh, backend = init_device_mesh("cpu", (2,)), Counted()
+        mesh, backend = init_device_mesh("cpu", (2,)), CompileCounter()
         compiled, counts = rl.compile(lambda x, v: (x * v).sum(0), backend=backend, fullgraph=True), []
         v = distribute_tensor(numbers(4), mesh)
         for place in (Shard(0), Shard(0), Replicate(), Shard(0), Shard(1), Replicate()):
             x = distribute_tensor(numbers(6, 4), mesh, [place])
             assert rl.allclose(compiled(x, v).full_tensor(), (numbers(6, 4) * numbers(4)).sum(0))
-            counts.append(backend.graphs)
+            counts.append(backend.frame_count)
         compiled(distribute_tensor(numbers(8, 4), mesh, [Shard(0)]), v)
         compiled(x.redistribute(placements=[Shard(0)]).detach().requires_grad_(), v).full_tensor().sum().backward()
-        return [*counts, backend.graphs]
+        return [*counts, backend.frame_count]
     assert run(2, member) == [[1, 1, 2, 2, 3, 3, 5]] * 2
 
 
 def test_placements_as_arguments_are_compared_by_value():
     def member(rank):
-        mesh, backend = init_device_mesh("cpu", (2,)), Counted()
+        mesh, backend = init_device_mesh("cpu", (2,)), CompileCounter()
         compiled = rl.compile(lambda x, place: x.redistribute(placements=[place]) * 2, backend=backend, fullgraph=True)
         x, counts = distribute_tensor(numbers(4, 4), mesh, [Shard(0)]), []
         for place in (Shard(1), Shard(1), Replicate(), Shard(0), Shard(1)):
             found = compiled(x, type(place)(place.dim) if place.is_shard() else Replicate())
             assert found.placements == (place,) and rl.equal(found.full_tensor(), numbers(4, 4) * 2)
-            counts.append(backend.graphs)
+            counts.append(backend.frame_count)
         return counts
     assert run(2, member) == [[1, 1, 2, 3, 3]] * 2
 
@@ -397,7 +387,7 @@ def test_a_transformer_block(plan):
     wanted, last = train(alone, alone, numbers(2, 4, 8))
 
     def member(rank):
-        mesh, backend, found = init_device_mesh("cpu", (2,)), Counted(), []
+        mesh, backend, found = init_device_mesh("cpu", (2,)), CompileCounter(), []
         for compiled in (False, True):
             module = parallelize_module(Block(), mesh, PLANS[plan])
             call = rl.compile(module, fullgraph=True) if compiled else module

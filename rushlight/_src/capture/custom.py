@@ -141,6 +141,7 @@ def zeros(one, result):
 
 
 def full(meta):
+    """Zeros of a shape and dtype, as a primitive of the program that is written down."""
     return P.full(shape=tuple(meta.shape), value=0, dtype=meta.dtype)
 
 

@@ -74,6 +74,7 @@ def is_same(state: tuple, other: tuple) -> bool:
 
 
 def metas(nodes) -> list:
+    """What is known of the values of nodes."""
     return [node.meta for node in nodes]
 
 
