@@ -31,7 +31,7 @@ from ._src.core.quantized import QSCHEMES, QUANTIZED, qscheme
 from ._src.core.tensor import empty
 from ._src.core.settings import settings
 from .nn.parameter import Parameter
-from ._src.archives import Archive, GlobalName, folder_of, global_name
+from ._src.archives import Archive, FileLike, GlobalName, folder_of, global_name
 from ._src.compat.homes import name_in_files
 from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
                                 set_default_mmap_options, skip_data, skipping)
@@ -449,19 +449,6 @@ def place_of(map_location):
     """Where the storages of a file go."""
     from ._src.locations import Places
     return Places(map_location)
-
-
-class FileLike:
-    """A file object of which no more may be known than ``read``, ``seek`` and ``tell``, as ``zipfile`` wants it."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-
-    def seekable(self):
-        return True
 
 
 def open_archive(f) -> zipfile.ZipFile:

@@ -110,3 +110,16 @@ class GlobalName:
 
 
 global_name = functools.cache(GlobalName)  # one object for each name: a pickle has it once
+
+
+class FileLike:
+    """A file object of which no more may be known than ``read``, ``seek`` and ``tell``, as ``zipfile`` wants it."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def seekable(self):
+        return True

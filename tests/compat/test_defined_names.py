@@ -134,7 +134,8 @@ def test_types_of_symbols():
 
 
 @pytest.mark.parametrize("path,name", [
-    ("onnx.symbolic_opset9", "softmax"), ("onnx.symbolic_opset17", "stft"), ("onnx.symbolic_helper", "parse_args"),
+    ("onnx.symbolic_opset9", "softmax"), ("onnx.symbolic_opset17", "stft"),
+    ("onnx.symbolic_helper", "dequantize_helper"),
     ("fx.experimental.migrate_gradual_types.constraint", "TVar"), ("utils.cpp_extension", "load_inline"),
     ("utils.data.datapipes.dataframe.dataframes", "Capture"), ("distributed.flight_recorder.components.types", "Op")])
 def test_families_that_refuse_say_why(path, name):

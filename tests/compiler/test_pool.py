@@ -46,11 +46,11 @@ def kernels():
     return jit.build(text, lambda: text, ["count", "nested"], {"pool_run": pool.addresses()["pool_run"]})
 
 
-kernels: list = []  # of the programs, whose words do not hold them
+held: list = []  # kernels of the programs, whose words do not hold them
 
 
 def program(kernel, extent, grain, slots):
-    kernels.append(kernel)
+    held.append(kernel)
     return np.array([1, kernel, extent, grain, len(slots), *sum(slots, ())], np.int64)
 
 

@@ -1,7 +1,9 @@
 """Settings of PyTorch's compiler: all can be read, those that nothing heeds say so once when they change."""
 import importlib
 import pathlib
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
@@ -11,7 +13,6 @@ from rushlight._src.core.configuration import Configuration, Warned, owner_of
 from rushlight._src.core.settings import settings
 
 torch = pytest.importorskip("torch")
-
 
 
 def modules_of_settings() -> list:
@@ -156,4 +157,23 @@ def test_a_setting_that_does_not_exist_is_refused_where_the_block_begins(library
     config = importlib.import_module(f"{library}._dynamo.config")
     changed = config.patch(no_such_setting=True)
     with pytest.raises(AttributeError), changed:
+        pass
+
+
+def test_options_of_one_thread_are_not_those_of_another():
+    """Two threads whose blocks overlap: neither sees what the other has set, and nothing of either stays."""
+    inside, left = threading.Barrier(2), threading.Barrier(2)
+
+    def see(value):
+        with settings.set(bucket_all_reduces=value):
+            inside.wait(60)
+            seen = settings.bucket_all_reduces
+            left.wait(60)
+        return seen
+
+    before = settings.bucket_all_reduces
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(see, ["all", "none"])) == ["all", "none"]
+    assert settings.bucket_all_reduces == before
+    with pytest.raises(AttributeError, match="there is no setting"), settings.set(no_such=1):
         pass

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from types import FunctionType
+from types import FunctionType, WrapperDescriptorType
 
 from ..core.later import facade
 from ..core.naming import DEFINED, FRAMEWORK, defining_module, is_own
@@ -105,10 +105,13 @@ def rename(kind: type):
     if module == kind.__module__:
         return
     DEFINED[kind] = kind.__module__
+    # the setter of the interpreter: a metaclass written in Python may refuse or note what is set
+    assign = next(setter for meta in type(kind).__mro__
+                  if isinstance(setter := vars(meta).get("__setattr__"), WrapperDescriptorType))
     if name != kind.__qualname__:
-        type.__setattr__(kind, "__qualname__", name)
-        type.__setattr__(kind, "__name__", name.rpartition(".")[2])
-    type.__setattr__(kind, "__module__", module)
+        assign(kind, "__qualname__", name)
+        assign(kind, "__name__", name.rpartition(".")[2])
+    assign(kind, "__module__", module)
     for inner in list(vars(kind).values()):
         if isinstance(inner, type):
             rename(inner)

@@ -7,12 +7,20 @@
     ...     settings.kernels
     False
 
-A value set here wins over the environment, which is read whenever the setting is.
+A value set here wins over the environment, which is read whenever the setting is; one set for a block wins over both,
+in the thread that runs the block.
 """
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
+
+
+class Overrides(threading.local):
+    """Values of settings by name that hold in this thread alone."""
+
+    values: dict = {}
 
 
 class Setting:
@@ -30,8 +38,9 @@ class Setting:
     def __get__(self, table, owner=None):
         if table is None:
             return self
-        if self.name in table.__dict__["chosen"]:
-            return table.chosen[self.name]
+        for values in (table.overrides.values, table.chosen):
+            if self.name in values:
+                return values[self.name]
         variable = next((name for name in self.names if os.environ.get(name)), None)
         if variable is None:
             return self.default
@@ -97,8 +106,8 @@ def foreign_count(text: str):
 
 
 class Settings:
-    """The table.  ``settings.name`` reads, assignment overrides, ``with settings.set(name=value):`` overrides for a
-    block."""
+    """The table.  ``settings.name`` reads, assignment overrides for the process, ``with settings.set(name=value):`` for
+    a block and its thread."""
 
     native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch,
@@ -199,12 +208,16 @@ class Settings:
     logs = Setting("RUSHLIGHT_LOGS", "", str, "What is logged, by names of rushlight.logging.LOGS with commas, or all.")
 
     def __init__(self):
-        self.__dict__["chosen"] = {}
+        self.__dict__.update(chosen={}, overrides=Overrides())
 
     def __setattr__(self, name, value):
-        if not isinstance(getattr(type(self), name, None), Setting):
-            raise AttributeError(f"there is no setting {name!r}; there are {', '.join(self.names())}")
+        self.check_name(name)
         super().__setattr__(name, value)
+
+    @classmethod
+    def check_name(cls, name: str):
+        if not isinstance(getattr(cls, name, None), Setting):
+            raise AttributeError(f"there is no setting {name!r}; there are {', '.join(cls.names())}")
 
     @classmethod
     def names(cls):
@@ -212,15 +225,16 @@ class Settings:
 
     @contextlib.contextmanager
     def set(self, **values):
-        """Overrides settings for a block."""
-        before = dict(self.chosen)
-        for name, value in values.items():
-            setattr(self, name, value)
+        """Overrides settings for a block.  Other threads, which may compile under options of their own, see nothing of
+        it.  AttributeError for names that there are not."""
+        for name in values:
+            self.check_name(name)
+        before = self.overrides.values
+        self.overrides.values = {**before, **values}
         try:
             yield self
         finally:
-            self.chosen.clear()
-            self.chosen.update(before)
+            self.overrides.values = before
 
     def __repr__(self):
         rows = [f"{name} = {getattr(self, name)!r}  # {setting.variable}: {setting.__doc__}"
