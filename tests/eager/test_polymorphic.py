@@ -10,6 +10,7 @@ from rushlight._src.core.meta import Meta
 from rushlight._src.core.op import OPS
 from rushlight._src.core.op import forget as forget_plans
 from rushlight._src.core.settings import settings
+from rushlight._src.devices.cpu.llvm import jit
 from rushlight._src.eager import polymorphic, store
 from tests.ops.test_every_form import IDS, results, same
 from tests.ops.test_samples import SAMPLED, arguments
@@ -193,6 +194,24 @@ def test_conditions_on_sizes_lead_to_other_plans(forget):
         np.testing.assert_allclose(operator(x).item(), x.numpy().sum() if n % 2 else x.numpy().mean())
     members, = (seen.plans for seen in operator.polymorphic.values())
     assert any(any("%" in c for c in member.conditions) for member in members)
+
+
+def test_other_threads_find_no_plan_whose_kernels_are_still_compiled(forget, monkeypatch):
+    """What a polymorphic plan calls may be stubs until ``settle``: it is shared after that."""
+    operator = polymorphic_operator(lambda x: (x @ x.T).cos().sum(0))
+    settle, early = jit.settle, []
+
+    def watched():
+        early.extend(seen.plans for seen in operator.polymorphic.values() if jit._pending and seen.plans)
+        settle()
+
+    monkeypatch.setattr(jit, "settle", watched)
+    with settings.set(cache="0"):
+        for n in range(4, 40):
+            operator(rl.arange(3.0 * n).reshape(n, 3))
+            if any(seen.plans for seen in operator.polymorphic.values()):
+                break
+    assert [member for seen in operator.polymorphic.values() for member in seen.plans] and not early
 
 
 def polymorphic_operator(body):

@@ -102,17 +102,18 @@ class PendingCall:
 
     def __init__(self, op: Op, key, args):
         self.op, self.key, self.args = op, key, args
-        # no polymorphic plan is attempted; an attempt failed
-        self.needs_own_sizes = self.has_failed = False
+        # no polymorphic plan is attempted; the one that was made, NEVER where the attempt failed
+        self.needs_own_sizes, self.member = False, None
         numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
         self.numbers = tuple(numbers)
         tables = op.polymorphic
         self.seen = tables.get(shape) or tables.again(shape) or tables.enter(shape, SeenCalls())
 
-    def plan(self):
-        """The plan by a polymorphic plan that the call fits, and that plan's Draft; None where there is none."""
-        for member in self.seen.plans:
+    def plan(self, members=None):
+        """The plan by a polymorphic plan that the call fits, and that plan's Draft; None where there is none.
+        ``members``: default those that earlier calls have left."""
+        for member in self.seen.plans if members is None else members:
             values = member.match(self.numbers)
             if values is not None and (member.holds is None or member.holds(self.args)):
                 try:
@@ -131,9 +132,10 @@ class PendingCall:
         return self.seen.served <= EARLY
 
     def remember(self):
-        """Keeps the call, which has a plan now, for comparison with later ones."""
-        if self.has_failed:  # an attempt counts only where the call itself is valid
-            self.seen.plans = [*self.seen.plans, NEVER]
+        """Keeps the call, which has a plan now, for comparison with later ones, and the polymorphic plan that was made
+        for it.  Other threads run what they find here: its kernels must be compiled (``Target.settle``)."""
+        if self.member is not None:  # an attempt that failed counts only where the call itself is valid
+            self.seen.plans = [*self.seen.plans, self.member]
         self.seen.examples = [*self.seen.examples[-EXAMPLES + 1:], self.key]
 
     def generalized(self, names, mask, draft_plan):
@@ -141,18 +143,17 @@ class PendingCall:
         symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS and not self.needs_own_sizes else None
         if symbols is None:
             return None
-        plans = self.seen.plans
         try:
             with symbols.shape_env:
                 draft = draft_plan(self.op, symbols.stands(self.args, self.key[:-2]), names, mask,
                                    scalar_bits(self.key))
             member = PolymorphicPlan(draft, symbols)
-            self.seen.plans = [*plans, member]
-            found = self.plan()
+            found = self.plan([member])
         except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
-            self.seen.plans, self.has_failed = plans, True
+            self.member = NEVER
             return None
+        self.member = member
         log.debug("%s: one plan for all %s where %s", self.op.name,
                   ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
                   " and ".join(member.conditions) or "nothing more is asked")
