@@ -106,12 +106,21 @@ def rename(kind: type):
         return
     DEFINED[kind] = kind.__module__
     if name != kind.__qualname__:
-        type.__setattr__(kind, "__qualname__", name)
-        type.__setattr__(kind, "__name__", name.rpartition(".")[2])
-    type.__setattr__(kind, "__module__", module)
+        set_attribute(kind, "__qualname__", name)
+        set_attribute(kind, "__name__", name.rpartition(".")[2])
+    set_attribute(kind, "__module__", module)
     for inner in list(vars(kind).values()):
         if isinstance(inner, type):
             rename(inner)
+
+
+def set_attribute(kind: type, name: str, value):
+    """Sets an attribute of a class past a metaclass that refuses it; a metaclass written in C, such as that of
+    ``ctypes.Structure``, has to set it itself."""
+    try:
+        type.__setattr__(kind, name, value)
+    except TypeError:
+        setattr(kind, name, value)
 
 
 def name_classes(path: str, module):
