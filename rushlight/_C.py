@@ -45,6 +45,16 @@ def _get_tracing_state():
     return None
 
 
+def _get_cublas_allow_tf32() -> bool:
+    """Whether matmuls of float32 may round their operands to TensorFloat32."""
+    return room("_src.switches").allows_tf32("matmul")
+
+
+def _set_cublas_allow_tf32(allowed: bool):
+    """Says whether matmuls of float32 may round their operands to TensorFloat32."""
+    room("_src.switches").set_float32_matmul_precision("high" if allowed else "highest")
+
+
 def _get_default_device() -> str:
     """The kind of device that tensors are made on where none is named."""
     from ._src.api import get_default_device

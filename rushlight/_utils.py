@@ -1,6 +1,7 @@
 """``torch._utils``: small helpers that libraries reach for."""
 from __future__ import annotations
 
+from ._src.capture.asking import is_compiling  # noqa: F401
 from ._src.core.devices import Registry
 from ._src.core.native import Tensor
 from ._src.core.op import OPS

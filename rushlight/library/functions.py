@@ -11,7 +11,7 @@ from .._src.core.dtypes import bool_, uint8
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.eager.destination import into_out
-from . import inner_functions, recurrent_functions
+from . import gradient_functions, inner_functions, recurrent_functions
 
 
 def slice(self, dim=0, start=None, end=None, step=1):
@@ -150,7 +150,8 @@ def padded(mode):
     return lambda self, padding: OPS["nn.functional.pad"](self, list(padding), mode)
 
 
-FUNCTIONS = inner_functions.FUNCTIONS | recurrent_functions.FUNCTIONS | {f.__name__: f for f in (
+FUNCTIONS = inner_functions.FUNCTIONS | recurrent_functions.FUNCTIONS | gradient_functions.FUNCTIONS
+FUNCTIONS |= {f.__name__: f for f in (
     slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
     sym_constrain_range, to,
     item, is_nonzero, native_dropout, native_dropout_backward, _native_batch_norm_legit,

@@ -216,5 +216,6 @@ def wrapped(name):
 
 
 for _name in FUNCTIONS:
-    if _name.startswith(("upsample_", "_upsample_", "reflection_pad", "replication_pad")) and _name not in OPS:
+    if (_name.startswith(("upsample_", "_upsample_", "reflection_pad", "replication_pad"))
+            and not _name.endswith("_backward") and _name not in OPS):
         wrapped(_name)

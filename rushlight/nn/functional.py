@@ -11,3 +11,4 @@ for _name in ("tanh", "sigmoid", "relu_", "dropout_"):
 
 from .scaling import ScalingType, SwizzleType, scaled_mm  # noqa: E402,F401
 from .multihead import multi_head_attention_forward  # noqa: E402,F401 - a function of these
+from . import _reduction as _Reduction  # noqa: E402,F401 - its name in PyTorch

@@ -212,3 +212,33 @@ def test_a_class_is_no_place_for_a_mode(t):
                 self.recording = t.is_grad_enabled()
 
     assert not Made().recording
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_reentrant_checkpoints_are_valid_except_for_chosen_inputs(compiled):
+    found = []
+    for library in (rl, torch):
+        valid, seen = library.autograd._is_checkpoint_valid, []
+
+        class Asking(library.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                seen.append(valid())
+                return gradient * 2
+
+        x = library.ones(2, requires_grad=True)
+        y = Asking.apply(x).sum()
+        library.autograd.grad(y, x, retain_graph=True)
+        y.backward(inputs=[x], retain_graph=True)
+        y.backward()
+
+        def program(x):
+            return x + 1 if valid() else x - 1
+
+        run = library.compile(program, backend="eager", fullgraph=True) if compiled else program
+        found.append([seen, valid(), run(library.zeros(2)).tolist()])
+    assert found[0] == found[1]

@@ -342,3 +342,23 @@ def test_an_iterator_of_a_list_that_changes_goes_on_where_it_stood(turned, steps
         _, *wanted = walk(torch.ones(2), [1, 2, 3])
         _, *got = compiled(torch.ones(2), [1, 2, 3])
         assert got == wanted
+
+
+DATA_DEPENDENT = {
+    "a branch": lambda x: x + 1 if x.sum() > 0 else x - 1,
+    "a number": lambda x: x + 1 if x[0].item() > 0 else x - 1,
+    "a size": lambda x: x.cos() if x.nonzero().shape[0] > 2 else x.sin(),
+    "a key": lambda x: {1: x}[int(x[0])],
+}
+
+
+@pytest.mark.parametrize("name", DATA_DEPENDENT)
+def test_what_data_decide_is_an_error_of_its_own_in_one_graph(name):
+    """UserError and GuardOnDataDependentSymNode, by which programs tell it from code that is not modelled."""
+    from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+    for kind in (torch._dynamo.exc.UserError, GuardOnDataDependentSymNode, torch._dynamo.exc.Unsupported):
+        with pytest.raises(kind, match="Could not guard on data-dependent expression"):
+            torch.compile(DATA_DEPENDENT[name], fullgraph=True)(torch.tensor([1.0, 2.0]))
+    with pytest.raises(torch._dynamo.exc.Unsupported) as other:
+        torch.compile(lambda x: [x + 1, torch._dynamo.graph_break()], fullgraph=True)(torch.ones(2))
+    assert not isinstance(other.value, torch._dynamo.exc.UserError)

@@ -88,3 +88,45 @@ def test_models_of_the_stand_in_for_torchvision_are_one_graph(name):
     from rushlight._src.compat.torchvision import models
     found = torch._dynamo.explain(getattr(models, name)().eval())(torch.randn(1, 3, 64, 64))
     assert (found.graph_count, found.graph_break_count) == (1, 0), found.break_reasons
+
+
+GATES = [(lambda k: torch.linspace(-1, 1, k * 12).view(k * 4, 3))(k) for k in (4, 3, 1)]
+IN_NUMBERS = {  # functions of the root, which take reductions as numbers and parameters in lists
+    "kl_div": lambda x: torch.kl_div(x, x.softmax(-1), 1),
+    "hinge_embedding_loss": lambda x: torch.hinge_embedding_loss(x, x.sign(), 1.0, 2),
+    "poisson_nll_loss": lambda x: torch.poisson_nll_loss(x, x.abs(), True, False, 1e-8, 1),
+    "margin_ranking_loss": lambda x: torch.margin_ranking_loss(x, x * 2, x.sign(), 0.1, 1),
+    "cosine_embedding_loss": lambda x: torch.cosine_embedding_loss(x, x * 2, x[:, 0].sign(), 0.1, 1),
+    "triplet_margin_loss": lambda x: torch.triplet_margin_loss(x, x * 2, x + 1),
+    "batch_norm": lambda x: torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False),
+    "instance_norm": lambda x: torch.instance_norm(x[None], None, None, None, None, True, 0.1, 1e-5, False),
+    "lstm_cell": lambda x: torch.lstm_cell(x, (x.new_zeros(2, 4), x.new_ones(2, 4)), GATES[0],
+                                           torch.ones(16, 4))[1],
+    "gru_cell": lambda x: torch.gru_cell(x, x.new_ones(2, 4), GATES[1], torch.ones(12, 4)),
+    "rnn_tanh_cell": lambda x: torch.rnn_tanh_cell(x, x.new_ones(2, 4), GATES[2], torch.ones(4, 4)),
+    "lstm": lambda x: torch.lstm(x[None], (x.new_zeros(1, 2, 4), x.new_ones(1, 2, 4)), [GATES[0], torch.ones(16, 4)],
+                                 False, 1, 0.0, False, False, False)[0],
+    "native_dropout": lambda x: torch.native_dropout(x, 0.5, False)[0],
+    "frobenius_norm": lambda x: torch.frobenius_norm(x, (0, 1)),
+    "nuclear_norm": lambda x: torch.nuclear_norm(x),
+    "slice_copy": lambda x: torch.slice_copy(x, 1, 0, 2),
+    "_shape_as_tensor": lambda x: torch._shape_as_tensor(x) + 1,
+    "_masked_softmax": lambda x: torch._masked_softmax(x, x > 0, 1, 0),
+    "get_enum": lambda x: x * torch.nn.functional._Reduction.get_enum("sum"),
+    "is_compiling": lambda x: x + torch._utils.is_compiling() * 0,
+}
+
+
+@pytest.mark.parametrize("name", IN_NUMBERS)
+def test_functions_of_the_root_fit_one_graph(name):
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    found = torch.compile(IN_NUMBERS[name], fullgraph=True)(x)
+    assert torch.allclose(found, IN_NUMBERS[name](x), equal_nan=True)
+
+
+def test_the_default_tensor_type_is_not_set_in_a_graph():
+    torch.compile(lambda x: [torch.set_default_tensor_type(torch.DoubleTensor), x][1], backend="eager")(torch.ones(2))
+    try:
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -1,4 +1,6 @@
 """Generators end, and containers change under their iterators, as they do uncompiled."""
+import itertools
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -159,3 +161,17 @@ def test_containers_change_under_their_iterators(data):
         "except RuntimeError as error: log.append(str(error))", *afterwards, "log.append(c)"])
     make = eval(f"lambda: ({CONTAINERS[kind]},)", {"collections": __import__("collections")})
     compare("import collections", body, make if outside else lambda: ())
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("times", [None, 0, 1, 3])
+def test_repeat_goes_on_after_the_graph(times, taken):
+    """A repeat that leaves the compiled function yields what is left of it, and nothing once it is exhausted."""
+    def f(x):
+        made = itertools.repeat(x + 1) if times is None else itertools.repeat(x + 1, times)
+        seen = [next(made, None) for _ in range(taken)]
+        return made, len([one for one in seen if one is not None])
+
+    (ours, count), (wanted, expected) = (g(torch.ones(2)) for g in (torch.compile(f, fullgraph=True), f))
+    assert type(ours) is itertools.repeat and count == expected
+    assert [x.tolist() for x in itertools.islice(ours, 5)] == [x.tolist() for x in itertools.islice(wanted, 5)]

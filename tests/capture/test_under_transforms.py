@@ -70,3 +70,29 @@ def test_a_compiled_function_of_a_backend_of_the_user():
     x = torch.tensor([0.7, 0.2, -0.4], dtype=torch.float64)
     torch.testing.assert_close(grad(compiled)(x), grad(derived_within)(x))
     torch.testing.assert_close(vmap(compiled)(torch.stack([x, x]))[1], derived_within(x))
+
+
+CHECKED = {  # functions that check all elements of what they are given
+    "binary_cross_entropy": lambda x: torch.nn.functional.binary_cross_entropy(x, torch.full_like(x, 0.25)),
+    "poisson": lambda x: (torch.poisson(x) * 0 + x).sum(),
+    "bernoulli": lambda x: (torch.bernoulli(x) * 0 + x * x).sum(),
+    "normal": lambda x: (torch.normal(x, x) * 0 + x * x).sum(),
+}
+
+
+@pytest.mark.parametrize("transform", ["grad", "vjp", "jvp", "vmap of grad", "vmap"])
+@pytest.mark.parametrize("name", CHECKED)
+def test_checks_of_all_elements_within_a_compiled_transform(name, transform):
+    """What a transformed function checks is checked when the graph runs, in one graph."""
+    x, function = torch.tensor([0.7, 0.2, 0.4], dtype=torch.float64), CHECKED[name]
+    made = {**TRANSFORMS, "vmap of grad": lambda f, x: vmap(grad(f), randomness="different")(torch.stack([x, x / 2])),
+            "vmap": lambda f, x: vmap(f, randomness="different")(torch.stack([x, x / 2]))}[transform]
+
+    def run(x):
+        return made(function, x)
+
+    compiled = torch.compile(run, fullgraph=True)
+    assert torch.allclose(compiled(x), run(x))
+    for program in (run, compiled):
+        with pytest.raises(RuntimeError):
+            program(-x)

@@ -1,4 +1,6 @@
 """Classes have PyTorch's modules and names in files, and everywhere where ``import torch`` means Rushlight."""
+import ctypes
+import enum
 import importlib
 import json
 import os
@@ -97,3 +99,23 @@ def test_every_listed_home_is_pytorchs():
         kind = getattr(importlib.import_module(module), name)
         assert callable(kind) and is_own(kind), (module, name)
         assert getattr(importlib.import_module(home.replace("torch", "rushlight", 1)), other) is kind, (home, other)
+
+
+class Refusing(type):
+    """A metaclass whose classes refuse attributes."""
+
+    def __setattr__(cls, name, value):
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("kind", [type("Plain", (), {}), Refusing("Refused", (), {}), enum.IntEnum("Numbers", "A B"),
+                                  type("Pair", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}),
+                                  type("Either", (ctypes.Union,), {"_fields_": [("a", ctypes.c_int)]}),
+                                  type("Row", (ctypes.Array,), {"_type_": ctypes.c_int, "_length_": 2})])
+def test_classes_of_every_metaclass_are_named(kind):
+    homes.setter_of(kind)(kind, "__module__", "rushlight.distributed.kernels")
+    try:
+        homes.rename(kind)
+        assert kind.__module__ == "torch.distributed.kernels" and kind in homes.DEFINED
+    finally:
+        homes.DEFINED.pop(kind, None)

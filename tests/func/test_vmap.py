@@ -247,6 +247,9 @@ DRAWS = {
     "bernoulli": lambda t, a, **kw: t.bernoulli(a / 2, **kw),
     "poisson": lambda t, a, **kw: t.poisson(a, **kw),
     "multinomial": lambda t, a, **kw: t.multinomial(a, 2, **kw),
+    "binomial": lambda t, a, **kw: t.binomial(a * 9, a / 3, **kw),
+    "gamma": lambda t, a, **kw: t._standard_gamma(a, **kw),
+    "dirichlet": lambda t, a, **kw: t._sample_dirichlet(a, **kw),
 }
 
 
@@ -267,3 +270,28 @@ def test_different_randomness_draws_what_the_batch_draws(name, dtype):
         found.append((last(ones.t()), generator.get_state()))
         for value, state in found[1:]:
             assert value.equal(found[0][0]) and state.equal(found[0][1])
+
+
+PARAMETERS = {
+    "normal": lambda t, a: t.normal(a, 1.0),
+    "bernoulli": lambda t, a: t.bernoulli(a),
+    "poisson": lambda t, a: t.poisson(a),
+    "binomial": lambda t, a: t.binomial(a * 9, a / 3),
+    "binomial of other ranks": lambda t, a: t.binomial(a * 9, t.full((2, 1), 0.5)),
+    "gamma": lambda t, a: t._standard_gamma(a),
+    "dirichlet": lambda t, a: t._sample_dirichlet(a),
+    "multinomial": lambda t, a: t.multinomial(a, 20, replacement=True),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_samplers_heed_the_mode(name):
+    """Samplers are refused where randomness is, and for parameters of several examples where all draw alike; with
+    parameters that are not mapped over, examples draw alike in mode "same" and apart in mode "different"."""
+    draw, given = PARAMETERS[name], lambda t: t.full((3, 40), 0.5)
+    for mode in ("error", "same"):
+        same_error(lambda t: t.vmap(lambda a: draw(t, a), randomness=mode)(given(t)))
+    held = rushlight.full((40,), 0.5)
+    for mode, alike in (("same", True), ("different", False)):
+        drawn = rushlight.vmap(lambda a: draw(rushlight, held) + 0 * a.sum(), randomness=mode)(given(rushlight))
+        assert bool((drawn[0] == drawn[1]).all()) == alike

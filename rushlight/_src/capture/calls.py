@@ -37,7 +37,8 @@ from .values import (NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, Exceptio
 
 APPLY = CustomFunction.__dict__["apply"].__func__
 INLINED = tuple(f"{FRAMEWORK}.{room}" for room in (
-    "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "_src.checks", "_src.legacy", "func.modules",
+    "nn.modules", "nn.multihead", "nn.parallel", "nn.utils", "nn._reduction", "_src.checks", "_src.functions",
+    "_src.legacy", "func.modules",
     "_src.compiling",
     "_src.controls",
     "_src.autograd.mode", "_src.autograd.saved", "_src.core.decorating", "_src.core.overriding", "amp",
@@ -61,7 +62,7 @@ SETTINGS = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.determinism", "_src.sw
                                                     "accelerator", "distributed", "_src.autograd.anomaly",
                                                     "_src.devices.cpu.llvm.pool",
                                                         "_src.compat.devices", "_src.core.random"))
-FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",),
+FORBIDDEN = {f"{FRAMEWORK}._src.api": ("set_",), f"{FRAMEWORK}._src.functions": ("set_",),
              f"{FRAMEWORK}._C": ("_set_", "_jit_set_", "_cuda_", "_current_", "_will_", "_are_", "_is_"),
              f"{FRAMEWORK}._src.core.random": ("manual_seed", "seed", "set_rng_state", "get_rng_state", "fork_rng"),
              f"{FRAMEWORK}._src.core.printing": ("set_",)}

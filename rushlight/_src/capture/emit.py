@@ -278,6 +278,10 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
                 positional, named = [positional[0], add("+", state["k"], Constant(1))], {}
             elif value.kind is itertools.count:
                 positional, named = [add("+", state["k"], state["step"]), state["step"]], {}
+            elif value.kind is itertools.repeat:
+                times, given = state["times"], add("+", state["k"], Constant(1))
+                bounded = not isinstance(times, Constant) or times.value is not None
+                positional, named = [state["x"], *([add("-", times, given)] if bounded else [])], {}
             elif value.kind not in STATELESS:
                 raise Again("generators")
         function = self.constant(value.kind) if value.kind else self.write(value.function)

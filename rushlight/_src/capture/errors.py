@@ -29,6 +29,8 @@ REASONS = {
               "Use operators of tensors, or move the call out of the compiled function."),
 }
 
+DATA_DEPENDENT = frozenset(("RB002", "RB003", "RB012"))
+
 
 class Break(Exception):
     """Raised within capture: the instruction at hand has to run as Python.
@@ -77,7 +79,11 @@ class ConstraintViolationError(RuntimeError):
 
 
 class UserError(CaptureError):
-    """What was asked of an export cannot be had of the program."""
+    """What was asked of an export, or of one graph, cannot be had of the program."""
+
+
+class DataDependentError(UserError):
+    """``fullgraph=True`` and data decide what happens next, or a value that has to be known."""
 
 
 class UnknownBackend(ValueError, RuntimeError):
@@ -102,6 +108,13 @@ class GraphBreak:
     @property
     def reason(self):
         return f"{REASONS[self.code][0]}: {self.detail}"
+
+    def error(self) -> CaptureError:
+        """What is raised where all has to fit one graph."""
+        if self.code in DATA_DEPENDENT:
+            return DataDependentError("the function does not fit one graph.\n"
+                                      f"Could not guard on data-dependent expression: {self}")
+        return CaptureError(f"the function does not fit one graph.\n{self}")
 
     @property
     def remedy(self):

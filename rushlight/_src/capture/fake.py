@@ -63,13 +63,15 @@ class Fake(Tensor):
 
     def refuse(self, error):
         """The program raises the error where this holds for an element."""
-        OPS["logical_not"](OPS["any"](self)).hold(error)
+        with self.recorder.below_levels():
+            OPS["logical_not"](OPS["any"](self)).hold(error)
 
     def hold(self, error):
         """The program raises the error unless this holds for all elements."""
         if self.recorder.shape_env is None or self.recorder.within_try():
             raise Break("RB002", "a check of all elements within a try")
-        self.recorder.check(HOLD, self if not self._rush_meta.shape else OPS["all"](self), error)
+        with self.recorder.below_levels():
+            self.recorder.check(HOLD, self if not self._rush_meta.shape else OPS["all"](self), error)
 
     def tolist(self):
         """The elements as nested lists of numbers that data decide."""

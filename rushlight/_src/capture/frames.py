@@ -290,7 +290,7 @@ class Owner:
     def note(self, found):
         """A graph break: an error under ``fullgraph``, else remembered and logged."""
         if self.fullgraph or Stance.break_is_error:
-            raise CaptureError(f"the function does not fit one graph.\n{found}")
+            raise found.error()
         self.stats.breaks.append(found)
         counters["graph_break"][f"{found.code} {found.reason}"] += 1
         breaks_log.debug("%s", found)

@@ -1,6 +1,8 @@
 """Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ..autograd.dispatching import tensors_of
 from ..autograd.program import leaf
 from ..core.dtypes import bool_
@@ -15,6 +17,7 @@ from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
 from ..graph.graph import Graph, Node, nodes_in
+from ..transforms.level import Level
 from ..transforms.trace import ValueNeeded, zeros_laid
 from . import custom
 from .errors import Break
@@ -454,6 +457,11 @@ class Recorder(Interpreter):
     def require(self, condition, error: Exception):
         """The program raises the error unless a condition on numbers holds."""
         self.check(REQUIRE, condition, error)
+
+    def below_levels(self):
+        """A block in which operators are recorded as they are, whatever transforms the program is under."""
+        level = next((one for one in mine.stack[mine.stack.index(self):] if isinstance(one, Level)), None)
+        return nullcontext() if level is None else Suspended(level)
 
     def check(self, operator: Effect, condition, error: Exception):
         """A call that raises the error unless a condition holds."""

@@ -38,6 +38,8 @@ TRAITS: dict[str, tuple] = {
     "fresh": (str, "it makes a tensor like its argument: 'empty' or 'filled'"),
     "random": (bool, "it draws from the random stream"),
     "by_size": (bool, "it draws elements of the sizes in its parameter `size`, of no tensor: draws of a batch are one"),
+    "sampler": (str, "its tensors are parameters of distributions: 'batch' where one call draws for a batch of them, "
+                     "'rows' where they have at most two dimensions"),
     # its plans
     "composite": (bool, "a call runs the operators of its body one by one"),
     "planned": (bool, "a composite that is one program where nothing interprets it"),

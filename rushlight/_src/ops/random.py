@@ -214,7 +214,7 @@ randint_like = as_like("randint_like", lambda low, high=None, *, size, **named: 
                                                                                         else low, size, **named))
 
 
-@op(composite=True, out_any=True)
+@op(composite=True, out_any=True, sampler="batch")
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with the given probability (each element's, or p), else 0."""
     if not input.is_floating_point():
@@ -293,7 +293,7 @@ def check_deviation(std):
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, sampler="batch")
 def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, device=None, requires_grad=False,
            layout=None, pin_memory=False):
     """Normal with the given means and standard deviations (tensors or numbers)."""
@@ -387,7 +387,7 @@ def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
                                             generator) * std + mean).exp())
 
 
-@op(composite=True)
+@op(composite=True, sampler="rows")
 def multinomial(input, num_samples, replacement=False, *, generator=None):
     """Indices drawn with probabilities proportional to each row."""
     if not 0 < input.dim() <= 2:
@@ -423,7 +423,7 @@ def poisson_at(seed: Scalar, offset: Scalar, rate):
     return as_dtype(P.poisson_quantile(u, as_dtype(rate, float64)), rate.dtype)
 
 
-@op(composite=True)
+@op(composite=True, sampler="batch")
 def poisson(input, generator=None):
     """Poisson variables with the given rates: [*] float -> [*].  RuntimeError for a negative rate."""
     if not input.is_floating_point():

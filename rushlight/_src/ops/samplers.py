@@ -13,7 +13,7 @@ def drawn(make, like, generator):
     return computed(np.asarray(make(stream_for(like.numel(), generator)), dtype=np.float64), like.dtype)
 
 
-@op(composite=True, method=False)
+@op(composite=True, method=False, sampler="batch")
 def binomial(count, prob, generator=None):
     """Successes in ``count`` trials with probability ``prob`` each: both [*], of one floating dtype.
 
@@ -25,7 +25,7 @@ def binomial(count, prob, generator=None):
     return drawn(lambda stream: stream.binomial(counts.astype(np.int64), chances), wide.expand(counts.shape), generator)
 
 
-@op(composite=True, method=False, name="_standard_gamma")
+@op(composite=True, method=False, name="_standard_gamma", sampler="batch")
 def standard_gamma(input, generator=None):
     """Gamma variables of shapes ``input`` and rate 1: [*] float -> [*].  Gradient: see ``_standard_gamma_grad``."""
     from ..core.exchange import values_of
@@ -66,7 +66,7 @@ def standard_gamma_grad(input, output):
     return to_dtype(-slope / density, output.dtype)
 
 
-@op(composite=True, method=False, name="_sample_dirichlet")
+@op(composite=True, method=False, name="_sample_dirichlet", sampler="batch")
 def sample_dirichlet(input, generator=None):
     """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to
     numbers above 0 and below 1.

@@ -77,14 +77,18 @@ class Batch(Level):
     def __init__(self, size, randomness="error"):
         self.size, self.randomness = size, randomness
 
-    @property
-    def draws(self) -> int:
-        """How many times over random operators draw."""
+    def check_random(self):
+        """Refuses random operators in error mode."""
         if self.randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness "
                 "flags on vmap or perform the randomness operation out of vmap")
+
+    @property
+    def draws(self) -> int:
+        """How many times over random operators draw."""
+        self.check_random()
         return self.size if self.randomness == "different" else 1
 
     def always(self, op):
@@ -92,6 +96,10 @@ class Batch(Level):
 
     def composite(self, op, args, kwargs):
         """Its body; where that reads elements, the operator on one example after the other."""
+        if op.traits.get("sampler") and (tensors := tensors_in((*args, *kwargs.values()))):
+            self.check_parameters(tensors)
+            if op.traits["sampler"] == "batch":
+                return self.sampled(op, tensors, args, kwargs)
         try:
             return body_of(op, args)(*args, **kwargs)
         except Unreadable:
@@ -103,6 +111,29 @@ class Batch(Level):
             if op.name.endswith("_"):
                 raise
             return self.each(op, args, kwargs)
+
+    def check_parameters(self, tensors):
+        """Refuses parameters of distributions that differ from example to example where all examples draw alike."""
+        self.check_random()
+        if self.randomness == "same" and self.among(tensors):
+            raise RuntimeError(
+                "Vmap does not currently support same randomness with a batched tensor input. Draw numbers of a "
+                "distribution without parameters, such as torch.rand, and compute with them instead.")
+
+    def sampled(self, op, tensors, args, kwargs) -> Batched:
+        """One draw for all examples: what the operator draws for the parameters of the whole batch."""
+        if self.randomness == "same":
+            with self.below():
+                return self.adopt(op(*args, **kwargs))
+        rank = max(t.dim() for t in tensors)
+
+        def whole(tensor):
+            stacked = self.stacked(tensor.current() if self.owns(tensor) else tensor)
+            return P.reshape(stacked, shape=(self.size, *(1,) * (rank - tensor.dim()), *tensor.shape))
+
+        with self.below():
+            args, kwargs = map_call(whole, args, kwargs)
+            return Batched(self, op(*args, **kwargs))
 
     def fresh(self, op, model, *args, **kwargs):
         """One for each example, end to end in memory of their own, each laid out as one by itself is."""

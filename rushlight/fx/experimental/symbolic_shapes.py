@@ -5,16 +5,13 @@ from __future__ import annotations
 import enum
 
 from ..._src.capture.errors import ConstraintViolationError  # noqa: F401
+from ..._src.capture.errors import DataDependentError as GuardOnDataDependentSymNode  # noqa: F401
 from ..._src.compat.absent import absent
 from ..._src.core.expr import Expr
 
 globals().update(absent("torch.fx.experimental.symbolic_shapes",
                         "capture keeps what it knows of sizes with its guards: see torch._dynamo.explain",
                         "StatelessSymbolicContext StatefulSymbolicContext SymbolicContext ConvertIntKey CallMethodKey"))
-
-
-class GuardOnDataDependentSymNode(RuntimeError):
-    """What PyTorch raises for a decision on a size that data decide; here such a decision ends the graph."""
 
 
 class DimDynamic(enum.Enum):
