@@ -1,4 +1,7 @@
 """Classes have PyTorch's modules and names in files, and everywhere where ``import torch`` means Rushlight."""
+import abc
+import ctypes
+import enum
 import importlib
 import json
 import os
@@ -97,3 +100,28 @@ def test_every_listed_home_is_pytorchs():
         kind = getattr(importlib.import_module(module), name)
         assert callable(kind) and is_own(kind), (module, name)
         assert getattr(importlib.import_module(home.replace("torch", "rushlight", 1)), other) is kind, (home, other)
+
+
+def test_attributes_of_any_class_can_be_set():
+    """Metaclasses written in C refuse ``type.__setattr__``; those written in Python may refuse any."""
+    class Refusing(type):
+        def __setattr__(cls, name, value):
+            raise AttributeError(name)
+
+    class Made(metaclass=Refusing):
+        pass
+
+    class Pair(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_int)]
+
+    class Listed(enum.Enum):
+        ONE = 1
+
+    class Abstract(abc.ABC):
+        pass
+
+    for kind in (Made, Pair, Listed, Abstract, int, type("Plain", (), {})):
+        assign = homes.setter_of(kind)
+        if kind is not int:
+            assign(kind, "__module__", "elsewhere")
+            assert kind.__module__ == "elsewhere"

@@ -97,6 +97,13 @@ def name_in_files(obj) -> tuple[str, str] | None:
     return (THEIRS, obj.__name__) if getattr(facade(), obj.__name__, None) is obj else None
 
 
+def setter_of(kind: type):
+    """Return what sets an attribute of a class without the ``__setattr__`` that a metaclass defines in Python: that of
+    ``type``, or of the metaclass that it was derived from in C, as ctypes has for structures."""
+    return next(found for base in type(kind).__mro__
+                if (found := vars(base).get("__setattr__")) is not None and not isinstance(found, FunctionType))
+
+
 def rename(kind: type):
     """Gives a class, and the classes in it, PyTorch's module and name."""
     if kind in DEFINED or not kind.__flags__ & HEAP or not isinstance(kind.__module__, str) or not is_own(kind):
@@ -105,10 +112,11 @@ def rename(kind: type):
     if module == kind.__module__:
         return
     DEFINED[kind] = kind.__module__
+    assign = setter_of(kind)
     if name != kind.__qualname__:
-        type.__setattr__(kind, "__qualname__", name)
-        type.__setattr__(kind, "__name__", name.rpartition(".")[2])
-    type.__setattr__(kind, "__module__", module)
+        assign(kind, "__qualname__", name)
+        assign(kind, "__name__", name.rpartition(".")[2])
+    assign(kind, "__module__", module)
     for inner in list(vars(kind).values()):
         if isinstance(inner, type):
             rename(inner)
