@@ -17,6 +17,31 @@ from ._src.core.op import OPS
 from ._src.core.tensor import count_apart
 
 
+class Removal:
+    """How often a process warns that typed storages will be removed: at their first use, at each with
+    ``is_repeated``."""
+
+    is_repeated = is_given = False
+
+    @classmethod
+    def warn(cls, name: str, instead: str):
+        if cls.is_repeated or not cls.is_given:
+            cls.is_given = True
+            deprecated(name, instead)
+
+
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Return whether each use of a typed storage warns."""
+    return Removal.is_repeated
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool):
+    """Sets whether each use of a typed storage warns.  AssertionError for anything but a bool."""
+    if not isinstance(always_warn, bool):
+        raise AssertionError(f"expected a bool, but got {type(always_warn).__name__}")
+    Removal.is_repeated = always_warn
+
+
 class TypedStorage(InProcess):
     """All elements of a dtype in the memory under a tensor, as PyTorch had them before storages were bytes.
 
@@ -31,7 +56,7 @@ class TypedStorage(InProcess):
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
         if not _internal:
-            deprecated("TypedStorage", "tensor.untyped_storage()")
+            Removal.warn("TypedStorage", "tensor.untyped_storage()")
         dtype = dtype or Defaults.floating
         if wrap_storage is not None:
             self.elements = elements_of(wrap_storage._tensor, dtype)
@@ -145,7 +170,7 @@ def _storage_type_to_dtype_map() -> dict:
 
 def storage(self) -> TypedStorage:
     """The elements in the memory under this tensor.  Deprecated: ``untyped_storage()`` is what there is."""
-    deprecated("Tensor.storage()", "Tensor.untyped_storage()")
+    Removal.warn("Tensor.storage()", "Tensor.untyped_storage()")
     return typed(elements_of(self, self.dtype))
 
 
