@@ -212,3 +212,22 @@ def test_a_class_is_no_place_for_a_mode(t):
                 self.recording = t.is_grad_enabled()
 
     assert not Made().recording
+
+
+@both
+def test_functions_see_whether_the_graph_is_kept(t):
+    seen = []
+
+    class Seen(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(t._C._autograd._get_current_graph_task_keep_graph())
+            return gradient
+
+    out = Seen.apply(leaf(t)).sum()
+    out.backward(retain_graph=True), out.backward()
+    assert seen == [True, False] and t._C._autograd._get_current_graph_task_keep_graph()
