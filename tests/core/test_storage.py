@@ -219,3 +219,22 @@ def test_each_use_of_a_typed_storage_warns_where_that_is_asked_for(lib):
         lib.storage._set_always_warn_typed_storage_removal(before)
     with pytest.raises(AssertionError):
         lib.storage._set_always_warn_typed_storage_removal(1)
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch])
+def test_libraries_call_methods_that_do_not_warn(lib):
+    x = lib.arange(4.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        storage = x._typed_storage()
+        assert storage._size() == 4 and storage._element_size() == 4 and storage._nbytes() == 16
+        assert storage._data_ptr() == x.data_ptr() and storage._pickle_storage_type() == "FloatStorage"
+        storage._setitem(slice(0, 2), 5), storage._setitem(3, 9)
+        assert storage._getitem(1) == 5.0 and x.tolist() == [5, 5, 2, 9]
+        copied = storage._deepcopy({})
+        assert copied._size() == 4 and copied._data_ptr() != storage._data_ptr()
+        assert copied._resize_(6) is None and copied._size() == 6
+        assert not storage._is_shared() and lib.FloatStorage._dtype is lib.float32
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert storage.pickle_storage_type() == "FloatStorage"

@@ -251,4 +251,8 @@ def applied(node: GradNode, gradients):
     return results[0] if len(results) == 1 else results
 
 
-Tensor.grad_fn = property(_grad_fn)
+def _keep_grad_fn(self):
+    raise RuntimeError("grad_fn of a tensor cannot be deleted: detach() the tensor instead")
+
+
+Tensor.grad_fn = Tensor._grad_fn = property(_grad_fn, None, _keep_grad_fn)
