@@ -162,7 +162,8 @@ class ReadInto:
 
     def __init__(self, content):
         self.file, self.most = io.BytesIO(content), 0
-        self.seek, self.tell, self.readinto = self.file.seek, self.file.tell, self.file.readinto
+        self.seek, self.tell = self.file.seek, self.file.tell
+        self.readline, self.readinto = self.file.readline, self.file.readinto
 
     def read(self, count=-1):
         found = self.file.read(count)
@@ -170,15 +171,21 @@ class ReadInto:
         return found
 
 
+@pytest.mark.parametrize("is_archive", [True, False])
 @pytest.mark.parametrize("writer", [rl, torch])
-def test_entries_are_read_straight_into_memory(writer):
+def test_entries_are_read_straight_into_memory(writer, is_archive):
     written = io.BytesIO()
     values = list(range(40_000))
-    writer.save({"a": writer.tensor(values), "b": writer.ones(0)}, written)
+    writer.save({"a": writer.tensor(values), "b": writer.ones(0)}, written, _use_new_zipfile_serialization=is_archive)
     content = written.getvalue()
     file = ReadInto(content)
     found = rl.load(file)
     assert found["a"].tolist() == values and found["b"].shape == (0,) and file.most < 4096
+    if not is_archive:
+        for kind in (io.BytesIO, ReadInto):
+            with pytest.raises(RuntimeError, match="bytes instead of"):
+                rl.load(kind(content[:-100]))
+        return
     damaged = bytearray(content)
     damaged[content.index(np.arange(500, 510).tobytes()) + 8] ^= 1
     for source in (io.BytesIO(damaged), ReadInto(damaged)):
