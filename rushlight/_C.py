@@ -6,6 +6,7 @@ import weakref
 from . import _VF as _VariableFunctions  # noqa: F401
 from ._src.autograd.mode import set_recording as _set_grad_enabled  # noqa: F401
 from ._src.core.devices import Registry, device
+from ._src.core.convert import StorageBase  # noqa: F401
 from ._src.core.dtypes import dtype
 from ._src.core.interpret import active, is_recording as is_grad_enabled  # noqa: F401
 from ._src.core.meta import Size

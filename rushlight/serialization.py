@@ -33,6 +33,7 @@ from ._src.core.settings import settings
 from .nn.parameter import Parameter
 from ._src.archives import Archive, FileLike, GlobalName, folder_of, global_name
 from ._src.compat.homes import name_in_files
+from ._src.entries import read_entry
 from ._src.file_options import (get_crc32_options, get_default_mmap_options, loading, set_crc32_options,  # noqa: F401
                                 set_default_mmap_options, skip_data, skipping)
 from ._src.restored import (BUILDERS, LAYOUTS, REMEDY, TURNED, ScriptObject, attributes, layout_named, quantizer_parts,
@@ -42,7 +43,6 @@ from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_
 DEFAULT_PROTOCOL = 2  # of pickle
 # what ``load`` takes to say where tensors go
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None
-PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they are summed and copied
 # dtypes that PyTorch writes beside their storages, which are of bytes
 UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
@@ -354,12 +354,15 @@ def only_weights(asked) -> bool:
 
 
 def reader(safe, pickle_module=None, how=()):
-    """A function of a file and its storages that reads one pickle."""
+    """Return a function of a file and its storages that reads one pickle; ``how``: what the Unpickler is given besides,
+    of which one that reads weights only takes ``encoding``."""
+    if safe and (unknown := sorted(dict(how).keys() - {"encoding"})):
+        raise TypeError(f"load(weights_only=True) takes encoding alone for an Unpickler, but got {', '.join(unknown)}")
     if not safe:
         kind = Unpickler if pickle_module is None else trusting(pickle_module.Unpickler)
         return lambda file, storages: kind(file, storages, **dict(how)).load()
 
-    return guarded(lambda file, storages: WeightsUnpickler(file, storages, ALLOWED))
+    return guarded(lambda file, storages: WeightsUnpickler(file, storages, ALLOWED, **dict(how)))
 
 
 def guarded(unpickler):
@@ -513,12 +516,7 @@ def entry(archive, name, memory=lambda size: bytearray(size)):
             info.CRC = None
         with archive.open(info) as source:
             target = memory(size)
-            view, at = memoryview(target).cast("B"), 0
-            while at < size:
-                count = source.readinto(view[at:at + PIECE])
-                if not count:
-                    raise EOFError(f"{at} bytes instead of {size}")
-                at += count
+            read_entry(archive, info, source, memoryview(target).cast("B"))
         return target
     except DAMAGE as error:
         raise CorruptFileError(f"PytorchStreamReader failed reading file {name}: {error}", "an intact entry",

@@ -1,6 +1,7 @@
 """The bytes under tensors, and, deprecated, their elements: ``torch.storage``."""
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -17,6 +18,31 @@ from ._src.core.op import OPS
 from ._src.core.tensor import count_apart
 
 
+class Removal:
+    """How often a process warns that typed storages will be removed: at their first use, at each with
+    ``is_repeated``."""
+
+    is_repeated = is_given = False
+
+    @classmethod
+    def warn(cls, name: str, instead: str):
+        if cls.is_repeated or not cls.is_given:
+            cls.is_given = True
+            deprecated(name, instead)
+
+
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Return whether each use of a typed storage warns."""
+    return Removal.is_repeated
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool):
+    """Sets whether each use of a typed storage warns.  AssertionError for anything but a bool."""
+    if not isinstance(always_warn, bool):
+        raise AssertionError(f"expected a bool, but got {type(always_warn).__name__}")
+    Removal.is_repeated = always_warn
+
+
 class TypedStorage(InProcess):
     """All elements of a dtype in the memory under a tensor, as PyTorch had them before storages were bytes.
 
@@ -31,7 +57,7 @@ class TypedStorage(InProcess):
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
         if not _internal:
-            deprecated("TypedStorage", "tensor.untyped_storage()")
+            Removal.warn("TypedStorage", "tensor.untyped_storage()")
         dtype = dtype or Defaults.floating
         if wrap_storage is not None:
             self.elements = elements_of(wrap_storage._tensor, dtype)
@@ -112,6 +138,24 @@ class TypedStorage(InProcess):
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 
 
+    def pickle_storage_type(self) -> str:
+        """The name of the class of storages of this dtype, which files have."""
+        return f"{type_name(self.dtype)}Storage"
+
+    def _resize_(self, size: int):
+        self.resize_(size)
+
+    def _deepcopy(self, memo):
+        return copy.deepcopy(self, memo)
+
+    _getitem, _setitem = __getitem__, __setitem__
+    _dtype = dtype
+
+
+# PyTorch's names for methods that do not warn, which libraries call
+for _name in ("size", "nbytes", "element_size", "data_ptr", "is_shared", "share_memory_", "pickle_storage_type"):
+    setattr(TypedStorage, f"_{_name}", getattr(TypedStorage, _name))
+
 for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool"):
     setattr(TypedStorage, _name, lambda self, convert=getattr(Tensor, _name): typed(convert(self.elements)))
 
@@ -145,7 +189,12 @@ def _storage_type_to_dtype_map() -> dict:
 
 def storage(self) -> TypedStorage:
     """The elements in the memory under this tensor.  Deprecated: ``untyped_storage()`` is what there is."""
-    deprecated("Tensor.storage()", "Tensor.untyped_storage()")
+    Removal.warn("Tensor.storage()", "Tensor.untyped_storage()")
+    return _typed_storage(self)
+
+
+def _typed_storage(self) -> TypedStorage:
+    """``storage()`` without a warning."""
     return typed(elements_of(self, self.dtype))
 
 
@@ -193,6 +242,6 @@ def __getattr__(name):
     found = next((d for d in BY_NAME.values() if f"{type_name(d)}Storage" == name), None)
     if found is None:
         return later(__name__)(name)
-    made = globals()[name] = StorageType(name, (), {"dtype": found, "__module__": "torch",
+    made = globals()[name] = StorageType(name, (), {"dtype": found, "_dtype": found, "__module__": "torch",
                                                     "__doc__": f"The storages of {found}."})
     return made

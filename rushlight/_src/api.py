@@ -186,7 +186,13 @@ def _storage_type(self):
     return getattr(storage, storage._dtype_to_storage_type_map()[self.dtype])
 
 
-Tensor.storage, Tensor.storage_type = _storage, _storage_type
+def _typed_storage(self):
+    """``storage()`` without a warning."""
+    from .. import storage
+    return storage._typed_storage(self)
+
+
+Tensor.storage, Tensor.storage_type, Tensor._typed_storage = _storage, _storage_type, _typed_storage
 
 
 def _set(self, source=None, storage_offset=0, size=None, stride=None):

@@ -21,6 +21,7 @@ from .core.meta import Meta
 from .core.native import wrap
 from .core.tensor import empty
 from .restored import REMEDY
+from . import entries
 from ..serialization import ALLOWED, UNTYPED, Pickler, StorageReference, guarded, storage_bytes, stored
 from .weights import OTHER, WeightsUnpickler
 
@@ -164,15 +165,27 @@ def fill(file, memory, dtype, little):
     if count * dtype.itemsize != memory.nbytes:
         raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes",
                                f"{memory.nbytes // dtype.itemsize} elements", REMEDY)
-    data = exactly(file, memory.nbytes)
     if not memory.device.provider.has_data:
+        exactly(file, memory.nbytes)
         return
     target = to_numpy(memory) if memory.device.provider.on_host else np.empty(memory.nbytes, np.uint8)
-    target[:] = memoryview(data)
+    fill_exactly(file, memoryview(target))
     if not little and dtype.itemsize > 1:
         target.view(f"u{dtype.itemsize // (2 if dtype.is_complex else 1)}").byteswap(inplace=True)
     if not memory.device.provider.on_host:
         memory.copy_(from_numpy(target))
+
+
+def fill_exactly(file, view: memoryview):
+    """Reads as many bytes as memory has, straight into it if the file has ``readinto``.  CorruptFileError if there are
+    fewer."""
+    if not hasattr(file, "readinto"):
+        view[:] = exactly(file, len(view))
+        return
+    try:
+        entries.fill(view, file.readinto)
+    except EOFError as error:
+        raise CorruptFileError(str(error), "a file that was written to its end", REMEDY) from None
 
 
 def exactly(file, count):

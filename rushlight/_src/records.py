@@ -27,7 +27,9 @@ class PyTorchFileReader:
     """
 
     def __init__(self, name_or_buffer):
-        self._archive = open_archive(name_or_buffer if hasattr(name_or_buffer, "read") else open(name_or_buffer, "rb"))
+        self._is_own = not hasattr(name_or_buffer, "read")
+        self._file = open(name_or_buffer, "rb") if self._is_own else name_or_buffer
+        self._archive = open_archive(self._file)
         self._folder = next(iter(self._archive.namelist()), "").partition("/")[0] + "/"
 
     def _path(self, name: str) -> str:
@@ -67,6 +69,13 @@ class PyTorchFileReader:
         """Where the content of a record begins in the file."""
         with self._archive.open(self._path(name)) as record:
             return record._orig_compress_start
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if self._is_own:
+            self._file.close()
 
     def serialization_id(self) -> str:
         """The number that tells archives of other content apart; empty for archives without one."""
@@ -114,6 +123,12 @@ class PyTorchFileWriter:
                             f"{type(data).__name__}")
         self._records.append(name)
         self._archive.write(name, memoryview(content).cast("B")[:size] if size else b"")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.write_end_of_file()
 
     def write_end_of_file(self):
         self._archive.__exit__(None, None, None)

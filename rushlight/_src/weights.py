@@ -104,8 +104,8 @@ class WeightsUnpickler(pickle._Unpickler):
 
     dispatch = dict(pickle._Unpickler.dispatch)
 
-    def __init__(self, file, storages, known):
-        super().__init__(file, encoding="utf-8")
+    def __init__(self, file, storages, known, encoding="utf-8"):
+        super().__init__(file, encoding=encoding)
         self.storages, self.known = storages, known
 
     def find_class(self, module, name):
@@ -121,8 +121,9 @@ class WeightsUnpickler(pickle._Unpickler):
         return found
 
     def persistent_load(self, saved):
-        if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] != "storage" or not isinstance(
-                saved[1], Dtype):
+        # strings of Python 2 are bytes where encoding="bytes" is given
+        if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] not in (
+                "storage", b"storage") or not isinstance(saved[1], Dtype):
             refuse("it refers to something that is no storage")
         return self.storages(*saved[1:])
 

@@ -89,9 +89,14 @@ def test_the_innermost_hooks_count_and_errors_are_torchs():
             y = (x * x).sum()
         with pytest.raises(TypeError, match="unpack_hook"):
             y.backward()
+        allowed = [t._C._autograd._saved_tensors_hooks_is_enabled()]
         with g.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
+            with g.disable_saved_tensors_hooks("nor here"):
+                allowed.append(t._C._autograd._saved_tensors_hooks_is_enabled())
+            allowed.append(t._C._autograd._saved_tensors_hooks_is_enabled())
             with g.saved_tensors_hooks(lambda a: a, lambda a: a):
                 pass
+        assert [*allowed, t._C._autograd._saved_tensors_hooks_is_enabled()] == [True, False, False, True]
         with g.saved_tensors_hooks(lambda a: a.add_(1), lambda a: a), pytest.raises(RuntimeError):
             (x * 2).detach().requires_grad_().exp()
 

@@ -374,3 +374,33 @@ def names_of_layers(t):
 
 def test_names_of_nodes_of_layers():
     assert names_of_layers(rl) == names_of_layers(torch)
+
+
+@pytest.mark.parametrize("t", [rl, torch])
+def test_the_order_of_nodes_follows_their_numbers(t):
+    x = t.ones(2, requires_grad=True)
+    for numbers in ((100, 99, 98), (99, 100, 98)):
+        a, b = x + 1, x * 2
+        c = a + b
+        nodes = dict(zip("abc", (a, b, c)))
+        assert b.grad_fn._sequence_nr() > a.grad_fn._sequence_nr()
+        order = []
+        for (name, tensor), number in zip(nodes.items(), numbers):
+            tensor.grad_fn._set_sequence_nr(number)
+            assert tensor.grad_fn._sequence_nr() == number
+            tensor.register_hook(lambda gradient, name=name: order.append(name))
+        c.sum().backward()
+        assert order == ["c", *sorted("ab", key=lambda name: -numbers["abc".index(name)])]
+
+
+@pytest.mark.parametrize("t", [rl, torch])
+def test_functions_name_the_class_of_their_nodes(t):
+    Half = half(t)
+    x = t.ones(2, requires_grad=True)
+    out = Half.apply(x, x)[0]
+    assert type(out.grad_fn) is Half._backward_cls and Half._backward_cls.__name__ == "HalfBackward"
+    assert not isinstance((x * 2).grad_fn, Half._backward_cls)
+    for name in ("grad_fn", "_grad_fn"):
+        assert getattr(out, name) is not None and getattr(x, name) is None
+        with pytest.raises((RuntimeError, AttributeError)):
+            delattr(out, name)

@@ -242,3 +242,22 @@ def test_reentrant_checkpoints_are_valid_except_for_chosen_inputs(compiled):
         run = library.compile(program, backend="eager", fullgraph=True) if compiled else program
         found.append([seen, valid(), run(library.zeros(2)).tolist()])
     assert found[0] == found[1]
+
+
+@both
+def test_functions_see_whether_the_graph_is_kept(t):
+    seen = []
+
+    class Seen(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(t._C._autograd._get_current_graph_task_keep_graph())
+            return gradient
+
+    out = Seen.apply(leaf(t)).sum()
+    out.backward(retain_graph=True), out.backward()
+    assert seen == [True, False] and t._C._autograd._get_current_graph_task_keep_graph()

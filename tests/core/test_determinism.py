@@ -50,6 +50,12 @@ def test_memory_without_contents_is_filled_as_asked():
             t.empty(2)
             assert not t.utils.deterministic.fill_uninitialized_memory
             t.utils.deterministic.fill_uninitialized_memory = True
+            for fills in (False, True):
+                t._C._set_deterministic_fill_uninitialized_memory(fills)
+                assert t.utils.deterministic.fill_uninitialized_memory is fills
+                assert t._C._get_deterministic_fill_uninitialized_memory() is fills
+            with pytest.raises(RuntimeError, match="expected a bool, but got int"):
+                t.utils.deterministic.fill_uninitialized_memory = 1
         finally:
             t.use_deterministic_algorithms(False)
     assert found[0] == found[1]

@@ -1,5 +1,7 @@
 """Storages, of bytes and (deprecated) of elements."""
+import gc
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -165,3 +167,74 @@ def test_storages_that_arrays_show_keep_their_size(name, count):
 def test_which_storages_take_other_sizes(name):
     theirs, ours = (sizes_after(TAKEN[name](library)) for library in (torch, rushlight))
     assert ours == theirs
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch])
+def test_classes_derive_from_a_base_that_is_not_made_itself(lib):
+    with pytest.raises(RuntimeError, match="StorageBase"):
+        lib._C.StorageBase()
+    assert issubclass(lib.UntypedStorage, lib._C.StorageBase) and lib.StorageBase is lib._C.StorageBase
+    gone = []
+
+    class Mine(lib._C.StorageBase):
+        __slots__ = ["other"]
+
+        def __del__(self):
+            gone.append(1)
+
+    Mine()
+    assert len(gone) == 1
+    gone.clear()
+    one, two = Mine(lib.UntypedStorage(2)), Mine(lib.UntypedStorage(3))
+    assert one.nbytes() == 2 and len(two) == 3
+    one.other, two.other = two, one
+    del one, two
+    assert not gone
+    gc.collect()
+    assert len(gone) == 2
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch])
+def test_weak_references_need_no_repair(lib):
+    x = lib.ones(2)
+    assert x._fix_weakref() is None and x.untyped_storage()._fix_weakref() is None
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch])
+@pytest.mark.filterwarnings("default")
+def test_each_use_of_a_typed_storage_warns_where_that_is_asked_for(lib):
+    before = lib.storage._get_always_warn_typed_storage_removal()
+    try:
+        counts = []
+        for is_repeated in (True, False):
+            lib.storage._set_always_warn_typed_storage_removal(is_repeated)
+            assert lib.storage._get_always_warn_typed_storage_removal() is is_repeated
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                for _ in range(3):
+                    lib.ones(1).storage()
+            counts.append(len(seen))
+        assert counts == [3, 0]
+    finally:
+        lib.storage._set_always_warn_typed_storage_removal(before)
+    with pytest.raises(AssertionError):
+        lib.storage._set_always_warn_typed_storage_removal(1)
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch])
+def test_libraries_call_methods_that_do_not_warn(lib):
+    x = lib.arange(4.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        storage = x._typed_storage()
+        assert storage._size() == 4 and storage._element_size() == 4 and storage._nbytes() == 16
+        assert storage._data_ptr() == x.data_ptr() and storage._pickle_storage_type() == "FloatStorage"
+        storage._setitem(slice(0, 2), 5), storage._setitem(3, 9)
+        assert storage._getitem(1) == 5.0 and x.tolist() == [5, 5, 2, 9]
+        copied = storage._deepcopy({})
+        assert copied._size() == 4 and copied._data_ptr() != storage._data_ptr()
+        assert copied._resize_(6) is None and copied._size() == 6
+        assert not storage._is_shared() and lib.FloatStorage._dtype is lib.float32
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert storage.pickle_storage_type() == "FloatStorage"

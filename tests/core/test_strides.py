@@ -90,3 +90,20 @@ COPIES = (
 @pytest.mark.parametrize("copy", COPIES)
 def test_copies_of_views_are_contiguous(copy):
     check(lambda t: copy(t, t.arange(48.0).reshape(2, 2, 3, 4).contiguous(memory_format=t.channels_last)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlaps_within_a_tensor_as_torch_sees_them(seed):
+    found = set()
+    for k in range(60):
+        codes = []
+        for t in (rl, torch):
+            draw = random.Random(1000 * seed + k)
+            x = strided(t, draw)
+            if x.dim() and draw.random() < 0.5:
+                x = x.as_strided(x.shape, [draw.choice((0, 1, 2, 5)) for _ in x.shape]) if max(
+                    x.shape) < 2 else x.unsqueeze(0).expand(draw.choice((1, 3)), *x.shape)
+            codes.append(t._debug_has_internal_overlap(x))
+        assert codes[0] == codes[1], (tuple(x.shape), x.stride())
+        found.add(codes[0])
+    assert {0, 1} <= found

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 import torch
 
@@ -133,13 +134,60 @@ def test_missing_folders_are_named(tmp_path):
         safetensors.save_file({}, tmp_path / "none" / "file")
 
 
+@pytest.mark.parametrize("weights_only", [False, True])
 @pytest.mark.parametrize("encoding", ["utf-8", "bytes", "latin1"])
-def test_texts_of_python_2(encoding):
-    """Such files name storages by bytes, which an encoding leaves as they are."""
+def test_texts_of_python_2(encoding, weights_only):
+    """Such files name storages by bytes, which an encoding leaves as they are; other strings are decoded by it."""
     written = io.BytesIO()
-    torch.save([torch.tensor([1.0, 2.0]), 2], written, _use_new_zipfile_serialization=False)
+    torch.save([torch.tensor([1.0, 2.0]), 2, "\u017c\xf3"], written, _use_new_zipfile_serialization=False)
     old = re.sub(rb"X(.)\x00\x00\x00", lambda found: b"U" + found[1], written.getvalue())
     assert old != written.getvalue()
+    text = "\u017c\xf3".encode()
+    wanted = text if encoding == "bytes" else text.decode(encoding)
     for lib in (torch, rl):
-        found = lib.load(io.BytesIO(old), weights_only=False, encoding=encoding)
-        assert found[0].tolist() == [1, 2] and found[1] == 2
+        found = lib.load(io.BytesIO(old), weights_only=weights_only, encoding=encoding)
+        assert found[0].tolist() == [1, 2] and found[1:] == [2, wanted]
+
+
+def test_arguments_for_an_unpickler_of_weights_are_checked():
+    written = io.BytesIO()
+    rl.save([1], written)
+    written.seek(0)
+    with pytest.raises(TypeError, match="errors"):
+        rl.load(written, weights_only=True, errors="strict")
+
+
+class ReadInto:
+    """A file of which bytes of entries can only be read into memory."""
+
+    def __init__(self, content):
+        self.file, self.most = io.BytesIO(content), 0
+        self.seek, self.tell = self.file.seek, self.file.tell
+        self.readline, self.readinto = self.file.readline, self.file.readinto
+
+    def read(self, count=-1):
+        found = self.file.read(count)
+        self.most = max(self.most, len(found))
+        return found
+
+
+@pytest.mark.parametrize("is_archive", [True, False])
+@pytest.mark.parametrize("writer", [rl, torch])
+def test_entries_are_read_straight_into_memory(writer, is_archive):
+    written = io.BytesIO()
+    values = list(range(40_000))
+    writer.save({"a": writer.tensor(values), "b": writer.ones(0)}, written, _use_new_zipfile_serialization=is_archive)
+    content = written.getvalue()
+    file = ReadInto(content)
+    found = rl.load(file)
+    assert found["a"].tolist() == values and found["b"].shape == (0,) and file.most < 4096
+    if not is_archive:
+        for kind in (io.BytesIO, ReadInto):
+            with pytest.raises(RuntimeError, match="bytes instead of"):
+                rl.load(kind(content[:-100]))
+        return
+    damaged = bytearray(content)
+    damaged[content.index(np.arange(500, 510).tobytes()) + 8] ^= 1
+    for source in (io.BytesIO(damaged), ReadInto(damaged)):
+        with pytest.raises(RuntimeError, match="CRC"):
+            rl.load(source)

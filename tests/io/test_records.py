@@ -68,3 +68,24 @@ def test_writers(buffered, tmp_path):
     assert found[0] == found[1] and found[0][1] == b"some"
     with pytest.raises(TypeError, match="not list"):
         rl.PyTorchFileWriter(io.BytesIO()).write_record("a", [1], 1)
+
+
+RECORDS = {"a": b"12039810948234589", "c/d": b"", "text": b"\x00\xff" * 5000}
+
+
+@pytest.mark.parametrize("kind", ["path", "buffer", "file"])
+@pytest.mark.parametrize("writer, reader", [(rl, torch), (torch, rl), (rl, rl)])
+def test_archives_of_the_serialization_module(tmp_path, kind, writer, reader):
+    """The names of ``torch.serialization`` for readers and writers, which blocks close."""
+    path = tmp_path / "file.zip"
+    place = {"path": lambda: str(path), "buffer": io.BytesIO, "file": lambda: open(path, "wb+")}[kind]()
+    with writer.serialization._open_zipfile_writer(place) as archive:
+        for name, content in RECORDS.items():
+            archive.write_record(name, content, len(content))
+    if kind != "path":
+        place.seek(0)
+    with reader.serialization._open_zipfile_reader(place) as archive:
+        assert {name: archive.get_record(name) for name in RECORDS} == RECORDS
+    if kind == "file":
+        assert not place.closed
+        place.close()

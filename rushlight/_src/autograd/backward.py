@@ -75,6 +75,11 @@ def edge_of(tensor):
     return history.edge(tensor), tensor._rush_output if tensor._rush_grad_node is not None else 0
 
 
+def keeps_graph() -> bool:
+    """Whether the backward pass that this thread is in keeps what nodes saved; True outside of one."""
+    return mine.run is None or bool(mine.run.retain)
+
+
 def launch(tensors, gradients, retain, create, inputs, accumulate):
     """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else
     those of inputs that are no leaves."""

@@ -11,7 +11,7 @@ from ..core.native.objects import FUNCTION
 from ..core.tensor import alias, unsaveable
 from .passing import DelayedError
 from .mutation import refuse_leaves, written as written_into
-from .node import FunctionNode, GraphNode, NodeType, node_of
+from .node import FunctionNode, GraphNode, NodeType, kind_of, node_of
 from .slow_paths import freed, full_of
 
 
@@ -111,6 +111,13 @@ class Context:
         self._materialize = value
 
 
+class BackwardClass:
+    """The class of a function's nodes, as an attribute of the function."""
+
+    def __get__(self, function, kind):
+        return kind_of(f"{kind.__name__}Backward", FunctionNode)
+
+
 class Function:
     """Subclass with static methods ``forward(ctx, *inputs)`` and ``backward(ctx, *gradients)``; call ``apply``."""
 
@@ -138,6 +145,7 @@ class Function:
             "generate_vmap_rule=True.")
 
     generate_vmap_rule = False
+    _backward_cls = BackwardClass()
     collects = False  # in programs ``backward`` gets whole gradients of arguments, for whom the first argument says
 
     def __call__(self, *args, **kwargs):

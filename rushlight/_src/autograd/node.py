@@ -65,6 +65,14 @@ class GraphNode:
         """A dict for notes of one's own, which the node keeps."""
         return notes.setdefault(self.grad_node, {})
 
+    def _sequence_nr(self) -> int:
+        """The number of the node: of the nodes that are ready, a backward pass runs the one of the highest number."""
+        return self.grad_node.number
+
+    def _set_sequence_nr(self, number: int):
+        """Gives the node another number."""
+        self.grad_node.number = number
+
     def register_hook(self, hook):
         """Calls ``hook(grad_inputs, grad_outputs)`` after this node; what it returns replaces the gradients that the
         node gave."""
@@ -243,4 +251,8 @@ def applied(node: GradNode, gradients):
     return results[0] if len(results) == 1 else results
 
 
-Tensor.grad_fn = property(_grad_fn)
+def _keep_grad_fn(self):
+    raise RuntimeError("grad_fn of a tensor cannot be deleted: detach() the tensor instead")
+
+
+Tensor.grad_fn = Tensor._grad_fn = property(_grad_fn, None, _keep_grad_fn)

@@ -152,4 +152,9 @@ class hooked(Scope):
         mine.packing = 0 if refused else 1
 
 
+def are_hooks_allowed() -> bool:
+    """Whether ``saved_tensors_hooks`` can be entered: False in a block of ``disable_saved_tensors_hooks``."""
+    return not (mine.hooks and isinstance(mine.hooks[-1], str))
+
+
 connect("_src/autograd/saved.py", pack=pack)

@@ -429,12 +429,19 @@ class InProcess:
 NOT_AVAILABLE = "Not available for 'meta' device type"
 
 
-class UntypedStorage(InProcess):
-    """The bytes under a tensor; a slice is a part of them, sharing memory."""
+class StorageBase(InProcess):
+    """What classes of storages derive from.  RuntimeError when it is constructed itself."""
 
     is_sparse = is_hpu = False
 
+    def __new__(cls, *args, **kwargs):
+        if cls is StorageBase:
+            raise RuntimeError("Cannot directly construct StorageBase; subclass it and then construct that")
+        return super().__new__(cls)
+
     def __init__(self, tensor=0, *, device=None):
+        if isinstance(tensor, StorageBase):
+            tensor = tensor._tensor
         if isinstance(tensor, (list, tuple)):
             from .exchange import tensor as made
             tensor = made(tensor, dtype=dtypes.uint8, device=device)
@@ -550,6 +557,13 @@ class UntypedStorage(InProcess):
                                                      == self._tensor._rush_storage.address)
 
     __hash__ = None
+
+    def _fix_weakref(self):
+        """Does nothing: weak references to storages are valid as long as the storage lives."""
+
+
+class UntypedStorage(StorageBase):
+    """The bytes under a tensor; a slice is a part of them, sharing memory."""
 
 
 @attach

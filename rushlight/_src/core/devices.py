@@ -28,14 +28,16 @@ class Registry:
 
     @classmethod
     def enter(cls, kind: str, provider):
-        """Makes a type of device known, or known anew."""
+        """Makes a type of device known, or known anew; the first one that is an accelerator becomes the
+        accelerator."""
         if not kind.isidentifier():
             raise ValueError(f"a type of device is one word, not {kind!r}")
         cls.providers[kind] = provider
         for known in list(device._table.values()):
             if known.type == kind:
                 known.forget()
-        if cls.accelerator is None and kind not in ("cpu", "meta"):
+        if cls.accelerator is None and kind not in ("cpu", "meta") and (isinstance(provider, str)
+                                                                        or provider.is_accelerator):
             cls.accelerator = kind
 
     @classmethod
@@ -47,7 +49,7 @@ class Registry:
                 known.forget()
         if cls.accelerator == kind:
             cls.accelerator = next((other for other, found in cls.providers.items() if other not in ("cpu", "meta")
-                                    and not isinstance(found, str)), None)
+                                    and not isinstance(found, str) and found.is_accelerator), None)
 
     @classmethod
     def of(cls, kind: str):

@@ -24,6 +24,15 @@ def overlap(a: Tensor, b: Tensor) -> str:
     return SAME if first == second and alike else PARTLY
 
 
+def inner_overlap(tensor: Tensor) -> int:
+    """How a tensor's elements share memory with one another: 0 not at all, 1 some do, 2 not known from sizes and
+    strides at once."""
+    meta = tensor._rush_meta
+    if not meta.numel or dense_strides(meta.shape, meta.strides) is not None:
+        return 0
+    return 1 if any(size > 1 and not stride for size, stride in zip(meta.shape, meta.strides)) else 2
+
+
 def moving(meta: Meta):
     """Sizes and strides of the dimensions that have more than one element."""
     return [(size, stride) for size, stride in zip(meta.shape, meta.strides) if not is_one(size)]

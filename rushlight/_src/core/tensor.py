@@ -300,6 +300,11 @@ def _is_view(self) -> bool:
 
 
 @attach
+def _fix_weakref(self):
+    """Does nothing: weak references to tensors are valid as long as the tensor lives."""
+
+
+@attach
 def _rush_holder(self):
     """The tensor of whose memory ``as_strided`` shows a part: this, or what it is a view of within a program."""
     return self

@@ -60,6 +60,7 @@ class Provider:
     type = ""
     has_data = True  # whether tensors there have elements
     on_host = False  # whether their memory is the host's, which Python and NumPy read where it lies
+    is_accelerator = True  # whether ``torch.accelerator`` may mean this type, when it is made known before others
     has_array_interface = False  # whether libraries read arrays there by ``__cuda_array_interface__``
     autocast = "cuda"  # the list of operators that autocast follows there, of ``core/precisions.py``
     dlpack = 12  # the type of device in DLPack's table (12: an extension's)
