@@ -1,9 +1,13 @@
 """Classes have PyTorch's modules and names in files, and everywhere where ``import torch`` means Rushlight."""
+import abc
+import ctypes
+import enum
 import importlib
 import json
 import os
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -26,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 TELL = """
 import importlib, inspect, json, pickle, sys, warnings
 import torch
+import torch.distributed.announcing  # has structures of C
 warnings.simplefilter("ignore")
 found = {}
 for path, name in json.load(sys.stdin):
@@ -97,3 +102,21 @@ def test_every_listed_home_is_pytorchs():
         kind = getattr(importlib.import_module(module), name)
         assert callable(kind) and is_own(kind), (module, name)
         assert getattr(importlib.import_module(home.replace("torch", "rushlight", 1)), other) is kind, (home, other)
+
+
+class ReadOnly(type):
+    def __setattr__(cls, name, value):
+        raise AttributeError(f"{cls} is read-only")
+
+
+@pytest.mark.parametrize("make", [
+    lambda: ctypes.Structure.__class__("Seen", (ctypes.Structure,), {"_fields_": [("x", ctypes.c_int)]}),
+    lambda: ctypes.Union.__class__("Seen", (ctypes.Union,), {}), lambda: enum.Enum("Seen", "A B"),
+    lambda: abc.ABCMeta("Seen", (), {}), lambda: typing.NamedTuple("Seen", [("x", int)]),
+    lambda: ReadOnly("Seen", (), {}), lambda: type("Seen", (Exception,), {})],
+    ids="structure union enumeration abstract tuple read_only error".split())
+def test_classes_of_any_metaclass_are_renamed(make):
+    kind = make()
+    homes.set_natively(kind, "__module__", "rushlight.nn.modules.linear")
+    homes.rename(kind)
+    assert kind.__module__ == "torch.nn.modules.linear" and kind.__qualname__ == "Seen"

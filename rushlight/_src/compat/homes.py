@@ -97,6 +97,15 @@ def name_in_files(obj) -> tuple[str, str] | None:
     return (THEIRS, obj.__name__) if getattr(facade(), obj.__name__, None) is obj else None
 
 
+def set_natively(kind: type, name: str, value):
+    """Set an attribute of a class past what its metaclass does in Python. Metaclasses of extensions, such as those of
+    ``ctypes``, have functions of their own, past which Python lets nobody set."""
+    for meta in type(kind).__mro__:
+        found = vars(meta).get("__setattr__")
+        if found is not None and not isinstance(found, FunctionType):
+            return found(kind, name, value)
+
+
 def rename(kind: type):
     """Gives a class, and the classes in it, PyTorch's module and name."""
     if kind in DEFINED or not kind.__flags__ & HEAP or not isinstance(kind.__module__, str) or not is_own(kind):
@@ -106,9 +115,9 @@ def rename(kind: type):
         return
     DEFINED[kind] = kind.__module__
     if name != kind.__qualname__:
-        type.__setattr__(kind, "__qualname__", name)
-        type.__setattr__(kind, "__name__", name.rpartition(".")[2])
-    type.__setattr__(kind, "__module__", module)
+        set_natively(kind, "__qualname__", name)
+        set_natively(kind, "__name__", name.rpartition(".")[2])
+    set_natively(kind, "__module__", module)
     for inner in list(vars(kind).values()):
         if isinstance(inner, type):
             rename(inner)
