@@ -6,7 +6,7 @@ import functools
 import warnings
 
 from .._src.core.devices import Registry, is_host, provided
-from .._src.core.dtypes import float32
+from .._src.core.dtypes import float64
 from .._src.core.native import Scope, Tensor, held, mine
 from .._src.core.native.scopes import AUTOCAST
 from .._src.eager import casts
@@ -117,7 +117,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
         if cast_inputs is None or not active:
             return fwd(*args, **kwargs)
         with autocast(device_type, enabled=False):
-            return fwd(*as_inputs(args, cast_inputs), **as_inputs(kwargs, cast_inputs))
+            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
 
     return run
 
@@ -136,14 +136,15 @@ def custom_bwd(bwd=None, *, device_type):
     return run
 
 
-def as_inputs(value, dtype):
-    """Floating tensors other than float64 in ``dtype``, within containers."""
+def _cast(value, device_type, dtype):
+    """Convert floating tensors of a type of device, other than float64, to ``dtype``, within containers."""
     if isinstance(value, Tensor):
-        return value.to(dtype) if value.dtype.is_half or value.dtype is float32 else value
+        eligible = value.is_floating_point() and value.dtype is not float64 and value.device.type == device_type
+        return value.to(dtype) if eligible else value
     if isinstance(value, dict):
-        return {as_inputs(k, dtype): as_inputs(v, dtype) for k, v in value.items()}
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        made = [as_inputs(v, dtype) for v in value]
+        made = [_cast(v, device_type, dtype) for v in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     return value
 

@@ -1,2 +1,2 @@
 """``torch.amp.autocast_mode``: autocast by the name of PyTorch's file."""
-from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available  # noqa: F401
+from .autocast import _cast, autocast, custom_bwd, custom_fwd, is_autocast_available  # noqa: F401

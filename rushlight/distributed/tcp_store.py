@@ -185,9 +185,6 @@ def listening(host: str, port: int) -> socket.socket:
             f"code: {error.errno}, message: {error.strerror}") from None
 
 
-SERVERS: dict = {}  # port -> the server of stores that several groups of this process share
-
-
 class TCPStore(Store):
     """A store at ``host_name:port``, kept by the process that is ``is_master`` (port 0: a free one, then in ``port``).
 
@@ -202,6 +199,9 @@ class TCPStore(Store):
     >>> store.close()
     """
 
+    # port -> the server of stores that several groups of this process share; found when modules are gone, too
+    servers: dict = {}
+
     def __init__(self, host_name: str, port: int = 0, world_size: int | None = None, is_master: bool = False,
                  timeout=DEFAULT_TIMEOUT, wait_for_workers: bool = True,
                  multi_tenant: bool = False, master_listen_fd: int | None = None, use_libuv: bool = True):
@@ -211,11 +211,11 @@ class TCPStore(Store):
         self.host, self.timeout, self.server, self.lock, self.file = host_name, timeout, None, threading.Lock(), None
         self.libuvBackend = bool(use_libuv)
         if is_master:
-            self.server = SERVERS.get(port) if multi_tenant and port else None
+            self.server = self.servers.get(port) if multi_tenant and port else None
             if self.server is None:
                 listener = None if master_listen_fd is None else socket.socket(fileno=master_listen_fd)
                 self.server = Server(host_name, port, listener)
-                SERVERS[self.server.port] = self.server
+                self.servers[self.server.port] = self.server
             else:
                 self.server.users += 1
         self.port = self.server.port if self.server else port
@@ -288,7 +288,7 @@ class TCPStore(Store):
         if server is not None:
             server.users -= 1
             if not server.users:
-                SERVERS.pop(server.port, None)
+                self.servers.pop(server.port, None)
                 server.close()
 
     def __del__(self):

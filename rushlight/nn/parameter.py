@@ -7,7 +7,7 @@ from .._src.core.overriding import PLAIN, disabled, kind_of
 from .._src.core.tensor import blank, show
 
 
-class ParameterMeta(type(Tensor)):
+class _ParameterMeta(type(Tensor)):
     """Makes ``isinstance(t, Parameter)`` true for tensors of other classes that are marked as parameters."""
 
     def __instancecheck__(cls, instance):
@@ -35,7 +35,7 @@ def marked(data, requires_grad):
     return made
 
 
-class Parameter(Tensor, metaclass=ParameterMeta):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a Module registers as a parameter when assigned as an attribute; requires a gradient by default.
 
     >>> torch.nn.Parameter(torch.ones(2)).requires_grad

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._src.core.pytree import (HANDLERS, LEAF, TreeSpec, container, is_namedtuple, tree_flatten, tree_leaves, tree_map,
@@ -26,7 +27,8 @@ _LEAF_SPEC, _get_node_type = LEAF, container
 for _kind, _name in ((list, "list"), (tuple, "tuple"), (dict, "dict"), (OrderedDict, "ordereddict"),
                      (namedtuple, "namedtuple"), (deque, "deque")):
     globals().update({f"_{_name}_flatten": HANDLERS[_kind].flatten_fn,
-                      f"_{_name}_unflatten": HANDLERS[_kind].unflatten_fn})
+                      f"_{_name}_unflatten": HANDLERS[_kind].unflatten_fn,
+                      f"_{_name}_flatten_with_keys": partial(lambda kind, value: keyed(value, kind), _kind)})
 
 
 def LeafSpec():
@@ -132,10 +134,6 @@ def _dict_flatten(d):
 
 def _dict_unflatten(values, context):
     return dict(zip(context, values))
-
-
-def _dict_flatten_with_keys(d):
-    return [(MappingKey(k), v) for k, v in d.items()], list(d)
 
 
 def _list_flatten(d):

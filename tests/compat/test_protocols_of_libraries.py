@@ -1,6 +1,7 @@
 """What libraries ask of operators, loaders, files and classes beyond their usual calls; PyTorch is the judge."""
 import importlib
 import io
+from collections import OrderedDict, deque, namedtuple
 from itertools import count
 from typing import Generic, TypeVar, get_args
 
@@ -394,3 +395,79 @@ def test_checkpoints_are_read_without_processes(tmp_path):
     _load_state_dict(found, storage_reader=checkpoint.FileSystemReader(tmp_path), no_dist=True,
                      planner=_EmptyStateDictLoadPlanner())
     assert found["model"]["w"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["weight", "bias", "running_mean", "attribute", "count", "no", "a.b", ""])
+@pytest.mark.parametrize("allow_missing", [False, True])
+def test_tensors_of_modules_are_swapped(name, allow_missing):
+    """Any tensor, or None, takes the place of a parameter, a buffer or an attribute, which is returned."""
+    found = []
+    for lib in (torch, judge):
+        swap = importlib.import_module(f"{lib.__name__}.nn.utils._named_member_accessor").swap_tensor
+        for value in (lib.ones(2), None, 3):
+            module = lib.nn.BatchNorm1d(2)
+            module.attribute, module.count = lib.zeros(1), 3
+            try:
+                previous = swap(module, name, value, allow_missing=allow_missing)
+                taken = getattr(module, name) is value
+                restored = swap(module, name, previous, allow_missing=True) is value
+                result = isinstance(previous, lib.Tensor), taken, restored, name in vars(module), hasattr(module, name)
+            except (AttributeError, KeyError, TypeError) as error:
+                result = type(error)
+            found.append((lib, result, sorted(module._parameters), sorted(module._buffers)))
+    assert [f[1:] for f in found[:3]] == [f[1:] for f in found[3:]]
+
+
+@LIBRARIES
+def test_submodules_are_swapped(lib):
+    accessor = importlib.import_module(f"{lib.__name__}.nn.utils._named_member_accessor")
+    model, other = lib.nn.Sequential(lib.nn.ReLU()), lib.nn.Tanh()
+    previous = model[0]
+    assert accessor.swap_submodule(model, "0", other) is previous and model[0] is other
+    with pytest.raises(KeyError, match="submodule 1 does not exist"):
+        accessor.swap_submodule(model, "1", other)
+    with pytest.raises(TypeError, match="not an instance of torch.nn.Module"):
+        accessor.swap_submodule(model, "0", None)
+    accessor.set_tensor(norm := lib.nn.BatchNorm1d(2), "running_mean", mean := lib.ones(2))
+    assert norm._buffers["running_mean"] is mean
+
+
+@LIBRARIES
+def test_the_active_mode_of_fake_tensors(lib):
+    guards = importlib.import_module(f"{lib.__name__}._guards")
+    FakeTensorMode = importlib.import_module(f"{lib.__name__}._subclasses.fake_tensor").FakeTensorMode
+    assert guards.active_fake_mode() is None
+    with FakeTensorMode() as outer:
+        assert guards.active_fake_mode() is outer
+        with FakeTensorMode() as inner:
+            assert guards.active_fake_mode() is inner
+    assert guards.active_fake_mode() is None
+
+
+def test_containers_flatten_with_the_keys_of_their_children():
+    Point = namedtuple("Point", "x y")
+    given = {"list": [1, 2], "tuple": (1, 2), "dict": {"b": 1, "a": 2}, "ordereddict": OrderedDict(b=1, a=2),
+             "deque": deque([1, 2], 5), "namedtuple": Point(1, 2)}
+    for name, value in given.items():
+        (ours, context), (theirs, expected) = (
+            getattr(importlib.import_module(f"{lib.__name__}.utils._pytree"), f"_{name}_flatten_with_keys")(value)
+            for lib in (torch, judge))
+        assert [(str(k), v) for k, v in ours] == [(str(k), v) for k, v in theirs] and context == expected, name
+
+
+def test_floating_tensors_of_one_type_of_device_are_cast():
+    found = []
+    for lib in (torch, judge):
+        cast = lib.amp.autocast_mode._cast
+        value = {"a": [lib.ones(1), lib.ones(1, dtype=lib.float64), "text"], "b": (lib.ones(1, dtype=lib.int32),),
+                 "c": lib.ones(1, device="meta")}
+        made = cast(value, "cpu", lib.bfloat16)
+        found.append((*(str(x.dtype) for x in (*made["a"][:2], *made["b"], made["c"])), made["a"][2], type(made["b"])))
+    assert found[0] == found[1]
+
+
+@LIBRARIES
+def test_the_metaclass_of_parameters(lib):
+    kind = lib.nn.parameter._ParameterMeta
+    assert isinstance(lib.nn.Parameter, kind) and kind.__module__.endswith("torch.nn.parameter" if lib is judge else
+                                                                             "nn.parameter")

@@ -1,4 +1,6 @@
 """How results and limits print, beside PyTorch."""
+import importlib
+
 import pytest
 import torch
 
@@ -47,3 +49,19 @@ def test_results_of_linalg_say_their_names(name):
 def test_blocks_of_sparse_tensors():
     for t in (torch, rl):
         assert " \n" not in repr(t.eye(4).to_sparse_bsr((2, 2)))
+
+
+@pytest.mark.parametrize("options", [dict(precision=2), dict(sci_mode=True, precision=1), dict(linewidth=20),
+                                     dict(edgeitems=1, threshold=2), dict(profile="short")])
+def test_options_within_a_block(options):
+    found = []
+    for lib in (rl, torch):
+        texts = importlib.import_module(f"{lib.__name__}._tensor_str")
+        x, before = lib.arange(7.0) / 3, texts.get_printoptions()
+        with pytest.raises(KeyError), texts.printoptions(**options):
+            inside, text = texts.get_printoptions(), repr(x)
+            raise KeyError
+        assert texts.get_printoptions() == before
+        found.append((inside, text, repr(x), texts._str(x, tensor_contents="a"),
+                      texts._add_suffixes("f([1.]", ["size=(2, 3)", "nnz=4"], 2, True)))
+    assert found[0] == found[1]

@@ -7,12 +7,18 @@ import pickle
 import socket
 import stat
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import rushlight.distributed as dist
 from rushlight.distributed import store_messages
 
+from tests.startup.machine_code import search_path
+
+ROOT = Path(__file__).parents[2]
 POSIX = "rushlight._src.core.platform.posix"
 SECOND = struct.pack("<q", 1000)
 
@@ -224,3 +230,14 @@ class TestOwners:
             store.get("key")
         (tmp_path / "store").chmod(0o600)
         store.close()
+
+
+def test_stores_end_with_the_interpreter():
+    """One that outlives the names of modules closes its connection and its server without an error."""
+    code = """import os
+from rushlight.distributed import tcp_store
+os.module, os.store = tcp_store, tcp_store.TCPStore("127.0.0.1", 0, 1, is_master=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": search_path(ROOT)})
+    assert (done.returncode, done.stderr) == (0, "")

@@ -61,7 +61,8 @@ ENTRIES = (  # name, kinds of its arguments: p an address or handle, i 32 bits, 
     ("cuMemCreate", "pzpz"), ("cuMemRelease", "p"), ("cuMemMap", "pzzpz"), ("cuMemUnmap", "pz"),
     ("cuMemSetAccess", "pzpz"),
     ("cuLaunchHostFunc", "ppp"), ("cuDeviceGetPCIBusId", "pii"), ("cuModuleUnload", "p"),
-    ("cuCtxEnablePeerAccess", "pi"), ("cuCtxGetStreamPriorityRange", "pp"))
+    ("cuCtxEnablePeerAccess", "pi"), ("cuCtxGetStreamPriorityRange", "pp"),
+    ("cuProfilerStart", ""), ("cuProfilerStop", ""))
 ANYWHERE = frozenset((
     "cuInit cuDeviceGetCount cuDeviceGetName cuDeviceTotalMem_v2 cuDeviceGetAttribute cuDeviceGetPCIBusId "
     "cuGetErrorString cuDevicePrimaryCtxRetain cuCtxSetCurrent cuDeviceCanAccessPeer cuThreadExchangeStreamCaptureMode "

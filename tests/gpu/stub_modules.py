@@ -1,4 +1,5 @@
-"""Entries of the stand-in for NVIDIA's library: machine code, which is a name and how many arguments it takes."""
+"""Entries of the stand-in for NVIDIA's library: profilers, and machine code, which is a name and how many
+arguments it takes."""
 from __future__ import annotations
 
 from rushlight._src.devices.cpu.llvm.types import i32, i64, ptr
@@ -24,6 +25,12 @@ def unload(e, number, module):
     e.note(number, 0, module, 0, 0, 0)
     e.freed(e.get(module))
     e.freed(module)
+
+
+@writes("cuProfilerStart")
+@writes("cuProfilerStop")
+def control_profiler(e, number):
+    e.note(number, 0, 0, 0, 0, 0)
 
 
 @writes("cuModuleGetFunction")

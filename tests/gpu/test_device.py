@@ -190,6 +190,14 @@ def test_the_module_of_the_device(silent):
         assert rl.cuda.current_stream() != rl.cuda.default_stream()
 
 
+def test_profilers_record_blocks(silent):
+    provider, library = silent
+    for _ in range(2):
+        with pytest.raises(KeyError), rl.cuda.profiler.profile():
+            raise KeyError
+    assert [library.asked(f"cuProfiler{name}") for name in ("Start", "Stop")] == [2, 2]
+
+
 def test_without_a_driver():
     code = """import sys, rushlight as rl
 assert not any("devices.triton" in name for name in sys.modules)

@@ -1,6 +1,7 @@
 """How tensors print."""
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -19,6 +20,7 @@ class Options:
     precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
 
 
+OPTIONS = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
 PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
 
@@ -31,6 +33,22 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
         if value is not None:
             setattr(Options, name, value)
     Options.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict:
+    """Return the options for printing, as ``set_printoptions`` takes them."""
+    return {name: getattr(Options, name) for name in OPTIONS}
+
+
+@contextlib.contextmanager
+def printoptions(**options):
+    """Set options for printing, as ``set_printoptions`` takes them, within a block."""
+    previous = get_printoptions()
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**previous)
 
 
 class Formatter:

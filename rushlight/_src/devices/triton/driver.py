@@ -87,7 +87,8 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "replay_free": "hipGraphExecDestroy"},
     8, 63)
 OWN = {  # what only one of them has, or has with other arguments: the full name and its types
-    "cuda": {"retain": ("cuDevicePrimaryCtxRetain", (OUT, I)), "enter": ("cuCtxSetCurrent", (P,)),
+    "cuda": {"profiler_start": ("cuProfilerStart", ()), "profiler_stop": ("cuProfilerStop", ()),
+             "retain": ("cuDevicePrimaryCtxRetain", (OUT, I)), "enter": ("cuCtxSetCurrent", (P,)),
              "connect": ("cuCtxEnablePeerAccess", (P, U)), "peer_copy": ("cuMemcpyPeerAsync", (P, P, P, P, Z, P)),
              "words": ("cuGetErrorString", (I, ctypes.POINTER(ctypes.c_char_p))),
              "capture_state": ("cuStreamGetCaptureInfo_v2", (P, ctypes.POINTER(I), ctypes.POINTER(L), OUT,
