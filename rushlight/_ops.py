@@ -2,8 +2,8 @@
 keys."""
 from __future__ import annotations
 
-import functools
 
+from ._src.core.cached import cached_property
 from ._src.core.later import room
 from ._src.core.meta import Meta
 from ._src.core.native import Tensor
@@ -100,7 +100,7 @@ class OpOverload(Callable):
         """Whether a call is made for what it checks, and stays where nothing reads it."""
         return self.namespace == "aten" and self._opname in CHECKS
 
-    @functools.cached_property
+    @cached_property
     def tags(self) -> list:
         """What is said of it: members of ``torch.Tag``."""
         known, custom = room("library.tags"), self.overloadpacket.custom
@@ -110,7 +110,7 @@ class OpOverload(Callable):
 
     redispatch = __call__
 
-    @functools.cached_property
+    @cached_property
     def run(self):
         """What a call of it runs: our operator, with its arguments as ours where they differ."""
         run, known = self.overloadpacket.run, self.schema
@@ -129,7 +129,7 @@ class OpOverload(Callable):
 
         return call
 
-    @functools.cached_property
+    @cached_property
     def schema(self):
         """PyTorch's schema of it, or None."""
         if self.namespace != "aten":
@@ -193,7 +193,7 @@ class OpOverloadPacket(Callable):
                 return found
         return self.overload("default")(*args, **kwargs) if self.opened else self.run(*args, **kwargs)
 
-    @functools.cached_property
+    @cached_property
     def opened(self) -> bool:
         """Whether our operator takes other arguments than PyTorch's, so that a call needs the schema."""
         if self.op is None or not known_overloads(self):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import ctypes
 import enum
-import functools
 import io
 import mmap as mapping
 import os
@@ -18,6 +17,7 @@ import zlib
 from collections.abc import Callable
 from types import FunctionType
 
+from ._src.core.cached import cached_property
 from ._src.core.convert import InProcess, UntypedStorage, layout
 from ._src.core.devices import device as Device
 from ._src.core.dtypes import BY_NAME, BYTES, NAMED, NAMES, UNSIGNED, dtype as Dtype, type_name, uint8
@@ -48,8 +48,6 @@ UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
 # read as the whole numbers that they hold
 STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
-
-
 SCRIPTED = GlobalName("torch", "ScriptObject")
 
 
@@ -570,7 +568,7 @@ class Storages:
 class Mapped(Storages):
     """Storages that are parts of the file, mapped: what is never asked for is never read.  Sums are not checked."""
 
-    @functools.cached_property
+    @cached_property
     def bytes(self):
         return mapping.mmap(self.archive.fp.fileno(), 0, flags=loading.mmap_flags)
 

@@ -11,6 +11,7 @@ from .core.legacy_types import legacy_type
 from .core.native import Tensor
 from .core.op import OPS
 from .core.overriding import overridable
+from .ops.norm import batch_norm_of_any, values_of_channel
 from ..nn import functional as F
 
 cat, full_like, zeros_like = OPS["cat"], OPS["full_like"], OPS["zeros_like"]
@@ -50,13 +51,16 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """``nn.functional.batch_norm`` with the weights before the statistics.
+    """``nn.functional.batch_norm`` with the weights before the statistics, which takes any ``eps``, and in training
+    batches of one value for a channel, too.
 
     >>> import rushlight as torch
     >>> torch.batch_norm(torch.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 1e-9, False)
     tensor([[-1.],
             [ 1.]])
     """
+    if eps <= 0 or training and input.dim() > 1 and values_of_channel(input) == 1:  # nn.functional refuses these
+        return batch_norm_of_any(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

@@ -6,6 +6,7 @@ import functools
 import inspect
 
 from .._src.core.advice import deprecated
+from .._src.core.cached import cached_property
 from ..nn.modules.module import Module
 from ..nn.parameter import is_lazy
 from .errors import run_script
@@ -36,7 +37,7 @@ class ScriptFunction:
             return self.example.run(self.function, *args, **kwargs)
         return run_script(self.function, args, kwargs)
 
-    @functools.cached_property
+    @cached_property
     def runner(self):
         """What runs the operators that it was traced to; None for one that was scripted, or that fits no graph."""
         return self.example and self.example.runner_of_function(self.function)

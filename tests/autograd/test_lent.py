@@ -64,6 +64,51 @@ def test_a_written_input(name, write):
     assert slopes(READS_INPUT[name], WRITES[write]) == slopes(READS_INPUT[name])
 
 
+def fill_array(array):
+    array.fill(3)
+
+
+def fill_address(memory):
+    memory[:] = [3.0] * len(memory)
+
+
+SHOWN = {"array": (lambda x: x.detach().numpy(), fill_array),
+         "dlpack": (lambda x: rl.from_dlpack(x.detach()).numpy(), fill_array),
+         "address": (lambda x: (ctypes.c_float * x.numel()).from_address(x.data_ptr()), fill_address)}
+
+
+@pytest.mark.parametrize("how", SHOWN)
+@pytest.mark.parametrize("name", READS_INPUT)
+def test_an_input_written_through_what_was_given_out_before_the_call(name, how):
+    give, fill = SHOWN[how]
+    given = []
+
+    def called(x):
+        given.append(give(x))
+        return READS_INPUT[name](x)
+    assert slopes(called, lambda x: fill(given[0])) == slopes(READS_INPUT[name])
+
+
+@pytest.mark.parametrize("name", READS_INPUT)
+def test_an_input_over_an_array_that_is_written(name):
+    array = leaf().detach().numpy().copy()
+    a = rl.from_numpy(array).requires_grad_()
+    y = READS_INPUT[name](a)
+    array.fill(3)
+    b = leaf()
+    wanted, = rl.autograd.grad(READS_INPUT[name](b).sum(), b)
+    assert rl.equal(rl.autograd.grad(y.sum(), a)[0], wanted)
+
+
+def test_what_pytorch_reads_as_well_follows_the_array():
+    a = leaf()
+    x = a * 1
+    array = x.detach().numpy()
+    y = x * x
+    array.fill(3)
+    assert rl.autograd.grad(y.sum(), a)[0].tolist() == [[6.0] * 3]
+
+
 @pytest.mark.parametrize("name", READS_INPUT)
 def test_a_written_input_and_second_derivatives(name):
     call = READS_INPUT[name]

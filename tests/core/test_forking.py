@@ -12,6 +12,7 @@ import pytest
 
 import rushlight
 from rushlight._src.core import forking
+from rushlight._src.core.cached import cached_property
 from rushlight._src.core.forking import LOCKS, ORDER
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -71,7 +72,8 @@ OF_CALLS = {
     "_src/devices/cpu/llvm/compile_queue.py": "used while a plan is made, by a thread that the child does not have"}
 """Locks that a fork does not take, and why the child never waits for them."""
 LOCK = re.compile(r"threading\.(R?Lock|Condition|Event|(Bounded)?Semaphore|Barrier)\(|\ballocate_lock\("
-                  r"|(?<![\w.])SimpleQueue\(\)|\bqueue\.\w*Queue\(")
+                  r"|(?<![\w.])SimpleQueue\(\)|\bqueue\.\w*Queue\("
+                  r"|@functools\.cached_property|from functools import.* cached_property")  # has one in Python 3.11
 
 
 def test_every_lock_of_the_package_is_among_them():
@@ -83,6 +85,30 @@ def test_every_lock_of_the_package_is_among_them():
     lines = [(path, line) for path, line in lines if path.as_posix() not in known]
     assert len(lines) > 4 and all("guarded(" in line for _, line in lines), [line for line in lines
                                                                              if "guarded(" not in line[1]]
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_the_child_reads_a_cached_property_that_another_thread_computes():
+    parent, inside, over = os.getpid(), threading.Event(), threading.Event()
+
+    class Holder:
+        @cached_property
+        def value(self):
+            if os.getpid() == parent:
+                inside.set()
+                over.wait(60)
+            return 7
+
+    thread = threading.Thread(target=lambda: Holder().value)
+    thread.start()
+    assert inside.wait(60)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(300)  # ends a child that waits
+        os._exit(Holder().value)
+    over.set()
+    thread.join()
+    assert ended(pid) == 7
 
 
 @pytest.mark.parametrize("name, is_awaited", [("wave", True), ("llvmlite.binding", True), ("numpy.none", True),

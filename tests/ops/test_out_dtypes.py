@@ -58,3 +58,35 @@ def test_places_of_elements_are_whole_numbers():
                  lambda: rl.nonzero(rl.ones(3), as_tuple=True, out=rl.empty(0, dtype=rl.int64))):
         with pytest.raises(RuntimeError):
             call()
+
+
+REFUSED = {
+    "out of a lower category": lambda t: t.add(t.ones(2), 1.5, out=t.empty(2, dtype=t.int32)),
+    "out of a complex result": lambda t: t.mul(t.ones(2, dtype=t.complex64), 2, out=t.empty(2)),
+    "out of another dtype": lambda t: t.float_power(t.ones(2), 2, out=t.empty(2)),
+    "out of one memory": lambda t: t.add(t.ones(2), 1, out=t.empty(1).expand(2)),
+    "float_power_": lambda t: t.ones(2).float_power_(2),
+    "float_power_ of complex numbers": lambda t: t.ones(2, dtype=t.complex64).float_power_(True),
+}
+NO_TENSOR = {
+    "logical_and": lambda t, x: t.logical_and(x, True), "logical_and_": lambda t, x: x.logical_and_(2),
+    "maximum": lambda t, x: t.maximum(x, 2.5), "hypot": lambda t, x: t.hypot(x, 2, out=t.empty(2)),
+    "atan2": lambda t, x: t.atan2(x, 2.5), "lerp": lambda t, x: t.lerp(x, True, 0.5),
+    "lerp_": lambda t, x: x.lerp_(2.0, 0.5), "ldexp": lambda t, x: t.ldexp(x, 1j),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_compiled_functions_refuse_what_is_written(name):
+    call = REFUSED[name]
+    for run in (lambda: call(torch), lambda: call(rl), rl.compile(lambda: call(rl))):
+        with pytest.raises(RuntimeError):
+            run()
+
+
+@pytest.mark.parametrize("name", NO_TENSOR)
+def test_compiled_functions_refuse_a_number_instead_of_a_tensor(name):
+    call = NO_TENSOR[name]
+    for t, run in ((torch, call), (rl, call), (rl, rl.compile(lambda t, x: call(rl, x)))):
+        with pytest.raises(TypeError):
+            run(t, t.ones(2))

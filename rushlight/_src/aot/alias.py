@@ -11,7 +11,7 @@ from ..core.interpret import is_recording, recording, top
 from ..core.kinds import P
 from ..core.meta import Meta, dense_strides, has_gaps, product, span
 from ..core.op import Op, bind, op, rule
-from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
+from ..core.targets import check_cast, check_distinct, check_exact, check_shape, is_expanded
 from ..graph.graph import Node
 from ..graph.views import step_of, view_of_input
 from ..ops.prims.views import locate, overlapping, put_flat
@@ -85,6 +85,7 @@ class Recording(Trace):
         value = super().call(op, args, kwargs)
         check_shape(value._rush_meta, target._rush_meta)
         check_cast(value._rush_meta, target._rush_meta)
+        check_exact(op, value._rush_meta, target._rush_meta)
         if value.dtype is not target.dtype:
             value = P.convert(value, dtype=target.dtype)
         write(target, value, P.convert(P.ne(value, target), dtype=int64) if some else None)

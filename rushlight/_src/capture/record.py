@@ -9,13 +9,16 @@ from ..core.dtypes import bool_
 from ..core.expr import Expr
 from ..core.nodes import INFINITY
 from ..core.interpret import Interpreter, Suspended, precision
-from ..core.meta import Size, dense_strides, has_gaps
+from ..core.meta import Meta, Size, dense_strides, has_gaps
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, body_of
+from ..core.operands import check_operands
 from ..core.overriding import DISPATCH, Dispatch, overriding
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
+from ..eager.destination import check_out
+from ..eager.detours import another
 from ..graph.graph import Graph, Node, nodes_in
 from ..transforms.level import Level
 from ..transforms.trace import ValueNeeded, zeros_laid
@@ -138,6 +141,8 @@ class Recorder(Interpreter):
                 return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
             raise Break("RB011", f"{op.name}() changes what a tensor is")
+        if another(op, args, tuple(kwargs)) is None:
+            check_operands(op, [*map(as_plain, args), *map(as_plain, kwargs.values())], tuple(kwargs))
         if self.shape_env is not None and measured(op):
             return self.measure(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
         if self.spelled is not None and (found := self.spelled(self, op, args, kwargs)) is not NotImplemented:
@@ -194,6 +199,7 @@ class Recorder(Interpreter):
         if (not isinstance(out, Fake) or not isinstance(result, Fake)
                 or out._rush_meta.shape != result._rush_meta.shape or out._rush_needs_grad or result._rush_needs_grad):
             raise Break("RB001", f"{op.name}() with out=")
+        check_out(op, out._rush_meta, result._rush_meta)
         return OPS["copy_"](out, result)
 
     def entered(self, value):
@@ -551,21 +557,37 @@ class Recorder(Interpreter):
         """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the
         rest at odd ones."""
         known, read, written, times = {}, {}, {}, {}
-        checked = wrote = -1  # writes and checks stay in order
+        # writes and checks stay in order, and so do checks and what may raise
+        checked = wrote = raised = -1
         for node in nodes:
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
             roots = [self.root(s) for s in sources]
             time = max([-1, *(known.get(s, -1) for s in sources), *(written.get(r, -1) for r in roots),
                         *(read.get(t, -1) for t in targets)])
-            if targets or isinstance(node.op, Effect):
-                time = max(time, checked, -1 if targets else wrote)
+            is_check, is_raising = isinstance(node.op, Effect), may_raise(node, sources)
+            if targets or is_check or is_raising:
+                time = max(time, checked, wrote if is_check else -1, raised if is_check else -1)
             time += time % 2 != between(node)
-            checked, wrote = max(checked, time) if isinstance(node.op, Effect) else checked, max(
-                wrote, time) if targets else wrote
+            checked = max(checked, time) if is_check else checked
+            wrote = max(wrote, time) if targets else wrote
+            raised = max(raised, time) if is_raising else raised
             known[node] = times[node] = time
             read.update((r, max(time, read.get(r, -1))) for r in roots)
             written.update((t, time) for t in targets)
         return sorted(nodes, key=times.__getitem__)
+
+
+def as_plain(value):
+    """A number of the type of one that varies, for checks of types."""
+    return 0.0 if type(value) is Real else 1 if type(value) is Expr else value
+
+
+def may_raise(node, sources) -> bool:
+    """Whether an operator reads a tensor of integers, which may be positions out of range or divisors of 0, for other
+    results than truths: its program raises an error then."""
+    return isinstance(node.op, Op) and getattr(node.meta, "dtype", None) is not bool_ and any(
+        isinstance(s.meta, Meta) and not s.weak and s.meta.dtype is not bool_ and not s.meta.dtype.is_inexact
+        for s in sources)
 
 
 def expressions_in(value):

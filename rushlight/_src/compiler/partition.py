@@ -1,8 +1,8 @@
 """Cuts a joint program into a forward and a backward program, and decides which values are kept between them."""
 from __future__ import annotations
 
-from functools import cached_property
 
+from ..core.cached import cached_property
 from ..core.shape_env import guess
 from ..core.kinds import P
 from ..core.meta import product

@@ -15,6 +15,19 @@ def check_cast(result: Meta, target: Meta):
             f"write into a tensor of {result.dtype}, or convert the operands first")
 
 
+def check_exact(op, result: Meta, target: Meta):
+    """CastError for operators that convert nothing into what they write, or only to some dtypes."""
+    allowed = op.traits.get("out_of")
+    if allowed and target.dtype.name not in allowed:
+        raise CastError(f"{op.name} only supports {allowed[0]} tensor for result, got: {type_name(target.dtype)}",
+                        f"a tensor of {' or '.join(allowed)}", "")
+    if op.traits.get("out_exact") and result.dtype is not target.dtype:
+        raise CastError(
+            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead: "
+            f"expected scalar_type {type_name(result.dtype)} but found {type_name(target.dtype)}", "",
+            f"give a tensor of {result.dtype}")
+
+
 def check_shape(result: Meta, target: Meta):
     """TargetShapeError where a result is not of its target's shape."""
     if tuple(result.shape) != tuple(target.shape):

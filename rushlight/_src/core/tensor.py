@@ -68,9 +68,10 @@ def empty_of(meta: Meta) -> Tensor:
 
 
 def borrowed(address: int, nbytes: int, owner) -> Storage:
-    """A storage of memory that another object keeps, and that is not resized."""
+    """A storage of memory that another object keeps, and may write, and that is not resized."""
     storage = Storage()
     storage.address, storage.nbytes, storage.owner, storage.is_fixed = address, nbytes, owner, 1
+    storage.shown = 1
     if mine.inference:
         storage.version = UNCOUNTED
     return storage

@@ -70,7 +70,7 @@ TRAITS: dict[str, tuple] = {
     "some": (bool, "it writes some elements and keeps the others"),
     "uniform": (bool, "it writes one value everywhere, so a place may be written several times"),
     "out_any": (bool, "``out=`` may have any dtype"),
-    "out_exact": (bool, "``out=`` must have the dtype of the result"),
+    "out_exact": (bool, "``out=``, or what is written in place, must have the dtype of the result"),
     "out_in_order": (bool, "``out=`` of as many elements keeps its shape, and is filled in order"),
     "out_of": (tuple, "the names of the dtypes that ``out=`` may have"),
     "out_of_range": (type, "the error for an index that is out of range"),

@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import warnings
 
-from ..core.dtypes import type_name
-from ..core.errors import CastError, OutGradientError, OverlapError
+from ..core.errors import OutGradientError, OverlapError
 from ..core.meta import Meta
 from ..core.interpret import is_recording
 from ..core.native import Op, Plan, Tensor
 from ..core.op import OPS
 from ..core.overlaps import APART, PARTLY, SAME, UNKNOWN, overlap
-from ..core.targets import check_cast, check_distinct
+from ..core.targets import check_cast, check_distinct, check_exact
 from ..core.tensor import alias
 from ..graph.graph import Node, nodes_in
 
@@ -118,29 +117,21 @@ def refuse_gradient(op: Op):
         "tensors that require no gradient", "use the result that the function returns, or call it under no_grad()")
 
 
-def check_exact(op: Op, result: Meta, target: Meta):
-    """CastError for operators that convert nothing into ``out``, or only to some dtypes."""
-    allowed = op.traits.get("out_of")
-    if allowed and target.dtype.name not in allowed:
-        raise CastError(f"{op.name} only supports {allowed[0]} tensor for result, got: {type_name(target.dtype)}",
-                        f"a tensor of {' or '.join(allowed)}", "")
-    if op.traits.get("out_exact") and result.dtype is not target.dtype:
-        raise CastError(
-            f"{op.name}(): Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead: "
-            f"expected scalar_type {type_name(result.dtype)} but found {type_name(target.dtype)}", "",
-            f"give a tensor of {result.dtype}")
+def check_out(op: Op, out: Meta, result: Meta):
+    """CastError, SelfOverlapError or RuntimeError where a result may not be written into such a tensor."""
+    check_exact(op, result, out)
+    if not op.traits.get("out_any"):
+        check_cast(result, out)
+    check_distinct(op.name, out)
+    if out.device is not result.device:
+        raise RuntimeError(f"{op.name}(): Attempting to copy from device {result.device} to device {out.device}, but "
+                           "cross-device copies are not allowed!")
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, inputs):
-    check_exact(op, result._rush_meta, out._rush_meta)
+    check_out(op, out._rush_meta, result._rush_meta)
     if op.traits.get("out_in_order") and out.numel() == result.numel():
         result = OPS["reshape"](result, tuple(out.shape))
-    if not op.traits.get("out_any"):
-        check_cast(result._rush_meta, out._rush_meta)
-    check_distinct(op.name, out._rush_meta)
-    if out._rush_meta.device is not result._rush_meta.device:
-        raise RuntimeError(f"{op.name}(): Attempting to copy from device {result.device} to device {out.device}, but "
-                           "cross-device copies are not allowed!")
     resized = out if tuple(out.shape) == tuple(result.shape) else alias(out, out._rush_meta.like(tuple(result.shape)))
     near = resized is out or grows_in_place(resized)
     for value in inputs:

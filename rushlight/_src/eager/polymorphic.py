@@ -11,10 +11,10 @@ the sizes that vary.
 """
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 
+from ..core.cached import cached_property
 from ..core.expr import Expr, size
 from ..core.expr_text import Printer
 from ..core.nodes import evaluate
@@ -56,7 +56,7 @@ class Settling:
     def __init__(self, symbolic: Graph, sizes: dict):
         self.symbolic, self.sizes, self.inputs = symbolic, sizes, symbolic.inputs
 
-    @functools.cached_property
+    @cached_property
     def graph(self) -> Graph:
         return settled_graph(self.symbolic, self.sizes)
 
@@ -359,7 +359,7 @@ class PolymorphicPlan:
         # written by us, from Exprs
         self.match = eval(f"lambda v: ({values}) if {self.tests} else None", {"logical_not": operator.not_})
 
-    @functools.cached_property
+    @cached_property
     def fill(self):
         """(operator, numbers) -> plan, written for this polymorphic plan; None where its plans have to be settled."""
         from .filling import Unfillable, filler

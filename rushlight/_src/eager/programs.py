@@ -14,7 +14,7 @@ from ..core.native.objects import (FLOAT_VALUE, INTEGER_VALUE, INTO, POSITION_VA
                                    VIEW)
 from ..core.convert import NO_DATA
 from ..core.op import OPS, bind
-from ..core.targets import check_cast, check_distinct, check_shape, is_expanded
+from ..core.targets import check_cast, check_distinct, check_exact, check_shape, is_expanded
 from ..core.tensor import alias, empty_of
 from ..graph.graph import Node
 from ..graph.views import shown, view_of_input
@@ -239,6 +239,7 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
     """In place: the result goes into the memory of an argument."""
     check_shape(result._rush_meta, target.meta)
     check_cast(result._rush_meta, target.meta)
+    check_exact(op, result._rush_meta, target.meta)
     if op.traits.get("some") and not mask and is_expanded(target.meta):
         whole = OPS[op.name.removesuffix("_")]
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))

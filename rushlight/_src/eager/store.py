@@ -21,6 +21,7 @@ from .. import switches
 from ..compiler.launch import starts
 from ..compiler.target import processor
 from ..core import cache, devices, dtypes
+from ..core.cached import cached_property
 from ..core.encoding import Damaged, Unsaveable, decode, encode, register
 from ..core.log import logger
 from ..core.native import Op, Plan
@@ -105,7 +106,7 @@ class Underived:
         self.given, self.mask, self.inputs = given, mask, inputs
         self.op, self.derive = op, derive
 
-    @functools.cached_property
+    @cached_property
     def graph(self):
         return self.derive(self.op, self.given, self.mask)
 
@@ -129,7 +130,7 @@ class Deferred:
     def __init__(self, data: bytes, inputs):
         self.data, self.inputs = data, [Node(name, None, weak=weak) for name, weak in inputs]
 
-    @functools.cached_property
+    @cached_property
     def graph(self):
         return load(self.data)
 

@@ -5,8 +5,8 @@ after: the same with the first and the last few layers, whose plan ``eager/regio
 """
 from __future__ import annotations
 
-from functools import cached_property
 
+from ..core.cached import cached_property
 from ..core.kinds import P
 from .graph import PLAIN, Graph, Node, map_nodes, nodes_in
 from .repetition import COPIED, Irregular, Longer, Repetition, find

@@ -8,6 +8,7 @@ from builtins import abs as abs_
 import numpy as np
 
 from ..core.dtypes import BOOL, FLOATING, INTEGER, bool_, float64, int32, int64
+from ..core.errors import OperandError
 from ..core.kinds import Foreign, P
 from ..core.op import Scalar, op, rule, sample
 from ..core.results import named
@@ -444,6 +445,8 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
 @op(samples=(sample((2, 3), (2, 3), 0.5),), inplace_too=True)
 def lerp(input, end, weight: Scalar):
     """input + weight * (end - input)."""
+    if not isinstance(end, Tensor):
+        raise OperandError(f"lerp(): argument 'end' (position 2) must be Tensor, not {type(end).__name__}")
     if input.dtype is not end.dtype:
         raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
     needs(FLOATING, "lerp", input)

@@ -31,7 +31,7 @@ def derive():
                     method=True, namespace="",
                     samples=(), doc=f"In-place {operator.name}.", second=operator.traits.get("second"),
                     moves=operator.traits.get("moves"),
-                    some=operator.traits.get("some"),
+                    some=operator.traits.get("some"), out_exact=operator.traits.get("out_exact"),
                     aliases=operator.traits.get("aliases", {}),
                     out_of_range=operator.traits.get("out_of_range", IndexError),
                     otherwise=former(operator.name, operator.name + "_") if operator.name in ORDERS else None)

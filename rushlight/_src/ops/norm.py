@@ -1,6 +1,7 @@
 """Normalisation."""
 from __future__ import annotations
 
+import math
 
 from ..core.dtypes import float32, float64
 from ..core.errors import DtypeMismatchError, NegativeSizeError
@@ -183,8 +184,17 @@ def batch_norm_(input, weight, bias, eps):
     away = P.sub(x, mean)
     var = P.div(P.sum(P.mul(away, away), dims), count)
     shape = (1, c) + (1,) * (len(x.shape) - 2)
-    out = affine(P.mul(away, P.rsqrt(P.add(var, real(eps)))), weight, bias, shape)
+    out = affine(P.mul(away, inverse_deviation(var, real(eps))), weight, bias, shape)
     return downcast(out, input), P.reshape(mean, shape=(c,)), P.reshape(var, shape=(c,))
+
+
+def inverse_deviation(var, eps):
+    """1 / sqrt(var + eps); 0 for equal values and an eps of 0, as in PyTorch."""
+    spread = P.add(var, eps)
+    found = P.rsqrt(spread)
+    if type(eps) is float and eps:
+        return found
+    return P.where(P.eq(P.where(P.eq(var, 0), spread, 1.0), 0), 0.0, found)
 
 
 @rule(batch_norm_)
@@ -196,7 +206,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     dims = (0, *range(2, len(x.shape)))
     count, c = product(x.shape[d] for d in dims), x.shape[1]
     shape = (1, c) + (1,) * (len(x.shape) - 2)
-    rstd = P.rsqrt(P.add(P.reshape(var, shape=shape), real(eps)))
+    rstd = inverse_deviation(P.reshape(var, shape=shape), real(eps))
     xhat = P.mul(P.sub(x, P.reshape(mean, shape=shape)), rstd)
     sum_g, sum_gx = P.sum(g0, dims), P.sum(P.mul(g0, xhat), dims)
     gx = P.mul(P.sub(P.sub(g0, P.div(sum_g, count)), P.mul(xhat, P.div(sum_gx, count))), rstd)
@@ -231,6 +241,22 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalised for each channel: over the batch in training (updating the running statistics), else with the running
     ones."""
+    if training and input.dim() > 1:
+        if values_of_channel(input) == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if not training and eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return batch_norm_of_any(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def values_of_channel(input) -> int:
+    return input.numel() // max(input.size(1), 1)
+
+
+def batch_norm_of_any(input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """``batch_norm`` that in training takes any eps, and batches of one value for a channel."""
     if input.dim() == 1 and not input.numel():
         return input.clone()
     if input.dim() < 2:
@@ -243,15 +269,11 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         return batch_norm_eval(input, running_mean, running_var, weight, bias, real(eps))
-    count = input.numel() // max(input.size(1), 1)
-    if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    if eps <= 0:
-        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    count = values_of_channel(input)
     out, mean, var = batch_norm_(input, weight, bias, real(eps))
     if running_mean is not None and count:
         with_momentum(running_mean, mean.detach(), momentum)
-        with_momentum(running_var, var.detach() * (count / (count - 1)), momentum)
+        with_momentum(running_var, var.detach() * (count / (count - 1) if count > 1 else math.inf), momentum)
     return out
 
 
@@ -267,10 +289,10 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     if use_input_stats and input.numel() // max(n * c, 1) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return batch_norm_of_any(input, running_mean, running_var, weight, bias, False, momentum, eps)
     flat = input.reshape(1, n * c, *input.shape[2:])
     tiled = [None if v is None else v.repeat(n) for v in (running_mean, running_var, weight, bias)]
-    out = batch_norm(flat, *tiled, True, momentum, eps)
+    out = batch_norm_of_any(flat, *tiled, True, momentum, eps)
     if running_mean is not None:
         running_mean.copy_(tiled[0].view(n, c).mean(0))
         running_var.copy_(tiled[1].view(n, c).mean(0))
@@ -307,10 +329,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """``batch_norm`` with the mean and 1 / sqrt(variance + eps) of the batch (empty where it used the running ones)."""
     if not training:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum,
-                          eps), input.new_empty((0,)), input.new_empty((0,))
+        out = batch_norm_of_any(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return out, input.new_empty((0,)), input.new_empty((0,))
     mean, rstd = statistics(input.detach(), (0, *range(2, input.dim())), eps, weight, bias)
-    out = batch_norm(input, running_mean, running_var, weight, bias, True, momentum, eps)
+    out = batch_norm_of_any(input, running_mean, running_var, weight, bias, True, momentum, eps)
     return out, mean.reshape(-1), rstd.reshape(-1)
 
 

@@ -45,7 +45,8 @@ def interpolated(input, points, dim, keepdim, interpolation, skip_nan):
     order, _ = sorted_(x, -1, False)
     count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1),
                                                                                    order.size(-1))
-    rank = points.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
+    points_within = _choose((points >= 0) & (points <= 1), points, 0.0)  # a program may check others after this
+    rank = points_within.reshape(-1) * (count - 1).clamp(min=0).to(input.dtype)
     if interpolation == "lower":
         rank = rank.floor()
     elif interpolation == "higher":

@@ -1,13 +1,13 @@
 """What a package has for one kind of processor: its kernels, and the programs that launch them."""
 from __future__ import annotations
 
-import functools
 import struct
 from typing import NamedTuple
 
 from ..compiler.items import ByNumpy
 from ..compiler.launch import HEAD, encode, starts
 from ..compiler.pipeline import code_of
+from ..core.cached import cached_property
 from ..core.platform.arm import BITS, WORDS
 from ..devices.cpu.llvm import jit, pool
 from ..devices.cpu.llvm.features import ARM, LINUX, host, targeting
@@ -128,7 +128,7 @@ class Build:
         with self.targeted():
             return jit.compile_object(text, level)
 
-    @functools.cached_property
+    @cached_property
     def packed(self) -> list:
         """(the value that is packed, how) of the operands that its program packs; none where it is for other
         processors than this one, which cannot pack for them, or where packing takes too little of a call."""

@@ -7,10 +7,10 @@ SHA-256.  A model takes weights whose header is the one it was packaged with.
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import struct
 
+from ..core.cached import cached_property
 from ..core.llvm.loaded import callable_at
 from ..core.tensor import place
 from ..devices.cpu.llvm import jit
@@ -46,14 +46,14 @@ class Weights:
             if fill:
                 yield bytes(fill)
 
-    @functools.cached_property
+    @cached_property
     def sha256(self) -> str:
         made = hashlib.sha256()
         for block in self.blocks():
             made.update(block)
         return made.hexdigest()
 
-    @functools.cached_property
+    @cached_property
     def header(self) -> bytes:
         """The first 64 bytes of the file."""
         return MAGIC + struct.pack("<qqq", self.nbytes, self.checksum(), 0) + bytes.fromhex(self.sha256)

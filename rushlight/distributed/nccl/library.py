@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import os
 
+from ..._src.core.cached import cached_property
 from ..stores import DistBackendError
 
 P, I, Z = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -77,7 +78,7 @@ class Library:
     def has(self, name: str) -> bool:
         return getattr(self.handle, name, None) is not None
 
-    @functools.cached_property
+    @cached_property
     def version(self) -> tuple:
         """(2, 21, 5)"""
         out = I()

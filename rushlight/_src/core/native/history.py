@@ -153,12 +153,15 @@ def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) ->
 
 @native
 def lend(node: GradNode, plan: Plan) -> None:
-    """Notes at the memory of saved values that users may write that the node needs copies before that."""
+    """Notes at the memory of saved values that users may write that the node needs copies before that.  Memory whose
+    address others know may be written at any time without notice: the node gets its copies at once."""
     reference = state.weak(node)
-    saved = node.saved
     for k in range(len(plan.lent)):
         place: i64 = plan.lent[k]
-        lend_storage(cast(Tensor, saved[place])._rush_storage, reference)
+        storage = cast(Tensor, node.saved[place])._rush_storage
+        lend_storage(storage, reference)
+        if storage.shown != 0:
+            state.copy_lent(storage)
 
 
 @native

@@ -66,7 +66,8 @@ HOOKS = {
     "watch": Hook("node, results", "nothing", "_src/autograd/anomaly.py",
                   "anomalies are looked for: a node is made or begins (results: None), or has given results"),
     "copy_lent": Hook("storage", "nothing", "_src/autograd/lending.py",
-                      "memory is to be written of which nodes saved values that users may write"),
+                      "memory is to be written of which nodes saved values that users may write, or others know its "
+                      "address"),
     # backward passes
     "add": Hook("", "the operator that sums gradients", BACKWARD, "a value gets a second gradient"),
     "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "a result that nobody used has no gradient"),

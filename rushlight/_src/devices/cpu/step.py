@@ -1,10 +1,10 @@
 """Kernels as machine code of the processor, and how their work is divided."""
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 
+from ...core.cached import cached_property
 from ...core.nodes import INFINITY
 from ...core.meta import product
 from ...compiler.kernel import Kernel
@@ -41,17 +41,17 @@ class NativeKernel(CompiledKernel):
         # not a function of self, which holds the compiled code: that may hold this function
         self.address = jit.build(text, lambda: emit(kernel, count, name), [name])[name]
 
-    @functools.cached_property
+    @cached_property
     def width(self) -> int:
         """Elements along the lanes that are in flight."""
         return self.tile * unrolling(self.kernel)
 
-    @functools.cached_property
+    @cached_property
     def tile(self) -> int:
         """Elements of a vector."""
         return lanes_of(self.kernel, targeted())
 
-    @functools.cached_property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes that one element of all buffers takes."""
         return sum(b.dtype.itemsize for b in self.buffers)

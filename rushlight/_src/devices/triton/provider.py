@@ -9,6 +9,7 @@ import threading
 import weakref
 
 from ...core.advice import warn
+from ...core.cached import cached_property
 from ...core.forking import guarded
 from ...core.native import mine
 from ...core.native.remote import kept_storage
@@ -130,13 +131,13 @@ class GPUs(BoardProvider):
             for board in self.boards.values():
                 board.memory.come_from(self.source)
 
-    @functools.cached_property
+    @cached_property
     def sensors(self):
         """What tells how busy and warm the devices are.  RuntimeError where nothing does."""
         return sensors(self.driver.vendor.kind)
 
     # --- which devices there are ---
-    @functools.cached_property
+    @cached_property
     def number(self) -> int:
         return self.driver.count()
 

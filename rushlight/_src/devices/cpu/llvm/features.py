@@ -15,6 +15,7 @@ import functools
 import hashlib
 from dataclasses import dataclass
 
+from ....core.cached import cached_property
 from ....core.llvm import processor
 from ....core.platform import here
 from .. import provider
@@ -70,7 +71,7 @@ class Features:
     def __hash__(self):
         return hash(self.fingerprint)
 
-    @functools.cached_property
+    @cached_property
     def fingerprint(self):
         """A short digest for cache keys: objects compiled for one fingerprint run on any machine that has it."""
         text = f"{self.level} {self.cpu} {self.text} {self.tiles} {self.triple} {self.width}"

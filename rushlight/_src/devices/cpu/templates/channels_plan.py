@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 
+from ....core.cached import cached_property
 from ..llvm.features import targeted
 from . import channels
 from .blocked import ALONG, APART

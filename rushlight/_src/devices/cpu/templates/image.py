@@ -12,11 +12,11 @@ away.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 
+from ....core.cached import cached_property
 from ..llvm import jit
 from ..llvm.types import i8, i32, i64, vector
 from ..llvm.values import constant_vector

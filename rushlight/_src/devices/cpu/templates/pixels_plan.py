@@ -3,11 +3,11 @@ weights, products."""
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 
+from ....core.cached import cached_property
 from ..llvm.features import targeted
 from . import depthwise_plan, pixels, pixels_blocks, pixels_image, pixels_weights, tiled
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, tile_numbers, written_slots
