@@ -2,8 +2,9 @@
 
     python -m benchmarks.programs.cold [--only mlp,gpt] [--repeat 3] [--write]
 
-Each program of ``short.py`` runs in fresh processes on one thread, by turns: under PyTorch, with an empty cache on disk,
-and with the cache that this run left.  Each figure is the least of its repetitions.
+The package is installed from a wheel, as ``pip install`` would.  Each program of ``short.py`` runs in fresh processes
+on one thread, by turns: under PyTorch, with an empty cache on disk, and with the cache that this run left.  Each figure
+is the least of its repetitions, of which the first one also compiles bytecode.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import resource
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 from benchmarks import results
 
 SHORT = pathlib.Path(__file__).with_name("short.py")
 ROOT = SHORT.parents[2]
+SOURCES = "rushlight", "building", "pyproject.toml", "README.md", "LICENSE", "rushlight_as_torch.py"
 KINDS = "torch", "cold", "warm"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "RUSHLIGHT_NUM_THREADS"), "1")
 
@@ -31,10 +34,24 @@ def names():
     return re.findall(r"\w+", listed)
 
 
-def processor_time(name, kind, cache):
+def install(folder):
+    """Builds the wheel of this checkout, beside which nothing is left, and unpacks it; where."""
+    source, site = folder / "source", folder / "site"
+    source.mkdir()
+    for name in SOURCES:
+        (source / name).symlink_to(ROOT / name)
+    build = f"import sys; sys.path.insert(0, 'building'); import backend; backend.build_wheel({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, stdout=subprocess.DEVNULL)
+    wheel, = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
+    return site
+
+
+def processor_time(name, kind, site, cache):
     """User and system time of one process in seconds."""
     module = ["-m", "rushlight"] if kind != "torch" else []
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, **ONE_THREAD, "RUSHLIGHT_CACHE": cache, "PYTHONPATH": path}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *module, SHORT, name], env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -42,14 +59,19 @@ def processor_time(name, kind, cache):
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def measure(name, repeat):
+def measure(name, site, repeat):
     """{kind: least processor time}."""
     least = dict.fromkeys(KINDS, math.inf)
     for _ in range(repeat):
         with tempfile.TemporaryDirectory() as cache:
             for kind in KINDS:
-                least[kind] = min(least[kind], processor_time(name, kind, cache))
+                least[kind] = min(least[kind], processor_time(name, kind, site, cache))
     return least
+
+
+def shares(found):
+    """How much of PyTorch's processor time each kind of process takes."""
+    return {kind: found[kind] / found["torch"] for kind in KINDS[1:]}
 
 
 def mean(values):
@@ -62,14 +84,15 @@ def main():
     command.add_argument("--repeat", type=int, default=3)
     options = command.parse_args()
     figures = {}
-    for name in options.only.split(",") if options.only else names():
-        found = figures[name] = measure(name, options.repeat)
-        print(f"{name:12} torch {found['torch']:6.2f} s   cold {found['cold']:6.2f} s "
-              f"{found['cold'] / found['torch']:5.2f}   warm {found['warm']:6.2f} s {found['warm'] / found['torch']:5.2f}",
-              flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        site = install(pathlib.Path(folder))
+        for name in options.only.split(",") if options.only else names():
+            found = figures[name] = measure(name, site, options.repeat)
+            print(f"{name:12} torch {found['torch']:6.2f} s", *(f"{kind} {found[kind]:6.2f} s {share:5.2f}"
+                                                               for kind, share in shares(found).items()), flush=True)
     for kind in KINDS[1:]:
-        shares = [found[kind] / found["torch"] for found in figures.values()]
-        print(f"{kind}: geometric mean {mean(shares):.2f}, greatest {max(shares):.2f}")
+        taken = [shares(found)[kind] for found in figures.values()]
+        print(f"{kind}: geometric mean {mean(taken):.2f}, greatest {max(taken):.2f}")
     results.keep("programs.cold", figures, options)
 
 

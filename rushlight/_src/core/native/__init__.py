@@ -4,8 +4,8 @@ from . import (allocator, arguments, blocks, calls, checks, engine, history, joi
 from .compiler import activate
 
 # in this order code that runs together is adjacent
-MODULES = (blocks, queues, allocator, objects, keys, arguments, calls, sharing, weights, running, remote, history, views,
-           search, join, scopes, engine, checks)
+MODULES = (blocks, queues, allocator, objects, keys, arguments, calls, sharing, weights, running, remote, history,
+           views, search, join, scopes, engine, checks)
 compiled = activate(*MODULES)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
