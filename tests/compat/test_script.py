@@ -113,6 +113,8 @@ def test_an_installed_hook_costs_nothing_and_works_everywhere(build, tmp_path):
         return done.stdout.strip() or done.stderr
 
     assert told("import sys; print('rushlight_as_torch' in sys.modules)") == "False"
+    first = told("import rushlight", RUSHLIGHT_LOGS="timing", RUSHLIGHT_CACHE=str(tmp_path / "cache"))
+    assert ("loaded" if build == "build_wheel" else "compiled") + " the hot path" in first, first
     assert told("import sys; print('rushlight_as_torch' in sys.modules, 'rushlight' in sys.modules)",
                 RUSHLIGHT_AS_TORCH="1") == "True False"
     assert told("import torch.nn; print(torch.nn.__spec__.name, torch.nn.Linear.__module__)",

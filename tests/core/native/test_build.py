@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rushlight._src.core.native.compiler import activate, build, enabled, layout
+from rushlight._src.core.native.compiler import activate, build, enabled, layout, prebuilt
 from rushlight._src.core.native.compiler.declarations import NativeProgram
 
 from .twins import load, needs_native
@@ -28,8 +28,8 @@ def counted(monkeypatch, tmp_path):
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "cache"))
     calls = []
     original = build._generate
-    monkeypatch.setattr(build, "_generate", lambda text, passes, level: calls.append(level)
-                        or original(text, passes, level))
+    monkeypatch.setattr(build, "_generate", lambda text, passes, level, *rest: calls.append(level)
+                        or original(text, passes, level, *rest))
     return calls
 
 
@@ -114,6 +114,42 @@ if sys.argv[2] == "waits":
         assert done.returncode == 0, done.stderr
         said.append(("compiled the hot path" in done.stderr, "optimised the hot path" in done.stderr))
     assert said == [(True, False), (False, True), (False, False)]
+
+
+@pytest.fixture
+def shipped(counted, tmp_path, monkeypatch):
+    """A module, and the file with its machine code in a folder that stands for the package's."""
+    module, folder = load(tmp_path, SOURCE), tmp_path / "prebuilt"
+    folder.mkdir()
+    path = prebuilt.write(folder, [module])
+    monkeypatch.setattr(build, "PREBUILT", folder)
+    assert counted == [2]
+    return module, path
+
+
+def test_code_of_the_package_is_used_without_a_cache(shipped, counted, monkeypatch, tmp_path):
+    module, _ = shipped
+    assert activate(_reload(module)) and module.f(1) == (11, (1, "x"), len)
+    assert counted == [2] and not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("change", ["number", "source", "interpreter", "damaged", "absent"])
+def test_code_of_the_package_is_for_what_it_was_made_of(change, shipped, counted, monkeypatch):
+    module, path = shipped
+    if change == "number":
+        _reload(module).SIZE = 20
+    elif change == "source":
+        with open(module.__file__, "a") as file:
+            file.write("# changed\n")
+        _reload(module)
+    elif change == "interpreter":
+        monkeypatch.setattr(sys, "version_info", (*sys.version_info[:2], 99, "final", 0))
+    elif change == "damaged":
+        path.write_bytes(path.read_bytes()[:-5])
+    else:
+        path.unlink()
+    assert activate(module if change == "number" else _reload(module))
+    assert module.f(1)[0] == (21 if change == "number" else 11) and counted == [2, 0]
 
 
 def test_works_without_a_cache(counted, tmp_path, monkeypatch):

@@ -3,9 +3,10 @@ from . import (allocator, arguments, blocks, calls, checks, engine, history, joi
                running, scopes, search, sharing, views, weights)
 from .compiler import activate
 
-compiled = activate(blocks, queues, allocator, objects, keys, arguments, calls, sharing, weights, running, remote,
-                    history, views, search, join, scopes, engine,
-                    checks)  # in this order code that runs together lies together
+# in this order code that runs together is adjacent
+MODULES = (blocks, queues, allocator, objects, keys, arguments, calls, sharing, weights, running, remote, history,
+           views, search, join, scopes, engine, checks)
+compiled = activate(*MODULES)
 
 from .allocator import UNCOUNTED, Storage, allocate  # noqa: E402 - the compiled ones, if there are
 from .calls import Op  # noqa: E402

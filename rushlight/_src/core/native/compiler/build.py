@@ -1,15 +1,18 @@
 """From a program to machine code in this process: IR, LLVM, an object file kept on disk, and its addresses.
 
-The first process takes code that LLVM wrote quickly, in a fifth of the time.  A process that uses such code and lives
-for a while has it optimised too, on a thread of its own, for the processes that come after it.
+A package that was installed from a wheel brings this code along (``prebuilt.py``).  Elsewhere the first process takes
+code that LLVM wrote quickly, in a fifth of the time.  A process that uses such code and lives for a while has it
+optimised too, on a thread of its own, for the processes that come after it.
 """
 
 import atexit
 import ctypes
 import functools
 import hashlib
+import importlib.machinery
 import logging
 import pathlib
+import platform
 import sys
 import threading
 import time
@@ -23,7 +26,7 @@ from ...forking import guarded
 from ...llvm import processor
 from ...llvm.bindings import bindings
 from ...llvm.machine import Linker, forever, new_machine
-from ...platform import here
+from ...platform import here as system
 from . import capi, entries, objects, runtime
 from .function import compile_function
 from .ir import Module
@@ -34,7 +37,8 @@ PASSES = ("post_order_function_attributes", "always_inliner", "sroa", "simplify_
           "jump_threading", "simplify_cfg",
           "global_dead_code_eliminate")  # without the last three operators take a fifth longer
 PATIENCE = 30.0  # seconds of life after which a process gives half a second of a core to later ones
-FIELDS = "constants", "assumptions", "text", "image"  # of a cache entry
+FIELDS = "constants", "assumptions", "text", "image"  # of an entry: of the cache, or of the package
+PREBUILT = pathlib.Path(__file__).parents[1] / "prebuilt"
 _lock = guarded("machine code", threading.RLock())
 _timing = logging.getLogger("rushlight.timing")
 
@@ -42,7 +46,7 @@ _timing = logging.getLogger("rushlight.timing")
 def emit(program):
     """The LLVM IR of a program, and the Python constants it needs in the order of their slots."""
     module = Module()
-    for name in (*capi.API, *capi.OF_C, *capi.OF_SYSTEM[here.name]):
+    for name in (*capi.API, *capi.OF_C, *capi.OF_SYSTEM[system.name]):
         capi.declare(module, name)
     for declared in program.everything():
         module.define(compile_function(program, declared.module, declared))
@@ -90,9 +94,9 @@ def optimise(text):
     return _generate(text, PASSES, 2)
 
 
-def _generate(text, passes, level):
+def _generate(text, passes, level, machine=None):
     llvm = bindings()
-    machine = _target_machine(level)
+    machine = machine or _target_machine(level)
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     manager = llvm.create_new_module_pass_manager()
@@ -105,26 +109,28 @@ def _generate(text, passes, level):
 def link(image, names):
     """Load an object file into the process, for good; the addresses of its exported symbols."""
     imports = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in capi.API}
-    imports |= {name: here.symbol(name) for name in (*capi.OF_SYSTEM[here.name], *capi.OF_C, *_MEMORY)}
+    imports |= {name: system.symbol(name) for name in (*capi.OF_SYSTEM[system.name], *capi.OF_C, *_MEMORY)}
     with _lock:
         return forever(_linker.link(image, names, imports)).addresses
 
 
 def build(program):
-    """The addresses of a program's exported symbols, from the cache or compiled now; fills `program.constants`."""
-    start = time.perf_counter()
-    key = _key(program)
-    entry = _usable(key)
+    """The addresses of a program's exported symbols, from the package, from the cache or compiled now; fills
+    `program.constants`."""
+    start, key = time.perf_counter(), None
+    entry = _usable(_prebuilt(program))
+    if entry is None:
+        key = _key(program)
+        entry = _usable(_load(key))
     refined = entry is not None
-    entry = entry or _usable(_quick(key))
+    if entry is None:
+        entry = _usable(_load(_quick(key)))
     cached = entry is not None
     if cached:
         program.constants.slots = {description: slot for slot, description in enumerate(entry["constants"])}
     else:
         text = emit(program)
-        entry = {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()),
-                 "text": zlib.compress(text.encode(), 1),
-                 "image": apart(quick, text)}
+        entry = made(program, zlib.compress(text.encode(), 1), apart(quick, text))
         _save(_quick(key), entry)
     addresses = link(entry["image"], exports(program))
     seconds = time.perf_counter() - start
@@ -133,6 +139,12 @@ def build(program):
     if not refined and cache.directory() is not None:
         _later(key)
     return addresses
+
+
+def made(program, text, image):
+    """The entry of a program whose IR was emitted."""
+    return {"constants": list(program.constants.slots), "assumptions": list(program.assumptions.items()), "text": text,
+            "image": image}
 
 
 # --- better code for later processes ----------------------------------------------------------------------------------
@@ -166,20 +178,36 @@ def _quick(key):
 
 def _key(program):
     """What the machine code depends on: sources, this compiler, interpreter, LLVM and processor."""
+    return _digest(program, sys.version, llvmlite.__version__, processor.host())
+
+
+def prebuilt_name(program):
+    """The file of the package that has a program's machine code, by what that depends on: sources, this compiler, the
+    interpreter's binary interface and the architecture of the processor."""
+    return _digest(program, tuple(sys.version_info), importlib.machinery.EXTENSION_SUFFIXES[0], platform.machine())[:32]
+
+
+def _digest(program, *about):
     here = pathlib.Path(__file__).parent
     ours = [*sorted(here.glob("*.py")), *sorted((here.parents[1] / "llvm").glob("*.py"))]
     sources = [pathlib.Path(module.__file__) for module in program.modules]
     digest = hashlib.sha256()
     for path in [*ours, *sources, *(here.parent / name for name in ("language.py", "memory.py"))]:
         digest.update(path.read_bytes())
-    about = (sys.version, llvmlite.__version__, processor.host())
-    digest.update(repr((about, here.name, [module.__name__ for module in program.modules])).encode())
+    digest.update(repr((about, system.name, [module.__name__ for module in program.modules])).encode())
     return digest.hexdigest()
 
 
-def _usable(key):
-    """A cache entry of which the code assumes what is so; None without."""
-    entry = _load(key)
+def _prebuilt(program):
+    """The entry that the package has of a program, or None."""
+    if not PREBUILT.is_dir():
+        return None
+    path = PREBUILT / prebuilt_name(program)
+    return _entry(path.read_bytes()) if path.is_file() else None
+
+
+def _usable(entry):
+    """An entry of which the code assumes what is so; None without."""
     return entry if entry is not None and all(_current(description) == value
                                               for description, value in entry["assumptions"]) else None
 
@@ -190,14 +218,25 @@ def _current(description):
 
 
 def _load(key):
-    """A cache entry, or None: what the code assumes, its IR (compressed, b"" once optimised), and the object image."""
+    """A cache entry, or None."""
     body = cache.get("native", key)
+    return body and _entry(body)
+
+
+def _entry(body):
+    """An entry from its bytes, or None: what the code assumes, its IR (compressed, b"" once optimised), and the object
+    image."""
     try:
-        return body and dict(zip(FIELDS, encoding.decode(body)))
+        return dict(zip(FIELDS, encoding.decode(body)))
     except encoding.Damaged as reason:
         _timing.warning("the hot path is compiled again: %s", reason)
         return None
 
 
+def encoded(entry):
+    """The bytes of an entry."""
+    return encoding.encode(tuple(entry[field] for field in FIELDS))
+
+
 def _save(key, entry):
-    cache.put("native", key, encoding.encode(tuple(entry[field] for field in FIELDS)))
+    cache.put("native", key, encoded(entry))
