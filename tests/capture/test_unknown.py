@@ -1,4 +1,5 @@
 """What data decide, captured: how graphs are cut into programs, on every backend, and what is guarded or checked."""
+import io
 import itertools
 import math
 import random
@@ -299,7 +300,8 @@ OF_INTEGERS = {clamp_size: (0, 3, 9), take_builtin_extremes: (0, 1, 9), take_roo
 
 @pytest.mark.parametrize("function", OF_INTEGERS, ids=lambda f: f.__name__)
 def test_functions_of_integers_that_data_decide(function):
-    """One graph computes, and refuses, what the function does when it is called; exported programs do so, too."""
+    """One graph computes, and refuses, what the function does when it is called; exported programs do so, too, also
+    when they come from a file."""
     class Called(torch.nn.Module):
         def forward(self, x, y):
             return function(x.item(), y)
@@ -312,7 +314,9 @@ def test_functions_of_integers_that_data_decide(function):
 
     y = torch.arange(8.0)
     compiled = torch.compile(lambda x, y: function(x.item(), y), fullgraph=True)
-    exported = torch.export.export(Called(), (torch.tensor(4), y)).module()
+    torch.export.save(torch.export.export(Called(), (torch.tensor(4), y)), file := io.BytesIO())
+    file.seek(0)
+    exported = torch.export.load(file).module()
     for n, given in itertools.product(OF_INTEGERS[function], (y, y - 5)):
         args = torch.tensor(n), given
         expected = found(Called(), *args)
