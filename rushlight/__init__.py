@@ -65,6 +65,7 @@ ELSEWHERE = {  # names of rooms that few programs enter
                           "_validate_sparse_csr_tensor_args", "_validate_sparse_csc_tensor_args",
                           "_validate_sparse_bsr_tensor_args", "_validate_sparse_bsc_tensor_args"),
     "_src.checks": ("_assert", "_assert_async", "_check", "_check_is_size", "_check_tensor_all", "_check_with",
+                    "_constrain_as_size",
                     "_check_index", "_check_value", "_check_type",
                "_check_not_implemented", "_check_tensor_all_with", "_is_all_true", "_is_any_true"),
     "_src.functions": ("hinge_embedding_loss", "kl_div", "binary_cross_entropy_with_logits", "poisson_nll_loss",

@@ -66,6 +66,38 @@ def _check_is_size(i, message=None, *, max=None):
         _check(i <= max, message)
 
 
+def sym_constrain_range(size, *, min=None, max=None):
+    """Raise RuntimeError unless ``min <= size <= max``; compiled code goes on assuming it.  Raise it for bounds that no
+    number meets, too."""
+    if min is not None and max is not None:
+        _check(min <= max, f"Max must be greater than or equal to min. Got min={min} max={max}")
+
+    def describe():
+        low, high = -(1 << 63) if min is None else min, (1 << 63) - 1 if max is None else max
+        return f"Invalid value range for {size} between [{low}, {high}]."
+
+    if min is not None:
+        _check(size >= min, describe)
+    if max is not None:
+        _check(size <= max, describe)
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    """Do as ``sym_constrain_range`` for the size of a dimension: ``min`` is 0 unless given, ``max`` greater than 2."""
+    if max is not None:
+        _check(max > 2, f"Max value to constrain_range_for_size must be greater than 2. got: {max}")
+    sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
+def _constrain_as_size(symbol, min=None, max=None):
+    """Raise RuntimeError unless an integer is a size within bounds; compiled and exported programs go on assuming it.
+
+    >>> import rushlight as torch
+    >>> torch._constrain_as_size(4, min=1, max=8)
+    """
+    sym_constrain_range_for_size(symbol, min=min, max=max)
+
+
 @overridable
 def _assert(condition, message):
     """AssertionError unless a condition (a bool, or a tensor of one element) holds; of a tensor, programs check it

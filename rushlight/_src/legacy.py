@@ -1,6 +1,8 @@
 """Tensor types by dtype (``torch.FloatTensor``), and sizes as symbols: names of older programs."""
 from __future__ import annotations
 
+import math
+
 from .core.devices import cpu, provided
 from .core.dtypes import BY_NAME, bool_, type_name
 from .core.exchange import refuse_device
@@ -113,8 +115,8 @@ def sym_sum(args):
 
 
 def sym_sqrt(a):
-    """The square root of a number or symbol."""
-    return a ** 0.5
+    """Return the square root of a number or symbol.  Raise ValueError for a negative number."""
+    return math.sqrt(a)
 
 
 @overridable
@@ -137,14 +139,19 @@ def sym_not(a):
 
 @overridable
 def sym_max(a, b):
-    """The larger of two numbers or symbols."""
-    return expr.maximum(a, b) if are_sizes(a, b) else max(a, b)
+    """Return the larger of two numbers or symbols: a float where one of them is a float."""
+    return expr.maximum(a, b) if are_sizes(a, b) else promote(max(a, b), a, b)
 
 
 @overridable
 def sym_min(a, b):
-    """The smaller of two numbers or symbols."""
-    return expr.minimum(a, b) if are_sizes(a, b) else min(a, b)
+    """Return the smaller of two numbers or symbols: a float where one of them is a float."""
+    return expr.minimum(a, b) if are_sizes(a, b) else promote(min(a, b), a, b)
+
+
+def promote(found, a, b):
+    """Return ``found`` as a float if ``a`` or ``b`` is one."""
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
 def are_sizes(a, b) -> bool:

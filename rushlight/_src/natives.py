@@ -5,6 +5,7 @@ import threading
 
 from ..nn import functional as F
 from .autograd.mode import no_grad
+from .checks import sym_constrain_range, sym_constrain_range_for_size  # noqa: F401
 from .core.errors import NoDeviceError
 from .core.native import Tensor
 from .core.op import OPS
@@ -142,16 +143,6 @@ def is_vulkan_available() -> bool:
 def compiled_with_cxx11_abi() -> bool:
     """Whether C++ of PyTorch's would have the names of 2011's standard: True as in its builds today."""
     return True
-
-
-def sym_constrain_range(size, *, min=None, max=None):
-    """RuntimeError for a number that is not between two."""
-    low, high = -(1 << 63) if min is None else min, (1 << 63) - 1 if max is None else max
-    if not low <= size <= high:
-        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
-
-
-sym_constrain_range_for_size = sym_constrain_range
 
 
 @overridable

@@ -6,7 +6,7 @@ import operator
 
 from .._src.capture.backends import Users
 from .._src.capture.control import Flow
-from .._src.capture.unbacked import HOLD, ITEM, PICK, REQUIRE, SIZE, Reading
+from .._src.capture.unbacked import HOLD, ITEM, NUMBER, PICK, REQUIRE, SIZE, Reading
 from .._src.capture.unknown import UNTOLD
 from .._src.checks import NOT_TRUE
 from .._src.core.expr import Expr
@@ -184,6 +184,9 @@ class AtenView(View):
             made = self.made[node] = self.graph.call_function(operator.getitem, (self.made[source],
                                                                                 self.numbers[source][k]))
             return self.note(made, node)
+        if op is NUMBER:  # operators take the number itself
+            self.made[node] = self.value(node.args[0])
+            return None
         if isinstance(op, Reading) or op.name in ("prims.item",):
             return super().node(node)
         if op.name == "index_basic":

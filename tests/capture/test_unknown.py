@@ -1,4 +1,9 @@
 """What data decide, captured: how graphs are cut into programs, on every backend, and what is guarded or checked."""
+import io
+import itertools
+import math
+import random
+
 import pytest
 
 import rushlight as torch
@@ -231,3 +236,123 @@ def test_parts_of_sizes_that_data_decide_carry_gradients():
     x = torch.randn(6, requires_grad=True)
     torch.compile(f, fullgraph=True)(x, torch.tensor([1, 2, 3])).backward()
     assert x.grad.tolist() == [1, 2, 2, 3, 3, 3]
+
+
+# --- functions of integers that data decide ---------------------------------------------------------------------------
+def clamp_size(u, y):
+    torch._check_is_size(u)
+    return torch.zeros(torch.sym_max(torch.sym_min(u, y.size(0)), 1)) + torch.sym_min(u, 3)
+
+
+def take_builtin_extremes(u, y):
+    torch._check(u >= 0)
+    return torch.ones(max(u, 2, y.size(0) // 4)) * min(u, 5) + max(u * 0.5, 1.0)
+
+
+def take_roots(u, y):
+    torch._check(u >= 0)
+    return y * torch.sym_sqrt(u) + math.sqrt(u + 1) + u ** 2
+
+
+def convert(u, y):
+    torch._check_is_size(u)
+    return y * torch.sym_float(u) + torch.sym_int(u / 2) + math.floor(u / 3) + math.ceil(u / 3) + math.trunc(u * 0.75)
+
+
+def constrain(u, y):
+    torch._constrain_as_size(u, min=0, max=8)
+    return y.narrow(0, 0, u)
+
+
+def constrain_range(u, y):
+    torch.sym_constrain_range(u, min=0, max=8)
+    return y[:u].cumsum(0)
+
+
+def check_negations(u, y):
+    torch._check(torch.sym_not(u > y.size(0)))
+    torch._check(not u < 0)
+    return y[:u] * 2
+
+
+def halve(u, y):
+    torch._check_is_size(u)
+    torch._check(u % 2 == 0)
+    return torch.ones(u).view(u // 2, 2).sum(0)
+
+
+def check_elements(u, y):
+    torch._check_tensor_all(y[:3] >= 0, lambda: "negative")
+    return y + u
+
+
+def check_flag(u, y):
+    flag = (y.sum() >= 0).item()
+    torch._check(flag)
+    torch._check(not (y < 0).any().item())
+    return y * u
+
+
+OF_INTEGERS = {clamp_size: (0, 3, 9), take_builtin_extremes: (0, 1, 9), take_roots: (0, 2, 7), convert: (0, 5, 8),
+               constrain: (0, 8, 9), constrain_range: (0, 5, 9), check_negations: (0, 8, -1, 9), halve: (0, 4, 3),
+               check_elements: (1,), check_flag: (2,)}
+
+
+@pytest.mark.parametrize("function", OF_INTEGERS, ids=lambda f: f.__name__)
+def test_functions_of_integers_that_data_decide(function):
+    """One graph computes, and refuses, what the function does when it is called; exported programs do so, too, also
+    when they come from a file."""
+    class Called(torch.nn.Module):
+        def forward(self, x, y):
+            return function(x.item(), y)
+
+    def found(f, *args):
+        try:
+            return f(*args).tolist()
+        except RuntimeError:
+            return RuntimeError
+
+    y = torch.arange(8.0)
+    compiled = torch.compile(lambda x, y: function(x.item(), y), fullgraph=True)
+    torch.export.save(torch.export.export(Called(), (torch.tensor(4), y)), file := io.BytesIO())
+    file.seek(0)
+    exported = torch.export.load(file).module()
+    for n, given in itertools.product(OF_INTEGERS[function], (y, y - 5)):
+        args = torch.tensor(n), given
+        expected = found(Called(), *args)
+        assert found(compiled, *args) == found(exported, *args) == expected, (n, given)
+    assert compiled.owner.stats.segments == 1
+
+
+def test_products_of_quotients_follow_from_checked_remainders():
+    """Whatever the divisor and the sizes: ``a * b == n`` is known where ``n % b == 0`` was checked and a is n // b."""
+    drawing = random.Random(0)
+    for _ in range(4):
+        divisor, more = drawing.randint(2, 7), drawing.randint(0, 5)
+
+        def f(x):
+            n = x.item() + more
+            torch._check(n >= 0)
+            torch._check(n % divisor == 0)
+            return torch.arange(n).view(divisor, n // divisor).sum(1)
+
+        compiled = torch.compile(f, fullgraph=True)
+        for count in (1, drawing.randint(2, 5)):
+            x = torch.tensor(count * divisor - more)
+            assert torch.equal(compiled(x), f(x))
+        with pytest.raises(RuntimeError):
+            compiled(torch.tensor(divisor + 1 - more))
+
+
+def test_bounds_of_sizes_are_refused_as_pytorch_refuses_them():
+    for call, text in (
+        (lambda: torch._constrain_as_size(5, max=2), "must be greater than 2. got: 2"),
+        (lambda: torch._constrain_as_size(5, min=1, max=4), r"for 5 between \[1, 4\]"),
+        (lambda: torch._constrain_as_size(-1), r"for -1 between \[0, 9223372036854775807\]"),
+        (lambda: torch.sym_constrain_range(5, min=6, max=2), "Got min=6 max=2"),
+        (lambda: torch.sym_constrain_range(5, min=6), r"between \[6, 9223372036854775807\]")):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    assert type(torch.sym_max(3, 2.5)) is float and type(torch.sym_min(3, 4)) is int
+    with pytest.raises(ValueError):
+        torch.sym_sqrt(-1)

@@ -1,8 +1,12 @@
 """What lies in the disk cache is run, so it comes from this user alone: owners, permissions, links, damage, and entries
 of others."""
+import errno
 import importlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -310,3 +314,56 @@ def test_small_files_count_the_blocks_that_they_take(place):
     folder.trim(64 * folders.BLOCK - 1)
     assert len(list(entries(place))) == 47  # down to three quarters
     assert [folders.taken(size) // folders.BLOCK for size in (0, 1, 4096, 4097, 1 << 20)] == [1, 1, 1, 2, 256]
+
+
+def test_an_entry_is_read_with_one_look_at_its_status(place, monkeypatch):
+    """A warm start opens one file an entry, so that each call to the system counts."""
+    assert cache.put(*KEY, b"value")
+    calls, names = [], ("open", "fstat", "stat", "read", "utime", "close")
+    for name in names:
+        def counted(*args, _name=name, _real=getattr(os, name), **options):
+            calls.append(_name)
+            return _real(*args, **options)
+        monkeypatch.setattr(folders.os, name, counted)
+    monkeypatch.setattr(folders.os, "supports_fd", {*os.supports_fd, folders.os.utime})
+    assert cache.get(*KEY) == b"value"
+    assert calls == ["open", "fstat", "read", "close"]
+
+
+KILLED = """
+import os, signal, sys
+from rushlight._src.core import cache, folder
+write = folder.io.open
+def die(handle, mode):
+    os.write(handle, b"half of an entry")
+    os.kill(os.getpid(), signal.SIGKILL)
+cache.put("object", "whole", b"value")
+folder.io.open = lambda *args: die(*args)
+cache.put("object", "a key", b"value" * 1000)
+"""
+
+
+def test_a_process_killed_while_it_writes_leaves_no_entry(place):
+    done = subprocess.run([sys.executable, "-c", KILLED], env={**os.environ, "RUSHLIGHT_CACHE": str(place)})
+    assert done.returncode == -signal.SIGKILL
+    assert cache.get("object", "whole") == b"value" and cache.get(*KEY) is None
+    assert cache.put(*KEY, b"again") and cache.get(*KEY) == b"again"
+    left = [path for path in entries(place) if path.name.startswith(folders.TEMPORARY)]
+    assert len(left) == 1  # ``trim`` removes it once nobody can be writing it any more
+    os.utime(left[0], (0, 0))
+    Folder(place).trim(1 << 20)
+    assert not left[0].exists() and cache.get(*KEY) == b"again"
+
+
+def test_a_cache_that_may_only_be_read_is_read(place, monkeypatch):
+    assert cache.put(*KEY, b"value")
+
+    def refuse(*args, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+    for name in ("mkdir", "utime", "unlink", "replace"):
+        monkeypatch.setattr(folders.os, name, refuse)
+    monkeypatch.setattr(folders, "create", refuse)
+    for path in entries(place):
+        monkeypatch.setattr(folders.time, "time", lambda: path.stat().st_mtime + 2 * folders.FRESH)
+    anew()
+    assert cache.get(*KEY) == b"value" and not cache.put("object", "another", b"value")

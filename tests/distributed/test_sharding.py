@@ -477,3 +477,32 @@ def test_backends_of_what_is_no_dimension(given, message):
         with pytest.raises(RuntimeError, match=message):
             init_device_mesh("cpu", (2, 1), mesh_dim_names=("data", "model"), backend_override=given)
     threads.run(2, member)
+
+
+def test_saved_values_that_were_written_are_refused():
+    """A DTensor counts the writes to it, together with its views: what PyTorch refuses is refused, and writes whose
+    derivatives read nothing of them are allowed."""
+    refused = [
+        lambda a: a.exp().add_(1), lambda a: (y := a * 3).mul_(y.detach()), lambda a: (y := a.sqrt()) * 2 + y.mul_(2),
+        lambda a: (y := a.sigmoid(), y.detach().reshape(-1).add_(1))[0]]
+    allowed = [
+        lambda a: (a * 2).add_(1), lambda a: (a + 1).mul_(a), lambda a: (a - 6).relu_(),
+        lambda a: (y := a * 2, y.detach().add_(1))[0]]
+
+    def gradient(f, x):
+        f(x).sum().backward()
+        grad = x.grad
+        return grad.full_tensor() if isinstance(grad, DTensor) else grad
+
+    def check(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        plain = rl.arange(1.0, 13.0).reshape(4, 3)
+        for placement in (Shard(0), Replicate()):
+            def leaf():
+                return distribute_tensor(plain, mesh, [placement]).requires_grad_()
+            for f in refused:
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    gradient(f, leaf())
+            for f in allowed:
+                assert rl.equal(gradient(f, leaf()), gradient(f, plain.clone().requires_grad_()))
+    run(2, check)

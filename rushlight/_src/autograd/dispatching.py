@@ -57,9 +57,10 @@ def differentiate(op, args, kwargs, answer, within, numbers=True):
     refuse_leaf(op, args)
     refuse_view(op, args)
     before = as_before(op, args, kwargs, numbers)
+    versions = versions_of(*before)  # what shares memory with a target is stale once that is written
     with recording(False):
         results = answer(args, kwargs)
-    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers)
+    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers, versions)
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
@@ -148,8 +149,9 @@ def tensors_of(values, found=None) -> list:
     return found
 
 
-def recorded(op, args, kwargs, tensors, results, within, numbers):
-    """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``)."""
+def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
+    """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``).
+    ``versions``: of the arguments, before the call."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
     edges, slots = ends(tensors, wanted)
@@ -160,8 +162,13 @@ def recorded(op, args, kwargs, tensors, results, within, numbers):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
             out._rush_grad_node, out._rush_output, out._rush_needs_grad = node, k, 1
     derive(node, f"{op.name}Backward", edges, slots, outputs,
-           pulling(op, args, kwargs, wanted, outputs, within, numbers))
+           pulling(op, args, kwargs, wanted, outputs, within, numbers, versions))
     return results
+
+
+def versions_of(args, kwargs) -> dict:
+    """The version of each tensor among arguments, by its id."""
+    return {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values()))}
 
 
 def as_before(op, args, kwargs, numbers=False) -> tuple:
@@ -223,11 +230,11 @@ def keeps_arguments(node, edges) -> bool:
     return node.kind == DERIVED and node.edges == edges and all(0 <= code < FLOAT_VALUE for code in node.plan.saves)
 
 
-def pulling(op, args, kwargs, wanted, outputs, within, numbers=False):
+def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=None):
     """The backward of one call (``differentiate``): cotangents of its results in, those of the tensors ``wanted`` out.
-    StaleValueError where what it reads was written since."""
+    StaleValueError where what it reads was written since; ``versions``: of the arguments, by default those of now."""
     from .reverse import linearised, zeros_like
-    versions = {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values(), *outputs))}
+    versions = {**(versions_of(args, kwargs) if versions is None else versions), **versions_of(outputs, {})}
 
     def unwritten(value):
         if isinstance(value, Tensor) and version_of(value) != versions.get(id(value), version_of(value)):

@@ -35,7 +35,7 @@ COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__
                "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
 WHOLE = frozenset("+-*") | {"//", "%"}  # operators under which integers are closed, and of which algebra knows
-SYMBOLIC = WHOLE | {"/"}
+SYMBOLIC = WHOLE | {"/", "**"}
 RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
 
 
@@ -235,6 +235,9 @@ class Arithmetic(Part, part="arithmetic"):
         """``not value``."""
         if isinstance(value, Comparison):
             return self.undecided(logical_not(value.condition))
+        value = self.values.force(value)
+        if self.numbers.unknown(value):
+            return self.numbers.negate(value)
         return Constant(not self.truth(value))
 
     def negates(self, value):

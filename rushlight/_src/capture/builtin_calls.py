@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import importlib.metadata
 import importlib.util
 import inspect
@@ -188,6 +189,9 @@ class Builtins(Part, part="builtins"):
         if not keywords and self.framework.vary(arguments) and any(self.classes.class_of(a) is float
                                                                    for a in arguments):
             return self.arithmetic.computed_by(function, arguments)
+        if len(arguments) > 1 and not keywords and self.numbers.has_unknown(arguments):
+            return functools.reduce(functools.partial(self.numbers.extreme, function.__name__),
+                                    map(self.values.force, arguments))
         return self.calls.call_python(polyfills.POLYFILLS[function], arguments, keywords)
 
     @CALLED.by(callable)
@@ -218,6 +222,8 @@ class Builtins(Part, part="builtins"):
             return value
         if self.framework.vary([value]) and not more:
             return self.arithmetic.computed_by(kind, [value])
+        if kind is not complex and self.numbers.has_unknown([value]) and not more:
+            return self.numbers.convert(kind, value)
         for name in () if more else NUMBER_METHODS[kind]:
             if found := self.protocols.has(value, name):
                 made = self.protocols.now_answered(name, found, value)

@@ -31,6 +31,7 @@ from .parts import CALLED, OBJECTS_CALLED, VALUES_CALLED, OfClass, Part
 from .polyfills_of_itertools import chain_from
 from .protocols import ASKED
 from .transforms import ROOMS
+from .unbacked import CONVERSIONS
 from .values import (NUMBERS_AND_TEXT, Cell, Constant, ContainerMethod, ExceptionValue, Function, GeneratorValue,
                      Instance, IteratorValue, Lazy, Mapping, Method, Object, Partial, Sequence, SetValue, Source,
                      TensorValue)
@@ -87,9 +88,9 @@ OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.t
 class Calls(Part, part="calls"):
     """How the machine calls.  A result of None means: a frame was pushed, the result comes on the caller's stack."""
 
-    needs = ("arithmetic", "arrays", "attributes", "callables", "classes", "construction", "containers",
-             "framework", "generators", "guarding", "hooks", "mappings", "output", "outside", "protocols",
-             "subclasses", "transforms", "values", "writes")
+    needs = ("arithmetic", "arrays", "attributes", "callables", "classes", "construction", "containers", "framework",
+             "generators", "guarding", "hooks", "mappings", "numbers", "output", "outside", "protocols", "subclasses",
+             "transforms", "values", "writes")
 
     def __init__(self, machine):
         super().__init__(machine)
@@ -398,6 +399,8 @@ class Calls(Part, part="calls"):
                 return self.arithmetic.binary(OPERATORS[target], *arguments)
             if not keywords and self.framework.vary(arguments):
                 return self.arithmetic.computed_by(target, arguments)
+            if not keywords and target in CONVERSIONS and self.numbers.has_unknown(arguments):
+                return self.numbers.convert(target, *map(self.values.force, arguments))
             return self.arithmetic.fold(target, list(map(self.listed_once, arguments)) if target in ITERATING
                                         else arguments,
                              keywords)

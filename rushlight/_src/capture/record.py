@@ -443,13 +443,14 @@ class Recorder(Interpreter):
         return made
 
     def item(self, tensor: Fake):
-        """The only element: a symbol for an int, a weak tensor for a float."""
-        if (self.shape_env is None or tensor.weak or tensor.dtype is bool_ or tensor.dtype.is_complex
+        """Return the only element: a symbol for an int, a weak tensor for a float or a bool."""
+        if (self.shape_env is None or tensor.weak or tensor.dtype.is_complex
             or tensor._rush_meta.shape
             and tensor.numel() != 1):
             raise Break("RB003", "item()")
-        if tensor.dtype.is_floating_point:
-            return self.read_once((ITEM, tensor.node), lambda: self.reading(ITEM, (tensor.node,), float))
+        if tensor.dtype.is_floating_point or tensor.dtype is bool_:
+            kind = bool if tensor.dtype is bool_ else float
+            return self.read_once((ITEM, tensor.node), lambda: self.reading(ITEM, (tensor.node,), kind))
         return self.read_once((ITEM, tensor.node), lambda: self.symbol(ITEM, (tensor.node,)))
 
     def number_of(self, e: Expr) -> Fake:

@@ -1,12 +1,14 @@
 """What Python computes between the programs of a graph: numbers that only data tell, and what is known of them."""
 from __future__ import annotations
 
+import math
 import operator
 
-from ..core.expr import Expr, at_least, factors, size, terms
+from ..core.expr import Expr, at_least, factors, modulo, size, terms
 from ..core.nodes import INFINITY
 from ..core.shape_env import ShapeEnv
 from ..core.native import Op
+from ..legacy import sym_float, sym_int, sym_max, sym_min, sym_sqrt
 from .errors import Break
 
 
@@ -63,7 +65,11 @@ HOLD = Effect("hold", hold)
 OPERATORS = {symbol: Reading(f"number {symbol}", function) for symbol, function in {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "<": operator.lt, "<=": operator.le,
     "==": operator.eq, "!=": operator.ne,
-    ">": operator.gt, ">=": operator.ge}.items()}
+    ">": operator.gt, ">=": operator.ge, "min": sym_min, "max": sym_max}.items()}
+# by function: the Reading that calls it, and the type of its results
+CONVERSIONS = {function: (Reading(function.__name__, reading), kind) for function, reading, kind in (
+    (float, sym_float, float), (int, sym_int, int), (math.sqrt, sym_sqrt, float), (math.trunc, math.trunc, int),
+    (math.floor, math.floor, int), (math.ceil, math.ceil, int))}
 
 
 def measured(op) -> bool:
@@ -180,7 +186,8 @@ class Assumptions(ShapeEnv):
         return True if below else False if above else None
 
     def certain(self, e) -> bool:
-        """Whether an integer is not negative, or no less than what was checked not to be."""
+        """Return whether an integer is not negative, or no less than what was checked not to be."""
+        e = replace_quotients(e)
         return self.plainly(e) or any(self.plainly(e - c) for c in self.checked)
 
     def plainly(self, e) -> bool:
@@ -199,3 +206,18 @@ class Assumptions(ShapeEnv):
         if a.arg == 0 and self.certain(b):
             return True
         return False if b.arg == 1 and self.certain(a) else None
+
+
+def replace_quotients(e):
+    """Return an integer with ``c * (a // b)`` written as ``c // b * (a - a % b)`` where ``b`` divides ``c``: what was
+    checked of a remainder then tells of products with the quotient.
+
+    >>> u = size("u")
+    >>> replace_quotients(u - 2 * (u // 2))
+    u % 2
+    """
+    for monomial, coefficient in terms(e)[0].items():
+        if monomial.op == "//" and monomial.args[1].op == "const" and coefficient % monomial.args[1].arg == 0:
+            a, b = monomial.args[0], monomial.args[1].arg
+            e = e - coefficient * monomial + coefficient // b * (a - modulo(a, b))
+    return e

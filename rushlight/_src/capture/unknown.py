@@ -4,16 +4,19 @@ from __future__ import annotations
 import sys
 import threading
 
-from ..checks import _check_with
-from ..core.expr import Expr
+from ..checks import _check_tensor_all_with, _check_with
+from ..core.dtypes import bool_
+from ..core.expr import Expr, eq, logical_not, maximum, minimum
 from ..core.native import Tensor, mine
 from .arithmetic import BINARY, COMPARE, CONDITIONS, exact, whole
 from .classes import is_framework
 from .errors import Break
 from .parts import CALLED, Part
+from .unbacked import CONVERSIONS
 from .values import Constant, Method, Number, Object, TensorValue
 
 EXIT_BELOW = 1 if sys.version_info < (3, 14) else 2  # a manager's ``__exit__``, counted from its handler's depth
+MOST_FACTORS = 16  # of a power that is written as a product
 UNTOLD = "a condition that was to hold does not: data decide it"
 
 
@@ -31,8 +34,17 @@ class Unknown(Part, part="numbers"):
         """Whether a number depends on data."""
         return isinstance(value, Number) and (value.fake is not None or self.machine.shape_env.unknown(value.expr))
 
+    def has_unknown(self, values) -> bool:
+        """Return whether these are numbers, of which data decide one at least; conditions on integers do not count."""
+        values = list(map(self.values.force, values))
+        return any(map(self.unknown, values)) and all(
+            whole(v) or isinstance(v, Number) and v.fake is not None and type(v.hint) is float
+            or isinstance(v, Constant) and type(v.value) is float for v in values)
+
     def unknown_binary(self, symbol, a, b):
         """Arithmetic and comparisons of numbers that data decide."""
+        if symbol == "**":
+            return self.power(a, b)
         if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
             self.arithmetic.truth(self.arithmetic.compare("!=", b, Constant(0)))
         kind = type((BINARY.get(symbol) or COMPARE[symbol])(*(v.hint if isinstance(v, Number) else v.value or 1
@@ -43,6 +55,36 @@ class Unknown(Part, part="numbers"):
         if symbol in ("//", "%"):
             raise Break("RB003", f"{symbol} of a float that depends on data")
         return Number(kind(3), fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
+
+    def power(self, base, exponent):
+        """Return an integer that data decide to a known power, which is a product of integers; None for others."""
+        if not (whole(base) and isinstance(exponent, Constant) and 0 <= exponent.value <= MOST_FACTORS
+                and type(exponent.value) is int):
+            return None
+        return self.values.from_python(exact(base) ** exponent.value)
+
+    def extreme(self, symbol, a, b):
+        """Return ``min`` or ``max`` of two numbers, of which data decide one."""
+        if whole(a) and whole(b):
+            return self.values.from_python((minimum if symbol == "min" else maximum)(exact(a), exact(b)))
+        return Number(3.0, fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), float))
+
+    def negate(self, value):
+        """Return ``not value`` of a number that data decide."""
+        if value.fake is not None:
+            return self.unknown_binary("==", value, Constant(0))
+        condition = logical_not(value.expr) if value.expr.dtype is bool_ else eq(value.expr, 0)
+        found = self.machine.shape_env.proven(condition)
+        return Number(True, condition) if found is None else Constant(found)
+
+    def convert(self, function, value):
+        """Return what a function of CONVERSIONS gives for a number that data decide."""
+        reading, kind = CONVERSIONS[function]
+        recorder, given = self.machine.recorder, self.operand(value)
+        if kind is int:
+            return value if whole(value) else self.values.from_python(
+                recorder.symbol(reading, (recorder.lowered(given),)))
+        return Number(3.0, fake=recorder.reading(reading, (recorder.lowered(given),), float))
 
     def ratio(self, symbol, a, b):
         """A float of sizes that framework code computes, as it gets it: a run-time number."""
@@ -81,6 +123,16 @@ class Unknown(Part, part="numbers"):
             return self.calls.inline(self.calls.as_function(self.values.from_python(_check_with)),
                                      [error, condition, message], {})
         self.require_now(condition, self.values.force(error).value(self.text_now(message)))
+        return Constant(None)
+
+    @CALLED.by(_check_tensor_all_with)
+    def check_all(self, error, condition, message=Constant(None)):
+        """Record ``torch._check_tensor_all``: the graph raises unless all elements of a tensor are True."""
+        condition = self.values.force(condition)
+        if not isinstance(condition, TensorValue) or condition.fake.dtype is not bool_:
+            return self.calls.inline(self.calls.as_function(self.values.from_python(_check_tensor_all_with)),
+                                     [error, condition, message], {})
+        condition.fake.hold(self.values.force(error).value(self.text_now(message)))
         return Constant(None)
 
     def asserted(self, frame, value, place) -> bool:

@@ -61,8 +61,13 @@ def make(path):
 
 
 def open_own(path, flags=_READ, forbidden=0o022) -> int:
-    """The descriptor of a file that is this user's.  Refused for a link, for anything but a file, and for what
-    ``check`` refuses."""
+    """Return the descriptor of a file that is this user's, as ``open_with_status`` does."""
+    return open_with_status(path, flags, forbidden)[0]
+
+
+def open_with_status(path, flags=_READ, forbidden=0o022) -> tuple:
+    """Return the descriptor and the ``stat_result`` of a file that is this user's.  Raise Refused for a link, for
+    anything but a file, and for what ``check`` refuses."""
     try:
         handle = os.open(path, flags, 0o600)
     except OSError as error:
@@ -77,14 +82,13 @@ def open_own(path, flags=_READ, forbidden=0o022) -> int:
     except BaseException:
         os.close(handle)
         raise
-    return handle
+    return handle, status
 
 
 def read(path, forbidden=0o022) -> bytes:
-    """A file's bytes.  Refused as ``open_own`` refuses it."""
-    handle = open_own(path, forbidden=forbidden)
+    """Return a file's bytes.  Raise Refused as ``open_with_status`` does."""
+    handle, status = open_with_status(path, forbidden=forbidden)
     try:
-        status = os.fstat(handle)
         if status.st_mtime < time.time() - FRESH and os.utime in os.supports_fd:
             with contextlib.suppress(OSError):  # one that may only be read
                 os.utime(handle)

@@ -172,8 +172,13 @@ def code_rows(code) -> tuple:
             target_of(code.device).fingerprint())
 
 
+class KernelEvicted(LookupError):
+    """A stored plan refers to a kernel that the cache no longer has: nothing is wrong, it was trimmed."""
+
+
 def code_from(saved: tuple):
-    """The code that ``code_rows`` took apart.  LookupError where the cache lost a kernel."""
+    """Return the code that ``code_rows`` took apart.  Raise KernelEvicted where the cache lost a kernel, LookupError
+    for a program of another machine."""
     data, references, tables, outputs, temporaries, long, labels, names, packings, device, made_for = saved
     target = target_of(device)
     if target.fingerprint() != made_for:
@@ -184,7 +189,7 @@ def code_from(saved: tuple):
         if type(one[0]) is str:
             address = target.load(one)
             if address is None:
-                raise LookupError("the cache lost one of its kernels")
+                raise KernelEvicted("the cache evicted one of its kernels")
             keep.append(address)
         else:
             part, *metas = from_rows(one[0]), *one[1:]
@@ -251,6 +256,9 @@ def get(name: str):
         return None
     try:
         return Stored(*decode(inflated(data)))
+    except KernelEvicted as reason:
+        log.info("a stored plan is made again: %s", reason)
+        return None
     except (zlib.error, Damaged, LookupError, ValueError, TypeError, RuntimeError) as reason:
         log.warning("a stored plan is made again: %s: %s", type(reason).__name__, reason)
         return None

@@ -14,7 +14,7 @@ from ..._src.capture.marks import follow
 from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
 from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording, top
-from ..._src.core.native import mine
+from ..._src.core.native import counter, mine
 from ..._src.core.op import OPS
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
@@ -294,6 +294,20 @@ def put(target, value):
         if value._spec.placements != target._spec.placements:
             value = value.redistribute(value._spec.mesh, target._spec.placements)
         target._local_tensor.copy_(value._local_tensor)
+    count_write(target)
+
+
+def count_write(target):
+    """Increment the version of a written DTensor, which its views share: values that backward passes saved are found
+    to be stale.  Tensors of inference mode have none."""
+    counted = counter(target)
+    if counted.version >= 0:
+        counted.version += 1
+
+
+def share_version(result, base):
+    """Have a view count its writes together with the DTensor of which it shows the memory."""
+    result._rush_counter = counter(base)
 
 
 def flat_values(given, masks) -> list:
@@ -399,6 +413,8 @@ def computed(op, args, kwargs, mesh):
         apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
         for result in results:
             result._shows, result._apart = not op.traits.get("detaches"), apart
+            if not apart:
+                share_version(result, next(t for t in flat_tensors(given) if isinstance(t, kind())))
         note = getattr(top(), "note_copies", None)
         if note is not None:
             note(results, flat_tensors(given))
