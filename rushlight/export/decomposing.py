@@ -82,7 +82,7 @@ class Decomposer(Recorder):
             self.constants[found] = tensor
         return found
 
-    def drawn(self, blocks):
+    def drawn(self, *_):
         raise NotImplementedError(
             "a function of the decomposition table draws random numbers, other than by an operator that the table "
             "keeps: let it call torch.ops.aten.rand")

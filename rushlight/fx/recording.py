@@ -80,7 +80,7 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
     """
     from .._src.capture.errors import Break
     lifted, known, stream, drawn, sizes, hints = {}, {}, [], [0], {}, {}
-    recorder = Overloads(lambda tensor: lift(tensor), lambda blocks: draw(blocks), users_place)
+    recorder = Overloads(lambda tensor: lift(tensor), lambda *request: draw(*request), users_place)
     recorder.symbolic = symbolic
 
     def lift(tensor):
@@ -90,7 +90,10 @@ def record(function, args, kwargs=None, symbolic=False) -> Recorded:
             lifted[fake.node] = tensor
         return known[id(tensor)]
 
-    def draw(blocks):
+    def draw(blocks, owner=None, agree=None):
+        if owner is not None or agree is not None:
+            raise RuntimeError("random numbers of which processes agree where the stream begins (those of DTensors) are "
+                               "not recorded: run them in torch.compile")
         if not stream:
             stream.extend((recorder.number(), recorder.number()))
         seed, position = stream
