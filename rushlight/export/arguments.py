@@ -6,7 +6,7 @@ import re
 
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
-from ..utils._pytree import GetAttrKey, register_pytree_node
+from ..utils.pytree_dataclasses import register_dataclass as register_fields_of
 from .dims import Dim
 from .shape_entries import bind_arguments
 
@@ -105,8 +105,8 @@ def path_name(name: str, path: tuple) -> str:
 
 
 def register_dataclass(cls, *, serialized_type_name=None):
-    """Makes a class of data a container of its fields, so that its instances can be arguments and results;
-    ``serialized_type_name`` is its name in files (default: its path).
+    """Register a dataclass as a container of its fields, so that its instances can be arguments and results;
+    ``serialized_type_name`` is its name in files (default: its path).  Fields that are None are part of the nesting.
     AssertionError for other classes.
 
     >>> import rushlight as torch, dataclasses
@@ -120,9 +120,4 @@ def register_dataclass(cls, *, serialized_type_name=None):
     """
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
-    names = [field.name for field in dataclasses.fields(cls) if field.init]
-    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], None),
-                         lambda children, _: cls(**dict(zip(names, children))),
-                         flatten_with_keys_fn=lambda value: ([(GetAttrKey(name), getattr(value, name))
-                                                              for name in names], None),
-                         serialized_type_name=serialized_type_name or f"{cls.__module__}.{cls.__qualname__}")
+    register_fields_of(cls, serialized_type_name=serialized_type_name)

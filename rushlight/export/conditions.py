@@ -3,12 +3,14 @@ what ``dynamic_shapes`` says of them."""
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 import operator
 
 from .._src.capture.constraints import VaryingInt
 from .._src.capture.errors import UserError
+from .._src.core.expr import Expr
 from .._src.core.native import Tensor
 from .capturing import is_shape_item, is_size, reads_size
 from .dims import Hint
@@ -145,6 +147,36 @@ def negated(condition):
     if isinstance(condition, tuple) and condition[0] in OPPOSITE:
         return OPPOSITE[condition[0]], *condition[1:]
     return "==", condition, 0
+
+
+def tree_of(e, places: dict):
+    """Return an expression, such as a condition under which a program is right, as a tree.
+
+    Args:
+        places: the Size, or the tree, that a symbol is.
+
+    Raises:
+        Unknown: if it depends on other symbols, or on elements of tensors.
+    """
+    if not isinstance(e, Expr):
+        return e
+    if e in places:
+        return places[e]
+    if e.op == "const":
+        return e.arg
+    if e.op == "logical_not":
+        return negated(tree_of(e.args[0], places))
+    parts = [tree_of(one, places) for one in e.args]
+    if e.op == "sum":
+        factors, constant = e.arg
+        parts = [part if factor == 1 else ("*", part, factor) for factor, part in zip(factors, parts)]
+        return functools.reduce(lambda a, b: ("+", a, b), [*parts, constant] if constant else parts)
+    if e.op == "product":
+        return functools.reduce(lambda a, b: ("*", a, b), parts)
+    kind = FUNCTIONS.get(e.op, e.op)
+    if kind not in OPERATORS or kind in UNARY or len(parts) != 2:
+        raise Unknown
+    return kind, *parts
 
 
 def sizes_in(tree) -> list:

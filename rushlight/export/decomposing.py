@@ -10,7 +10,7 @@ from .._src.capture.fake import Fake
 from .._src.capture.record import Recorder
 from .._src.capture.unbacked import ITEM, PICK, Effect, measured
 from .._src.core.dtypes import bool_
-from .._src.core.expr import Expr
+from .._src.core.expr import Expr, terms
 from .._src.core.interpret import precision
 from .._src.core.meta import Meta, Size
 from .._src.core.native import Op, Tensor
@@ -82,7 +82,7 @@ class Decomposer(Recorder):
             self.constants[found] = tensor
         return found
 
-    def drawn(self, blocks):
+    def drawn(self, *_):
         raise NotImplementedError(
             "a function of the decomposition table draws random numbers, other than by an operator that the table "
             "keeps: let it call torch.ops.aten.rand")
@@ -447,6 +447,21 @@ class DecomposedView(AtenView):
         made = self.graph.call_function(ops.aten.sym_size.int, (self.made[held], dim), name="sym_size_int")
         made.meta["val"] = size
         self.sizes[size.arg[0] if is_symbol(size) else size] = made
+        if not is_symbol(size):
+            self.enter_symbol(made, size)
+
+    def enter_symbol(self, made, size):
+        """Computes the symbol of which a size is a multiple and a number more, unless it is known."""
+        parts, offset = terms(size)
+        (symbol, factor), *others = parts.items()
+        if others or symbol.op != "size" or symbol.arg[0] in self.sizes:
+            return
+        for function, number in ((operator.sub, offset), (operator.floordiv, factor)):
+            if number != (function is operator.floordiv):
+                value = function(made.meta["val"], number)
+                made = self.graph.call_function(function, (made, number))
+                made.meta["val"] = value
+        self.sizes[symbol.arg[0]] = made
 
     def finish(self, outputs):
         self.graph.output(tuple(self.value(r.node) if isinstance(r, Tensor) else self.value(r) for r in self.results))

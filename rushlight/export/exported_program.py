@@ -142,6 +142,15 @@ class ModuleCallEntry:
     signature: ModuleCallSignature | None = None
 
 
+def leave_out_of_state_dict(module, paths):
+    """Make the buffers at these paths such that the module's state_dict() does not have them."""
+    for path in paths:
+        path, _, name = path.rpartition(".")
+        owner = module.get_submodule(path)
+        if name in owner._buffers:
+            owner._non_persistent_buffers_set.add(name)
+
+
 class ExportedProgram:
     """A graph of tensor operators with the state that it reads: ``graph``, ``graph_signature``, ``state_dict``;
     ``module()`` runs it."""
@@ -218,11 +227,7 @@ class ExportedProgram:
         flows = {node.target: operator.attrgetter(node.target)(self.graph_module)
                  for kind in ("call_module", "get_attr") for node in self.graph.find_nodes(op=kind)}
         made = ExportedModule({**self.constants, **self.state_dict, **flows, **extra}, graph, "GraphModule")
-        for name in self.constants:  # tensors that state_dict() does not have
-            path, _, name = name.rpartition(".")
-            owner = made.get_submodule(path)
-            if name in owner._buffers:
-                owner._non_persistent_buffers_set.add(name)
+        leave_out_of_state_dict(made, self.constants)
         return made
 
     @property

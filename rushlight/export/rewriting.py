@@ -5,11 +5,12 @@ import copy
 
 from .._src.capture.errors import Break
 from .._src.capture.unbacked import Assumptions
-from .._src.core.expr import const, logical_not, terms
+from .._src.core.expr import Expr, const, logical_not, terms
 from .._src.core.native import Tensor
 from .._src.packages.conditions import express_conditions, expressible
 from .._decomp import simpler
 from ..library.decompositions import opened_form
+from .conditions import Checking, Size, Unknown, sizes_in, tree_of
 from .dims import Hint
 from .decomposing import DecomposedView, Program
 from .exported_program import entered, entered_number
@@ -57,18 +58,61 @@ def rewritten(program, table):
     except Break as error:
         raise RuntimeError(f"a program that asks for numbers that data decide cannot be decomposed: {error}") from error
     known = Facts(ranges_of(program, symbols), assumed_conditions(program, given))
-    fixed = [f"{condition} is {outcome}" for condition, outcome in shape_env.guards
-             if not known.decide(condition, outcome)]
-    if fixed:
-        raise RuntimeError(f"a program that is not the same for all sizes ({fixed[0]}) cannot be decomposed: export it "
-                           "for fixed sizes")
+    assumed = [guard for guard in shape_env.guards if not known.decide(*guard)]
+    conditions = further_conditions(program, places_of(program, given), assumed)
     with shape_env:
         view = DecomposedView(one, [*written.values(), *results])
     made = copy.copy(program)
     made.graph_module = GraphModule(one.parts, view.graph)
     made.graph_signature = signature_of(program, view.graph, written)
     made.dialect = "ATEN"
+    made.conditions = (*program.conditions, *conditions)
     return made
+
+
+def places_of(program, given) -> dict:
+    """Return {symbol: the tree of the size of an input that it is}."""
+    user = [value for spec, value in zip(program.graph_signature.input_specs, given)
+            if spec.kind is InputKind.USER_INPUT]
+    found: dict = {}
+    for k, (value, (_, _, varying)) in enumerate(zip(user, program.expected)):
+        for dim in varying:
+            e = value if dim is None else value.shape[dim]
+            if isinstance(e, Expr):
+                ((symbol, factor),), offset = terms(e)[0].items(), terms(e)[1]
+                place = ("-", Size(k, dim), offset) if offset else Size(k, dim)
+                found.setdefault(symbol, ("//", place, factor) if factor != 1 else place)
+    return found
+
+
+def further_conditions(program, places: dict, assumed: list) -> list:
+    """Return what the decomposed program assumes of sizes as conditions, which its calls are checked by.
+
+    Args:
+        places: the size that each symbol is.
+        assumed: (condition, outcome) that do not follow from what the program assumes.
+
+    Raises:
+        RuntimeError: if a condition is not about sizes of inputs, or a named Dim allows sizes that do not meet it.
+    """
+    found = []
+    for condition, outcome in assumed:
+        try:
+            tree = tree_of(condition if outcome else logical_not(condition), places)
+        except Unknown:
+            refuse_sizes(condition, outcome)
+        sizes = sizes_in(tree)
+        checking = Checking([tree], program.expected, program.parameter_names)
+        if not any(isinstance(checking.dim(one), Hint) for one in sizes) and checking.fails(tree, sizes):
+            refuse_sizes(condition, outcome)
+        found.append(tree)
+    return found
+
+
+def refuse_sizes(condition, outcome):
+    """RuntimeError for a program that needs this outcome of a condition."""
+    raise RuntimeError(f"a program that is not the same for all sizes ({condition} is {outcome}) cannot be decomposed: "
+                       "export it for fixed sizes, or with a narrower Dim")
 
 
 def assumed_conditions(program, given) -> set:

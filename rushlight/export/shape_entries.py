@@ -5,7 +5,7 @@ import inspect
 
 from .._src.capture.errors import UserError
 from .._src.core.pytree import DICTS, HANDLERS, container, tree_leaves
-from ..utils._pytree import MappingKey, SequenceKey, keyed, keystr
+from ..utils._pytree import GetAttrKey, MappingKey, SequenceKey, keyed, keystr
 
 BUILT_IN = frozenset(HANDLERS)  # containers of Python: those registered later are classes of users
 MISMATCH = "Detected mismatch between the structure of `inputs` and `dynamic_shapes`: "
@@ -81,7 +81,7 @@ def match_children(value, entry, path: str) -> list:
     elif container(value) in DICTS:
         entries = entries_by_key(value, entry, path)
     else:
-        entries = entries_in_order(value, entry, path, len(rows))
+        entries = entries_in_order(value, entry, path, [key for key, _ in rows])
     return [(child, one, path + keystr((key,))) for (key, child), one in zip(rows, entries, strict=True)]
 
 
@@ -97,10 +97,12 @@ def entries_by_key(value, entry, path: str) -> list:
     return [entry[key] for key in value]
 
 
-def entries_in_order(value, entry, path: str, count: int) -> list:
-    """Return the entries of a container of another class than dict.  Classes that a user registered take their fields'
-    entries as a list or tuple, too; others take an instance of their own class."""
-    kind, found = container(value), type(entry)
+def entries_in_order(value, entry, path: str, keys: list) -> list:
+    """Return the entries of a container of another class than dict, whose children have these keys.  Classes that a
+    user registered take their fields' entries as a list or tuple, too; others take an instance of their own class."""
+    kind, found, count = container(value), type(entry), len(keys)
+    if found is type(value) and kind not in BUILT_IN and all(isinstance(key, GetAttrKey) for key in keys):
+        return [key.get(entry) for key in keys]  # None as a field's entry is no child of the instance
     if found is type(value):
         entries = list(HANDLERS[kind].flatten_fn(entry)[0])
     elif kind not in BUILT_IN and found in (list, tuple):
@@ -121,3 +123,9 @@ def refuse_kind(value, entry, path: str):
 def refuse_count(wanted: int, given: int, path: str):
     """UserError for another number of entries than the container has items."""
     raise UserError(f"{MISMATCH}`inputs{path}` has {wanted} elements, but `dynamic_shapes{path}` has {given} elements")
+
+
+def registered_classes(spec) -> list:
+    """The classes in a nesting that the user registered as containers: examples of a program's inputs have them."""
+    own = [spec.type] if isinstance(spec.type, type) and spec.type not in BUILT_IN else []
+    return list(dict.fromkeys([*own, *(one for child in spec.children_specs for one in registered_classes(child))]))

@@ -14,6 +14,7 @@ from .._src.core.interpret import active
 from .._src.core.devices import meta as meta_device
 from .._src.core.dtypes import int64
 from .._src.core.meta import Meta
+from .._src.core.native import Tensor
 from .._src.core.op import OPS, body_of
 from .._src.core.tensor import empty_of
 from .._src.graph import graph as house
@@ -23,6 +24,7 @@ from ..fx import GraphModule
 from ..fx.convert import View, users_target
 from ..library import compositions
 from ..library.conventions import meaning
+from ..library.implicit import COMPOSITE, is_preservable
 from . import function_calls
 from .function_calls import CALLS, WHOLE
 
@@ -67,12 +69,20 @@ def spelled(recorder, op, args, kwargs):
     where, _, last = op.name.rpartition(".")
     if last.endswith("_") and op.name[:-1] in OPS and OPS[op.name[:-1]].traits.get("inplace_view"):
         return body_of(op, args)(*args, **kwargs)  # the view is written down, and the tensor is it from now on
+    if is_kept_composite(op):
+        return whole(recorder, op, args, kwargs)
     public = OPS.get(op.name) is op and not last.startswith("_") and where not in ("prims", *LIBRARIES)
     if meaning(op, args, kwargs) is not None:
         return whole(recorder, op, args, kwargs) if op.traits.get("composite") else NotImplemented
     if public and op.kind is None and op.traits.get("into") is None and "library" not in op.traits:
         return body_of(op, args)(*args, **kwargs)
     return NotImplemented
+
+
+def is_kept_composite(op) -> bool:
+    """True for a user-defined operator that is a function of others, of which programs keep the call."""
+    custom = getattr(op.traits.get("library"), "custom", None)
+    return custom is not None and op is custom.op and COMPOSITE in custom.rules.kernels and is_preservable(custom)
 
 
 def whole(recorder, op, args, kwargs):
@@ -86,6 +96,8 @@ def whole(recorder, op, args, kwargs):
         recorder.spelled = above
     parts, several = recorder.nodes[before:], isinstance(result, (tuple, list))
     results = list(result) if several else [result]
+    if not all(isinstance(r, Tensor) for r in results):
+        return result
     inside, read = set(parts), recorder.shape_env.unbacked
     symbols = {symbol for r in results for e in (*r._rush_meta.shape, *r._rush_meta.strides) if isinstance(e, Expr)
                for symbol in e.free}

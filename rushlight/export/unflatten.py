@@ -13,9 +13,9 @@ from .._src.core.pytree import tree_flatten, tree_unflatten
 from ..fx import Graph, GraphModule, Node
 from ..fx.node import map_arg
 from ..fx.graph_module import assign
-from ..nn import Module
+from ..nn import Module, Parameter
 from .calling import Guards, Nested
-from .exported_program import ExportedProgram
+from .exported_program import ExportedProgram, leave_out_of_state_dict
 from .graph_signature import ConstantArgument, InputKind
 
 
@@ -55,7 +55,8 @@ def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedMod
 
     A module whose signature the export kept is called as the original was, so that another module can stand in its
     place; others take what they read of the rest.  A module that is called again and computes
-    something else then is a second submodule, ``name@1``.
+    something else then is a second submodule, ``name@1``.  Parameters, buffers and constants are copies of the
+    program's.
 
     >>> import rushlight as torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
@@ -92,12 +93,23 @@ def sizes_first(nodes) -> list:
     return [*sizes, *(node for node in nodes if node not in sizes)]
 
 
+def copy_tensors(state: dict) -> dict:
+    """Return the state with a copy of each tensor, one for those that stand at several paths: what a module is trained
+    to, or writes into its buffers, is not to change the program that it was made of."""
+    copies: dict = {}
+    for value in state.values():
+        if isinstance(value, Tensor) and id(value) not in copies:
+            copy = value.detach().clone()
+            copies[id(value)] = Parameter(copy, value.requires_grad) if isinstance(value, Parameter) else copy
+    return {path: copies.get(id(value), value) for path, value in state.items()}
+
+
 class Parts:
     """The parts of one program: nodes by the calls of modules that they lie in."""
 
     def __init__(self, program):
         self.program = program
-        self.state = {**program.constants, **program.state_dict}
+        self.state = copy_tensors({**program.constants, **program.state_dict})
         pairs = list(zip(program.graph_signature.input_specs, program.graph.find_nodes(op="placeholder")))
         self.held = {node: spec.target for spec, node in pairs if spec.kind is not InputKind.USER_INPUT}
         self.inputs = [node for spec, node in pairs if spec.kind is InputKind.USER_INPUT]
@@ -119,6 +131,7 @@ class Parts:
                               program.conditions),)
         for path, value in self.state.items():
             assign(value, made, path)
+        leave_out_of_state_dict(made, program.constants)
         self.order(made)
         return made
 

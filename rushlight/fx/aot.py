@@ -18,6 +18,7 @@ from .._src.graph import graph as house
 from ..nn import Module
 from .._src.ops.slices import region
 from .convert import module_of
+from .substitution import OperatorSubstitution
 
 
 class Shown:
@@ -186,7 +187,7 @@ def memory_efficient_fusion(fn, **_):
 
 def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, decompositions=None, num_params_lifted=0, **_):
     """A function whose forward and backward are compiled ahead: each ``compiler(graph_module, example_inputs)`` gets a
-    graph of primitives.
+    graph of primitives.  ``decompositions``: overload -> function that is traced in its place.
 
     >>> import rushlight as torch
     >>> from rushlight._functorch.aot_autograd import aot_function
@@ -198,16 +199,26 @@ def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, decomposi
     (tensor([1., 1.]), 2)
     """
     known: dict = {}
+    run = substituting(fn, decompositions) if decompositions else fn
 
     def run_compiled(*args, **kwargs):
         leaves, spec = tree_flatten((args, kwargs))
         key = kind_of(leaves), repr(spec), tuple(x for x in leaves if not isinstance(x, Tensor))
         if key not in known:
-            known[key] = specialised(fn, leaves, spec, fw_compiler, bw_compiler or fw_compiler)
+            known[key] = specialised(run, leaves, spec, fw_compiler, bw_compiler or fw_compiler)
         compiled, shape = known[key]
         return tree_unflatten(compiled(*(x for x in leaves if isinstance(x, Tensor))), shape[0])
 
     return run_compiled
+
+
+def substituting(fn, table):
+    """``fn`` with the functions of a table in the place of operators."""
+    def run(*args, **kwargs):
+        with OperatorSubstitution(table):
+            return fn(*args, **kwargs)
+
+    return run
 
 
 def specialised(fn, leaves, spec, fw_compiler, bw_compiler):
@@ -242,9 +253,9 @@ def aot_module(mod: Module, *args, **kwargs):
     return AOTModule()
 
 
-def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, **options):
+def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, partition_fn=None, decompositions=None, **options):
     """As ``aot_function``, for a graph module that takes its parameters as inputs: how backends are written."""
-    return aot_function(lambda *inputs: mod(*inputs), fw_compiler, bw_compiler)
+    return aot_function(lambda *inputs: mod(*inputs), fw_compiler, bw_compiler, partition_fn, decompositions)
 
 
 def eagerly(graph: house.Graph):

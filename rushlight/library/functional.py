@@ -7,6 +7,7 @@ from .._src.core.convert import contiguous_format
 from .._src.core.meta import Meta
 from .._src.core.native import Tensor
 from .._src.ops.index import is_mask, parse, prepared
+from .implicit import find_decomposition, is_preservable
 from .overloads import overloads
 
 aten = ops.aten
@@ -178,9 +179,9 @@ def foreign(writer, called, args, kwargs):
     if custom is None:
         return writer.keep(called, args, kwargs)
     given = custom.arguments(args, kwargs)
-    composite = custom.rules.kernels.get("CompositeImplicitAutograd")
-    if composite is not None:
-        return custom.python(composite, list(given.values()))
+    composite = find_decomposition(called)
+    if composite is not None and not is_preservable(custom):
+        return composite(*args, **kwargs)
     if not custom.schema.mutated:
         return writer.keep(called, args, kwargs)
     metas, several = described(writer, custom, given)

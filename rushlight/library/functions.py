@@ -18,7 +18,7 @@ def slice(self, dim=0, start=None, end=None, step=1):
     """``self[start:end:step]`` along one dimension."""
     at = dim % self.dim()
     every = (("slice", None, None, None),)
-    whole = ("slice", start, None if end == 2 ** 63 - 1 else end, step)
+    whole = ("slice", start, None if type(end) is int and end == 2 ** 63 - 1 else end, step)
     return OPS["index_basic"](self, (*every * at, whole, *every * (self.dim() - at - 1)))
 
 

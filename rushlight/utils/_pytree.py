@@ -302,4 +302,5 @@ def treespec_dict(mapping=(), /, **kwargs) -> TreeSpec:
     return TreeSpec(dict, list(found), found.values())
 
 
-__getattr__ = later(__name__, {".pytree_text": ("treespec_dumps", "treespec_loads", "_register_namedtuple")})
+__getattr__ = later(__name__, {".pytree_dataclasses": ("register_dataclass",),
+                               ".pytree_text": ("treespec_dumps", "treespec_loads", "_register_namedtuple")})

@@ -184,3 +184,123 @@ def test_tags_are_pytorchs():
         ours, judge = (getattr(getattr(library.ops.aten, stem), label or "default") for library in (rl, torch))
         assert {t.name for t in ours.tags} == {str(t).rpartition(".")[2] for t in judge.tags}
     assert len(words()) > 1000
+
+
+def double_in_place(x):
+    x.mul_(2)
+
+
+@pytest.fixture
+def composite_library():
+    with rl.library._scoped_library("decomposed_composites", "FRAGMENT") as library:
+        library.define("doubled_sine(Tensor x, *, float by=2.0) -> Tensor")
+        library.impl("doubled_sine", lambda x, *, by=2.0: x.sin() * by, "CompositeImplicitAutograd")
+        library.define("plus_one(Tensor x) -> Tensor")
+        library.impl("plus_one", lambda x: x + 1, "CompositeImplicitAutograd")
+        library.define("into(Tensor(a!) x) -> ()")
+        library.impl("into", double_in_place, "CompositeImplicitAutograd")
+        yield rl.ops.decomposed_composites
+
+
+class Composed(rl.nn.Module):
+    def forward(self, x):
+        own = rl.ops.decomposed_composites
+        return own.plus_one(own.doubled_sine(x, by=3.0))
+
+
+def test_operators_of_users_that_are_functions_of_others_are_opened_by_tables(composite_library):
+    own, x = composite_library, rl.randn(3)
+    program = rl.export.export(Composed(), (x,))
+    kept, replaced = rl.export.default_decompositions(), rl.export.default_decompositions()
+    assert own.plus_one.default in kept and own.into.default not in kept and kept.has_materialized
+    del kept[own.doubled_sine.default]
+    replaced[own.doubled_sine.default] = lambda x, by=2.0: x.cos() * by
+    wanted = {"default": (None, ["sin", "mul", "add"]), "kept": (kept, ["doubled_sine", "add"]),
+              "empty": ({}, ["doubled_sine", "plus_one"]), "replaced": (replaced, ["cos", "mul", "add"]),
+              "plain dict": (dict(kept), ["doubled_sine", "add"]),
+              "materialized": (kept.materialize(), ["doubled_sine", "add"])}
+    for name, (table, targets) in wanted.items():
+        made = program.run_decompositions(table)
+        assert [n.target._opname for n in made.graph.find_nodes(op="call_function")] == targets, name
+        value = (x.cos() if name == "replaced" else x.sin()) * 3 + 1
+        rl.testing.assert_close(made.module()(x), value)
+
+
+def test_operators_of_users_that_are_taken_out_of_a_table_stay_out(composite_library):
+    own, table = composite_library, rl.export.default_decompositions()
+    count = len(table)
+    assert callable(table.pop(own.plus_one.default)) and table.pop(own.plus_one.default, "none") == "none"
+    with pytest.raises(KeyError, match="decomposed_composites.plus_one.default"):
+        table.pop(own.plus_one.default)
+    assert own.plus_one.default not in table and len(table) == count - 1
+    assert own.plus_one.default not in table.copy() and own.plus_one.default not in {**table}
+    with rl.library._scoped_library("decomposed_composites_2", "FRAGMENT") as library:
+        library.define("late(Tensor x) -> Tensor")
+        library.impl("late", lambda x: x + 2, "CompositeImplicitAutograd")
+        assert rl.ops.decomposed_composites_2.late.default in table and own.plus_one.default not in table
+    table.update({own.plus_one.default: lambda x: x + 5})
+    assert table[own.plus_one.default](1) == 6
+
+
+def test_operators_of_users_that_write_and_are_functions_of_others_are_always_opened(composite_library):
+    class Module(rl.nn.Module):
+        def forward(self, x):
+            y = x + 1
+            composite_library.into(y)
+            return y
+
+    made = rl.export.export(Module(), (rl.ones(2),)).run_decompositions({})
+    assert "into" not in [n.target._opname for n in made.graph.find_nodes(op="call_function")]
+    assert made.module()(rl.ones(2)).tolist() == [4, 4]
+
+
+HALF, AUTO = rl.export.Dim("half", min=1), rl.export.Dim.AUTO
+DECIDED = {  # name: (function, sizes exported, entries of dynamic_shapes, further sizes)
+    "chunk": (lambda x: x.chunk(2), [6], [AUTO], [[5], [8], [1], [9]]),
+    "split": (lambda x: x.split(4), [6], [AUTO], [[5], [8], [9], [4]]),
+    "unflatten": (lambda x: x.unflatten(0, (2, -1)), [6], [AUTO], [[8], [2], [7]]),
+    "unflatten a multiple": (lambda x: x.unflatten(0, (2, -1)) * 2, [6], [2 * HALF], [[8], [4], [7]]),
+    "unflatten a multiple and more": (lambda x: x[1:].unflatten(0, (2, -1)), [7], [2 * HALF + 1], [[9], [5], [8]]),
+    "equal": (lambda x, y: (x + y).unflatten(0, (3, -1)), [6, 6], [AUTO, AUTO], [[9, 9], [6, 9], [8, 8]])}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_decompositions_assume_of_sizes_is_checked_when_they_run(name):
+    function, sizes, entries, others = DECIDED[name]
+
+    class Module(rl.nn.Module):
+        def forward(self, *given):
+            return function(*given)
+
+    given = tuple(rl.randn(n, 2) for n in sizes)
+    program = rl.export.export(Module(), given, dynamic_shapes=(tuple({0: entry} for entry in entries),))
+    made = program.run_decompositions().module()
+    accepted = 0
+    for row in (sizes, *others):
+        values = [rl.randn(n, 2) for n in row]
+        try:
+            found = made(*values)
+        except AssertionError as error:
+            assert "Guard failed" in str(error)
+            continue
+        accepted += 1
+        for one, other in zip(tree_leaves(found), tree_leaves(function(*values)), strict=True):
+            rl.testing.assert_close(one, other)
+    assert accepted > 1
+
+
+def test_slices_up_to_what_data_decide_are_decomposed():
+    class Module(rl.nn.Module):
+        def forward(self, x, y):
+            k = x.sum().item()
+            rl._check(k >= 0)
+            rl._check(k <= y.shape[0])
+            return y[:k].sum(), y.new_zeros(k)
+
+    program = rl.export.export(Module(), (rl.tensor([1, 2]), rl.ones(6)), dynamic_shapes=(None, {0: AUTO}))
+    made = program.run_decompositions().module()
+    for count, rows in ((4, 5), (0, 3), (3, 3)):
+        total, zeros = made(rl.tensor([count, 0]), rl.ones(rows))
+        assert (float(total), zeros.shape) == (count, (count,))
+    with pytest.raises(RuntimeError):
+        made(rl.tensor([4, 0]), rl.ones(3))

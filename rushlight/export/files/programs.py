@@ -17,6 +17,7 @@ from ..._src.core.native import Tensor
 from ..._src.core.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..._subclasses.fake_tensor import FakeTensor
 from ... import serialization
+from ..._src.weights import safe_globals
 from ..._src.version import VERSION
 from ...utils.pytree_text import treespec_dumps, treespec_loads
 from ..conditions import OPERATORS, Size
@@ -24,6 +25,7 @@ from ..dims import Derived, Dim, Hint
 from ..exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, range_name
 from ..graph_signature import ConstantArgument, InputKind, SymIntArgument
 from ..ranges import Range
+from ..shape_entries import registered_classes
 from .fields import SerializeError, entries, field, of_kind, parsed
 from .reading import GraphReader, argument_of, is_path, names_of_inputs, signature_of, text_name
 from .sizes import is_data
@@ -364,7 +366,8 @@ class Assembled:
         entry = f"data/sample_inputs/{self.name}.pt"
         found = None
         if entry in self.source:
-            found = serialization.load(io.BytesIO(self.source.text(entry)), weights_only=True)
+            with safe_globals(registered_classes(in_spec)):
+                found = serialization.load(io.BytesIO(self.source.text(entry)), weights_only=True)
         if found is None:
             return [self.example(spec, node) for spec, node in user]
         leaves = found
