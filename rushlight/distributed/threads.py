@@ -6,6 +6,7 @@ import datetime
 import functools
 import threading
 
+from .._src.core.settings import settings
 from .membership import _abort_process_group, destroy_process_group, init_process_group
 from .stores import HashStore
 from .worlds import OF_THREAD, World
@@ -30,14 +31,16 @@ def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo
     """
     store, results, errors = HashStore(), [None] * world_size, []
     store.set_timeout(timeout)
+    overrides = settings.overrides.values  # processes inherit the environment; these threads, the caller's settings
 
     def live(rank: int):
         OF_THREAD.world = World()
         try:
-            init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
-            results[rank] = function(rank, *args)
-            if OF_THREAD.world.default is not None:
-                destroy_process_group()
+            with settings.set(**overrides):
+                init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
+                results[rank] = function(rank, *args)
+                if OF_THREAD.world.default is not None:
+                    destroy_process_group()
         except BaseException as error:  # noqa: BLE001 - raised where the threads are joined
             errors.append(error)
             if OF_THREAD.world.default is not None:
