@@ -50,6 +50,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     return reducing("poisson_nll_loss")(input, target, log_input=log_input, full=full, eps=eps, reduction=reduction)
 
 
+@overridable
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """``nn.functional.batch_norm`` with the weights before the statistics, which takes any ``eps``, and in training
     batches of one value for a channel, too.

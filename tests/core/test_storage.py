@@ -57,7 +57,16 @@ def test_writes_to_storages_are_not_counted(name):
     assert run(rushlight) == run(torch)
 
 
-def test_deprecation():
+@pytest.fixture
+def always_warning():
+    """Each use of a typed storage warns, not the first one of the process alone."""
+    before = rushlight.storage._get_always_warn_typed_storage_removal()
+    rushlight.storage._set_always_warn_typed_storage_removal(True)
+    yield
+    rushlight.storage._set_always_warn_typed_storage_removal(before)
+
+
+def test_deprecation(always_warning):
     with pytest.warns(UserWarning, match="untyped_storage"):
         rushlight.ones(1).storage()
 
@@ -77,7 +86,7 @@ def test_storages_without_data():
         assert storage.size() == 10
 
 
-def test_tensors_of_storages():
+def test_tensors_of_storages(always_warning):
     x = rushlight.tensor([1.5, -2.0, 3.25], dtype=rushlight.float64)
     assert rushlight.tensor(x.untyped_storage(), dtype=rushlight.float64).tolist() == x.tolist()
     assert rushlight.UntypedStorage([1, 2, 255]).tolist() == [1, 2, 255]

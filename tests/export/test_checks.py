@@ -93,10 +93,12 @@ class Deciding(torch.nn.Module):
         return x + x.sum().item()
 
 
-def test_elements_that_decide_cannot_be_packaged(tmp_path):
+def test_elements_are_read_in_packages(tmp_path):
     program = torch.export.export(Deciding(), (torch.ones(3, dtype=torch.int64),))
-    with pytest.raises(RuntimeError, match="reads elements"):
-        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    run = torch._inductor.aoti_load_package(tmp_path / "model.pt2")
+    for x in (torch.ones(3, dtype=torch.int64), torch.tensor([5, -7, 1]), torch.tensor([0, 0, 0])):
+        assert run(x).tolist() == Deciding()(x).tolist()
 
 
 def checking(library):

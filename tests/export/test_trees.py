@@ -57,7 +57,7 @@ def entry_of(rng, tree, free: list):
         rng.shuffle(keys)
         return {key: entry_of(rng, tree[key], free) for key in keys}
     if isinstance(tree, Record):
-        return [entry_of(rng, one, free) for one in (tree.left, tree.right)]
+        return [entry_of(rng, one, free) for one in (tree.left, tree.right) if one is not None]
     if isinstance(tree, (tuple, list)):
         if rng.random() < 0.15:
             return None

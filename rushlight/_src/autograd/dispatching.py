@@ -57,7 +57,8 @@ def differentiate(op, args, kwargs, answer, within, numbers=True):
     refuse_leaf(op, args)
     refuse_view(op, args)
     before = as_before(op, args, kwargs, numbers)
-    versions = versions_of(*before)  # what shares memory with a target is stale once that is written
+    # what shares memory with a target is stale once that is written
+    versions = versions_of(*before) if "into" in op.traits else None
     with recording(False):
         results = answer(args, kwargs)
     return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers, versions)
@@ -151,7 +152,7 @@ def tensors_of(values, found=None) -> list:
 
 def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
     """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``).
-    ``versions``: of the arguments, before the call."""
+    ``versions``: of the arguments, before the call; None for those of now."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
     edges, slots = ends(tensors, wanted)
