@@ -10,7 +10,7 @@ FLATTEN_MAPPING = dict[str, tuple]
 
 
 def opened(value) -> bool:
-    """Whether a value is taken apart: a mapping, or a list in which a tensor or something to be taken apart lies."""
+    """True if a value is flattened: a mapping, or a list that contains a tensor or another flattened value."""
     if isinstance(value, Mapping):
         return True
     return isinstance(value, list) and any(isinstance(v, torch.Tensor) or opened(v) for v in value)

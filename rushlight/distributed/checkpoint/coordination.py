@@ -1,4 +1,4 @@
-"""What several processes do together: each its part, one of them the whole, and an error of one is an error of all."""
+"""Steps of several processes: each does its part, one combines them, and an error of one is an error of all."""
 from __future__ import annotations
 
 from .. import membership
@@ -16,7 +16,7 @@ class Together:
         self.is_coordinator = not use_dist or self.rank == self.coordinator
 
     def gathered(self, value) -> list | None:
-        """What each process has, in the coordinator."""
+        """Return the values of all processes in the coordinator."""
         if not self.use_dist:
             return [value]
         found = [None] * self.size if self.is_coordinator else None
@@ -24,7 +24,7 @@ class Together:
         return found
 
     def told(self, value):
-        """What the coordinator has."""
+        """Return the coordinator's value."""
         if not self.use_dist:
             return value
         box = [value]

@@ -27,8 +27,8 @@ def whole(size) -> ChunkStorageMetadata:
 
 
 def write_items(name: str, value) -> list[WriteItem]:
-    """What is written of a value: of a tensor over several processes (one with ``__create_write_items__``) the chunks
-    of this one."""
+    """Return the items to write of a value: of a sharded tensor (one with ``__create_write_items__``) the chunks of
+    this process."""
     if hasattr(value, "__create_write_items__"):
         return value.__create_write_items__(name, value)
     if isinstance(value, torch.Tensor):
@@ -63,8 +63,8 @@ def overlap(stored: ChunkStorageMetadata, wanted: ChunkStorageMetadata):
 
 
 def create_read_items(name: str, stored, value) -> list[ReadItem]:
-    """What is read for a value: of a tensor each box that a stored chunk and one of this process share.  ValueError
-    where both differ in kind."""
+    """Return the items to read for a value: for a tensor, each intersection of a stored chunk with one of this process.
+    ValueError if the stored value and ``value`` differ in kind."""
     if isinstance(stored, BytesStorageMetadata):
         return [ReadItem(LoadItemType.BYTE_IO, MetadataIndex(name), torch.Size([0]), MetadataIndex(name),
                          torch.Size([0]), torch.Size([0]))]
@@ -84,13 +84,13 @@ def create_read_items(name: str, stored, value) -> list[ReadItem]:
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 def create_default_local_save_plan(state_dict, is_coordinator: bool) -> SavePlan:
-    """What this process could write: its chunks, and what every process has."""
+    """Return the plan of all that this process could write: its chunks, and values that every process has."""
     return SavePlan([item for name, value in state_dict.items() for item in write_items(name, value)])
 
 
 def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
-    """Each item in one plan: that with the fewest bytes so far, or the first one.  ValueError for a tensor that is not
-    the same in all."""
+    """Return plans with each item in one plan: the one with the fewest bytes, or the first.  ValueError for a tensor
+    that differs between plans."""
     holders, seen = {}, {}
     for k, plan in enumerate(plans):
         for item in plan.items:
@@ -153,8 +153,8 @@ def check_chunks(metadata: Metadata):
 
 
 def create_default_local_load_plan(state_dict, metadata: Metadata, strict: bool = True) -> LoadPlan:
-    """What this process reads.  RuntimeError for a name that the checkpoint lacks (where ``strict``), ValueError for a
-    tensor of another size."""
+    """Return the plan of what this process reads.  RuntimeError for a name that the checkpoint lacks (if ``strict``),
+    ValueError for a tensor of another size."""
     items = []
     for name, value in state_dict.items():
         stored = metadata.state_dict_metadata.get(name)
@@ -217,12 +217,12 @@ class DefaultSavePlanner(SavePlanner):
         return self.transform_object(write_item, self.lookup_object(write_item.index))
 
     def lookup_object(self, index: MetadataIndex):
-        """What an index names in the state of this process."""
+        """Return the object of this process's state that an index names."""
         found = self.state_dict[index.fqn]
         return local_tensor(found, index) if isinstance(found, torch.Tensor) else found
 
     def transform_object(self, write_item: WriteItem, object):
-        """What is no tensor as bytes."""
+        """Serialize objects that are not tensors."""
         if write_item.type is WriteItemType.BYTE_IO:
             text = io.BytesIO()
             torch.save(object, text)
@@ -291,7 +291,7 @@ def narrowed(tensor, offsets, lengths):
 
 
 class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Loads into an empty state what the checkpoint has: all of it, or what lies below one of ``keys``."""
+    """Loads the checkpoint into an empty state: all of it, or the values below one of ``keys``."""
 
     def __init__(self, keys=None, *args, **kwargs):
         self.keys = keys

@@ -1,4 +1,4 @@
-"""Checkpoints of ``torch.save`` as checkpoints in a folder, and the reverse."""
+"""Conversion of ``torch.save`` checkpoints to distributed checkpoints, and the reverse."""
 from __future__ import annotations
 
 import argparse
@@ -20,14 +20,14 @@ __all__ = ["dcp_to_torch_save", "torch_save_to_dcp", "BroadcastingTorchSaveReade
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
-    """Writes what a folder holds to one file."""
+    """Writes the contents of a checkpoint directory to one file."""
     state: dict = {}
     read(state, FileSystemReader(dcp_checkpoint_dir), None, 0, True, _EmptyStateDictLoadPlanner())
     torch.save(state, torch_save_path)
 
 
 def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
-    """Writes what a file of weights holds into a folder."""
+    """Writes the contents of a file of weights to a checkpoint directory."""
     written(torch.load(torch_save_path, weights_only=True), FileSystemWriter(dcp_checkpoint_dir), None, 0, True, None)
 
 
@@ -91,7 +91,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         return found, box[0]
 
     def read_data(self, plan, planner):
-        """A Future, done when all tensors of the planner's state lie there."""
+        """Return a Future that is done when all tensors of the planner's state are read."""
         items: dict = {}
         for item in plan.items:
             if item.type is LoadItemType.BYTE_IO:
@@ -127,8 +127,8 @@ def main(args=None) -> None:
     conversions = {"torch_to_dcp": (os.path.isfile, torch_save_to_dcp),
                    "dcp_to_torch": (os.path.isdir, dcp_to_torch_save)}
     parser.add_argument("mode", choices=conversions, help="the direction of the conversion")
-    parser.add_argument("src", help="the checkpoint to read: a file of torch.save, or a folder")
-    parser.add_argument("dst", help="the folder or file to write")
+    parser.add_argument("src", help="the checkpoint to read: a file of torch.save, or a directory")
+    parser.add_argument("dst", help="the directory or file to write")
     options = parser.parse_args(args)
     is_there, convert = conversions[options.mode]
     print(f"Converting checkpoint from {options.src} to {options.dst} using method: '{options.mode}'")

@@ -95,8 +95,8 @@ def dumped(metadata: kinds.Metadata) -> bytes:
 
 
 def loaded(text: bytes) -> kinds.Metadata:
-    """Metadata from a file's content.  CorruptFileError (a RuntimeError) for what is none, pickle.UnpicklingError for
-    one that asks for more than metadata need."""
+    """Return metadata from a file's content.  CorruptFileError (a RuntimeError) for invalid content,
+    pickle.UnpicklingError for a pickle that refers to more than metadata need."""
     try:
         found = MetadataUnpickler(io.BytesIO(text), no_storage, KNOWN).load()
         problem = problem_of(found)
@@ -112,7 +112,7 @@ def loaded(text: bytes) -> kinds.Metadata:
 
 
 def problem_of(found) -> str | None:
-    """What is wrong with metadata, if anything is."""
+    """Return a description of what is invalid in metadata, or None."""
     if not isinstance(found, kinds.Metadata) or not isinstance(getattr(found, "state_dict_metadata", None), dict):
         return "it holds no Metadata"
     for field in ("planner_data", "storage_data", "storage_meta", "version"):
@@ -129,7 +129,7 @@ def problem_of(found) -> str | None:
             return f"the chunks of {name!r} have no sizes"
     for index, info in (found.storage_data or {}).items() if isinstance(found.storage_data, (dict, type(None))) else ():
         if isinstance(info, StorageInfo) and not (isinstance(index, kinds.MetadataIndex) and info.inside()):
-            return f"{index!r} lies at {info!r}"
+            return f"{index!r} has the invalid location {info!r}"
     return None
 
 

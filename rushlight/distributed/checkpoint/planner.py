@@ -40,7 +40,7 @@ class TensorWriteData:
 
 @dataclass(frozen=True)
 class WriteItem:
-    """One thing to write."""
+    """One object or chunk to write."""
 
     index: MetadataIndex
     type: WriteItemType

@@ -1,4 +1,4 @@
-"""Processes that write checkpoints: one beside each that trains, which go on while it does."""
+"""Processes that write checkpoints: one for each training process, while that continues."""
 from __future__ import annotations
 
 import contextlib
@@ -69,7 +69,7 @@ class Saver:
             raise
 
     def exchange(self, make):
-        """What the other process answers to the message ``make()``."""
+        """Send the message ``make()`` to the other process; return its answer."""
         try:
             message = make()
         except BaseException:
@@ -103,7 +103,7 @@ class Saver:
 
 
 def told(code: int) -> str:
-    """How a process ended, by its exit code.
+    """Describe how a process ended, by its exit code.
 
     >>> told(1), told(-9)
     ('exit code 1', 'SIGKILL')
@@ -112,8 +112,8 @@ def told(code: int) -> str:
 
 
 def saver_of(group, no_dist: bool) -> Saver:
-    """The process that writes for this one in a group, started if need be: those of all processes of the group anew
-    where one has ended.  All processes of the group call it."""
+    """Return the process that writes for this one in a group, and start it if needed; if one has ended, those of all
+    processes of the group are restarted.  All processes of the group call it."""
     savers, key = here().savers, None if no_dist else tuple(membership.get_process_group_ranks(group))
     found = savers.get(key)
     together = Together(group, not no_dist, key[0] if key else 0)

@@ -35,7 +35,7 @@ def check_types(value):
 
 
 class AsyncStager:
-    """What copies a state before ``async_save`` returns."""
+    """Copies a state before ``async_save`` returns."""
 
     _synchronize_after_execute = True
 

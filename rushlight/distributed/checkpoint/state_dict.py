@@ -15,11 +15,11 @@ STATE, GROUPS, PARAMS = "state", "param_groups", "params"
 
 @dataclass
 class StateDictOptions:
-    """What is read or loaded.
+    """Options for reading and loading state dicts.
 
-    ``full_state_dict``: tensors are whole, in every process; with ``cpu_offload`` in the first one alone, and the
-    others read ``{}``.  ``broadcast_from_rank0``: what the first process loads is loaded by all, whatever these give;
-    ValueError without ``full_state_dict``.
+    ``full_state_dict``: tensors are unsharded, in every process; with ``cpu_offload`` in the first one alone, and the
+    others read ``{}``.  ``broadcast_from_rank0``: all processes load what the first one loads, and the arguments of
+    the others are ignored; ValueError without ``full_state_dict``.
     """
 
     full_state_dict: bool = False
@@ -41,12 +41,12 @@ def checked(options) -> StateDictOptions:
 
 
 def as_asked(state, options):
-    """A state that is read: of whole tensors where these are asked for."""
+    """Return a state dict that was read: unsharded with ``full_state_dict``."""
     return whole_state.put_together(state, options.cpu_offload) if options.full_state_dict else state
 
 
 def as_it_lies(state, options, model_of):
-    """A state that is loaded: whole tensors as those that they go to, ``model_of(path)``, lie."""
+    """Return a state dict to load: full tensors become sharded as their targets, ``model_of(path)``."""
     if not options.full_state_dict:
         return state
     if options.broadcast_from_rank0 and not whole_state.alone():
@@ -191,7 +191,7 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
 
 
 def value_of(group, key, state_dict, names):
-    """What a flat or nested state says of a group's option, or the group's own value."""
+    """Return a group's option from a flat or nested state dict, or the group's own value."""
     if GROUPS not in state_dict:
         return next((state_dict[f"{GROUPS}.{n}.{key}"] for n in names if f"{GROUPS}.{n}.{key}" in state_dict),
                     group[key])
@@ -199,7 +199,7 @@ def value_of(group, key, state_dict, names):
 
 
 def held_at(held, path):
-    """What an optimizer has at a path of a state, nested or flat; None for what is no state of a parameter."""
+    """Return an optimizer's value at a path of a nested or flat state dict; None if the path is not parameter state."""
     if path[0] == STATE and len(path) == 3:
         return held.get(path[1], {}).get(path[2])
     beginning, _, rest = str(path[0]).partition(".")

@@ -15,7 +15,7 @@ __all__ = ["load_state_dict", "load"]
 
 
 def reader_of(storage_reader, checkpoint_id):
-    """The reader that is given, or one of a folder.  RuntimeError where neither is."""
+    """Return the given reader, or one of a directory.  RuntimeError if neither is given."""
     if storage_reader is None:
         if not checkpoint_id:
             raise RuntimeError("`checkpoint_id` must be specified if storage_reader is None.")
@@ -74,7 +74,7 @@ def read(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_
 
 
 def _load_state_dict_from_keys(keys=None, *, checkpoint_id=None, storage_reader=None, process_group=None) -> dict:
-    """What a checkpoint has below some names: all of it without names."""
+    """Return the part of a checkpoint below some names: all of it without names."""
     found: dict = {}
     keys = {keys} if isinstance(keys, str) else keys
     read(found, reader_of(storage_reader, checkpoint_id), process_group, 0, alone(False),

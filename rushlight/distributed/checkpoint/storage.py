@@ -12,7 +12,7 @@ __all__ = ["WriteResult", "StorageWriter", "StorageReader"]
 
 @dataclass(frozen=True)
 class WriteResult:
-    """Something written: ``storage_data`` says where it lies."""
+    """The result of one write: ``storage_data`` is the storage location."""
 
     index: MetadataIndex
     size_in_bytes: int
@@ -69,7 +69,7 @@ class StorageReader(abc.ABC):
 
     @abc.abstractmethod
     def read_data(self, plan, planner):
-        """A Future, done when everything lies where the planner wants it."""
+        """Return a Future that is done when the planner's targets have all data."""
 
     @classmethod
     @abc.abstractmethod
