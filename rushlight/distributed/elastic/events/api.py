@@ -1,4 +1,4 @@
-"""What is noted of a run."""
+"""Events of a run."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,13 +8,13 @@ from enum import Enum
 
 
 class EventSource(str, Enum):
-    """Who notes an event."""
+    """The source of an event."""
 
     AGENT, WORKER = "AGENT", "WORKER"
 
 
 class NodeState(str, Enum):
-    """How a machine stands in a meeting."""
+    """The state of a host in a rendezvous."""
 
     INIT, RUNNING, SUCCEEDED, FAILED = "INIT", "RUNNING", "SUCCEEDED", "FAILED"
 
@@ -50,7 +50,7 @@ class Event(Noted):
 
 @dataclasses.dataclass
 class RdzvEvent(Noted):
-    """Something that happened in a meeting of machines."""
+    """An event of a rendezvous of hosts."""
 
     name: str
     run_id: str

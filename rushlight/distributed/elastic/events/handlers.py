@@ -1,4 +1,4 @@
-"""Where events go."""
+"""Destinations of events."""
 from __future__ import annotations
 
 import logging

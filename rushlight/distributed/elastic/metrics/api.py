@@ -20,7 +20,7 @@ class MetricData(NamedTuple):
 
 
 class MetricsConfig:
-    """Settings of handlers, as texts by name."""
+    """Settings of handlers, as strings by name."""
 
     __slots__ = ("params",)
 
@@ -29,7 +29,7 @@ class MetricsConfig:
 
 
 class MetricHandler(abc.ABC):
-    """Where numbers go."""
+    """A destination of metrics."""
 
     @abc.abstractmethod
     def emit(self, metric_data: MetricData):

@@ -1,4 +1,4 @@
-"""Processes of one machine: how they are started, where their streams go, and what becomes of them."""
+"""Processes of one host: how they are started, the destinations of their streams, and their results."""
 from __future__ import annotations
 
 import abc
@@ -64,7 +64,7 @@ class LogsDest:
 
 
 class LogsSpecs(abc.ABC):
-    """Where streams of processes are to go."""
+    """Destinations of the streams of processes."""
 
     def __init__(self, log_dir: str | None = None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None):
         self._root_log_dir, self._redirects, self._tee, self._shown = log_dir, redirects, tee, local_ranks_filter
@@ -76,11 +76,11 @@ class LogsSpecs(abc.ABC):
     @property
     @abc.abstractmethod
     def root_log_dir(self) -> str | None:
-        """The folder of them all."""
+        """The directory of all logs."""
 
 
 class DefaultLogsSpecs(LogsSpecs):
-    """FOLDER/RUN/attempt_N/RANK/stdout.log, stderr.log and error.json."""
+    """Files LOG_DIR/RUN/attempt_N/RANK/stdout.log, stderr.log and error.json."""
 
     def __init__(self, log_dir: str | None = None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None):
         super().__init__(log_dir or tempfile.mkdtemp(prefix="rushlight_run_"), redirects, tee, local_ranks_filter)
@@ -109,7 +109,7 @@ class DefaultLogsSpecs(LogsSpecs):
 
 @dataclasses.dataclass
 class RunProcsResult:
-    """What became of processes, by local rank."""
+    """Results of processes, by local rank."""
 
     return_values: dict = dataclasses.field(default_factory=dict)
     failures: dict = dataclasses.field(default_factory=dict)
@@ -121,7 +121,7 @@ class RunProcsResult:
 
 
 class Tail:
-    """Shows what is written to a file, line by line with a prefix, until it is told that nothing comes any more."""
+    """Shows each line written to a file with a prefix, until it is stopped."""
 
     def __init__(self, path: str, target, prefix: str):
         self.path, self.target, self.prefix, self.over = path, target, prefix, threading.Event()
@@ -175,7 +175,7 @@ class PContext(abc.ABC):
         """The exit code of a process, None while it runs."""
 
     def result(self, rank: int):
-        """What its function returned."""
+        """Return the return value of a process's function."""
 
     def pids(self) -> dict:
         return {rank: process.pid for rank, process in self.processes.items()}
@@ -189,7 +189,7 @@ class PContext(abc.ABC):
         return found
 
     def poll(self) -> RunProcsResult | None:
-        """What became of them once all have ended well, or one has failed; None before."""
+        """Return the results once all processes have ended well, or one has failed; None before."""
         codes = [self.code(rank) for rank in self.processes]
         if not any(codes) and None in codes:
             return None
@@ -227,7 +227,7 @@ class PContext(abc.ABC):
 
 
 class SubprocessContext(PContext):
-    """Processes of a program; arguments are texts."""
+    """Processes of a program; arguments are strings."""
 
     def started(self, rank, env, paths):
         with contextlib.ExitStack() as stack:
@@ -239,7 +239,7 @@ class SubprocessContext(PContext):
 
 
 def run_function(function, args, env, paths, result):
-    """What a process of a function does: what it returns goes into a file."""
+    """Run a function in a new process; its return value goes into a file."""
     end_with_parent()
     os.environ.update(env)
     for number, path in zip((1, 2), paths):

@@ -16,7 +16,7 @@ HINT = "To enable traceback see: torch.distributed.elastic.multiprocessing.error
 
 @dataclasses.dataclass
 class ProcessFailure:
-    """A process that failed: its number on this machine, exit code (below 0: a signal), and the file with its error."""
+    """A process that failed: its local rank, exit code (below 0: a signal), and the file with its error."""
 
     local_rank: int
     pid: int

@@ -1,4 +1,4 @@
-"""Addresses and settings of meetings, as text."""
+"""Parsing of rendezvous addresses and settings."""
 from __future__ import annotations
 
 import contextlib
@@ -43,7 +43,7 @@ _parse_rendezvous_config = parse_rendezvous_config
 
 
 def is_here(host: str) -> bool:
-    """Whether a name or address is this machine's."""
+    """True if a name or address is this host's."""
     if host in ("localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()):
         return True
     with contextlib.suppress(OSError):

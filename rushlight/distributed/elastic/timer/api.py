@@ -1,4 +1,4 @@
-"""What timers have in common: requests, who sends them, and who ends workers that are late."""
+"""Timer interfaces: requests, clients that send them, and servers that end late workers."""
 from __future__ import annotations
 
 import abc
@@ -27,7 +27,7 @@ class TimerRequest:
 
 
 class TimerClient(abc.ABC):
-    """What a worker has to ask for a limit."""
+    """Requests time limits for a worker."""
 
     @abc.abstractmethod
     def acquire(self, scope_id: str, expiration_time: float) -> None:
@@ -39,7 +39,7 @@ class TimerClient(abc.ABC):
 
 
 class RequestQueue(abc.ABC):
-    """Where requests of workers come in."""
+    """The queue of workers' requests."""
 
     @abc.abstractmethod
     def size(self) -> int:
@@ -47,7 +47,7 @@ class RequestQueue(abc.ABC):
 
     @abc.abstractmethod
     def get(self, size: int, timeout: float) -> list:
-        """Up to ``size`` requests; fewer where no more come within so many seconds."""
+        """Return up to ``size`` requests; fewer if no more come within ``timeout`` seconds."""
 
 
 class TimerServer(abc.ABC):
@@ -116,7 +116,7 @@ CONFIGURED: list = []  # the client of this process
 
 
 def configure(timer_client: TimerClient) -> None:
-    """The client by which ``expires`` asks in this process."""
+    """Set the client that ``expires`` uses in this process."""
     CONFIGURED[:] = [timer_client]
 
 

@@ -34,7 +34,7 @@ class FileTimerRequest(TimerRequest):
 
 
 class FileTimerClient(TimerClient):
-    """Asks through a named pipe; ``signal`` is to end this process where it is late."""
+    """Sends requests through a named pipe; ``signal`` ends this process if it is late."""
 
     def __init__(self, file_path: str, signal=signals.SIGKILL):
         self._file_path, self.signal = file_path, signal
@@ -46,7 +46,7 @@ class FileTimerClient(TimerClient):
             try:
                 descriptor = os.open(self._file_path, os.O_WRONLY | os.O_NONBLOCK)
                 break
-            except OSError:  # no pipe yet, or nobody who reads it
+            except OSError:  # no pipe yet, or no process that reads it
                 if time.monotonic() > end:
                     raise BrokenPipeError("Could not send the FileTimerRequest because FileTimerServer is not "
                                           "available.") from None

@@ -9,7 +9,7 @@ __getattr__ = later(__name__)
 
 
 class macros:
-    """Places in arguments: ``macros.local_rank`` stands for the rank of a worker on its machine.
+    """Placeholders in arguments: ``macros.local_rank`` becomes the local rank of a worker.
 
     >>> from rushlight.distributed.elastic.utils.api import macros
     >>> macros.substitute(["--log", f"out.{macros.local_rank}"], "3")
