@@ -1,4 +1,4 @@
-"""What FullyShardedDataParallel is told: how parameters are split, in which dtypes it computes, what states hold."""
+"""Options of FullyShardedDataParallel: sharding of parameters, compute dtypes, contents of state dicts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ __all__ = ["BackwardPrefetch", "MixedPrecision", "CPUOffload", "StateDictType", 
 
 
 class ShardingStrategy(Enum):
-    """FULL_SHARD: parameters are parts between uses; SHARD_GRAD_OP: whole from forward to backward; NO_SHARD: whole
-    always; HYBRID_SHARD: parts within a machine, and machines hold the same."""
+    """FULL_SHARD: parameters are sharded between uses; SHARD_GRAD_OP: full from forward to backward; NO_SHARD: always
+    full; HYBRID_SHARD: sharded within a host, and replicated between hosts."""
 
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
@@ -47,7 +47,7 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Parts lie in the memory of the processor, as all memory here does."""
+    """Accepted without effect: shards stay on the device of the parameters."""
 
     offload_params: bool = False
 

@@ -38,7 +38,7 @@ class State:
 
 
 def taken(tensor):
-    """What a backward pass keeps of a whole parameter: which one, and how it is seen."""
+    """Pack a saved tensor: a full parameter becomes (its member, shape, strides, offset)."""
     member = LIVE.get(id(tensor._rush_storage))
     if member is None or member.tensor_mesh is not None:
         return tensor
@@ -126,7 +126,7 @@ class FSDPModule:
             module._fsdp.group.sync = requires_gradient_sync
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True):
-        """Whether gradients are summed over replicas, where the grid has such."""
+        """Set if gradients are summed over replicas, if the mesh has any."""
         for module in self.each(recurse):
             module._fsdp.group.reduce_replicas = requires_all_reduce
 
@@ -144,7 +144,7 @@ class FSDPModule:
         """Accepted: every backward pass ends with nothing under way."""
 
     def set_gradient_divide_factor(self, factor: float):
-        """What sums of gradients are divided by, in place of the number of processes."""
+        """Set the divisor of summed gradients, in place of the number of processes."""
         self._fsdp.group.divisor = factor
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
@@ -214,13 +214,13 @@ def owned(modules, ignored) -> dict:
 def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None,
                 mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(),
                 ignored_params=None):
-    """Splits the parameters of a module that no inner call has taken; they are whole while it computes, forward and
+    """Shards the parameters of a module that no inner call has taken; they are full while it computes, forward and
     backward.  Returns the module, now an FSDPModule, too.
 
-    ``mesh``: the processes in a row, or in a grid of (replicas, parts); ``reshard_after_forward``: whether parameters
-      are parts between forward and backward (default:
-    but for the outermost module); ``shard_placement_fn(parameter)``: along which dimension, as a Shard (default: the
-    first).  ValueError for a module that is an FSDPModule already.
+    ``mesh``: a mesh of one dimension, or of (replicas, shards); ``reshard_after_forward``: True if parameters are
+      sharded between forward and backward (default: except for the outermost module);
+      ``shard_placement_fn(parameter)``: the dimension to shard, as a Shard (default: the first).
+    ValueError for a module that is an FSDPModule already.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.fsdp import fully_shard

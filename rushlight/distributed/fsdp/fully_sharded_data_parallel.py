@@ -39,7 +39,7 @@ class OptimStateKeyType(Enum):
 
 
 def kind_of(module, device_id) -> str:
-    """The kind of device that a module is to lie on: that of ``device_id``, to which it is moved, or where it is."""
+    """Return the device type of a module: that of ``device_id``, to which it is moved, or its current one."""
     if device_id is not None:
         found = torch.device("cuda", device_id) if isinstance(device_id, int) else torch.device(device_id)
         if any(not p.is_meta for p in module.parameters()):
@@ -49,8 +49,8 @@ def kind_of(module, device_id) -> str:
 
 
 def mesh_of(group, strategy, mesh, where: str) -> DeviceMesh:
-    """The grid of a strategy on devices of a kind: (parts), or (replicas, parts).  ValueError for one that does not
-    fit."""
+    """Return the mesh of a strategy on a device type: (shards), or (replicas, shards).  ValueError for one that does
+    not fit."""
     if mesh is not None:
         if group is not None:
             raise ValueError("Cannot pass both process_group and device_mesh at the same time. Please just pass only "
@@ -75,14 +75,14 @@ def mesh_of(group, strategy, mesh, where: str) -> DeviceMesh:
 
 
 class FullyShardedDataParallel(torch.nn.Module):
-    """Wraps a module: its parameters, those aside that inner wrappers have, are split over processes between uses.
+    """Wraps a module: its parameters, except those of inner wrappers, are sharded over processes between uses.
 
-    Parameters are DTensors, each by itself, whatever ``use_orig_params`` says: there is no flat parameter.
+    Parameters are DTensors, each by itself, whatever ``use_orig_params`` is: there is no flat parameter.
     ``auto_wrap_policy`` (``fsdp.wrap``) wraps modules below; ``mixed_precision`` has dtypes; ``sync_module_states``
-    sends the values of the first process; ``param_init_fn(module)`` gives values to parameters on the device meta;
-    ``ignored_states`` (or ``ignored_modules``) stay as they are.  ``backward_prefetch``, ``forward_prefetch``,
-    ``limit_all_gathers``, ``device_id`` and ``cpu_offload`` ask for what does not change results: parameters of the
-    next layer travel when they are asked for, and all memory is the processor's.
+    broadcasts the values of the first process; ``param_init_fn(module)`` initializes parameters on the meta device;
+    ``ignored_states`` (or ``ignored_modules``) stay unchanged.  ``backward_prefetch``, ``forward_prefetch``,
+    ``limit_all_gathers``, ``device_id`` and ``cpu_offload`` do not change results: parameters of the next layer are
+    gathered when they are needed, and shards stay on their device.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.fsdp import FullyShardedDataParallel as FSDP
@@ -290,7 +290,7 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
-        """What ``state_dict()`` of a model gives from now on; what it gave before."""
+        """Set the kind of ``state_dict()`` of a model; return the previous settings."""
         wrappers = FullyShardedDataParallel.fsdp_modules(module)
         before = FullyShardedDataParallel.get_state_dict_type(module) if wrappers else StateDictSettings()
         for one in wrappers:

@@ -41,7 +41,7 @@ class Member:
         self.count = max(self.lengths) * math.prod(n for d, n in enumerate(self.shape) if d != shard_dim)
 
     def placed(self, parameter, part, mesh):
-        """The part as a DTensor over the grid of this layer, and of the tensor's own where it is split already."""
+        """Return the shard as a DTensor over this layer's mesh, and over the tensor's own if it is a DTensor."""
         placements = (Replicate(),) * (mesh.ndim - 1) + (Shard(self.dim),)
         if not isinstance(parameter, DTensor):
             return DTensor.wrapped(part, mesh, placements, parameter._rush_meta)
@@ -86,7 +86,7 @@ class Member:
         return torch.stack(parts)
 
     def join_rows(self, rows):
-        """Return the whole tensor of which ``rows_of`` gives these rows, in memory of its own."""
+        """Return the full tensor from the rows that ``rows_of`` gives, in memory of its own."""
         if self.is_even:
             whole = self.part_of(rows.reshape(-1), sum(self.lengths))
             is_own = whole._rush_storage is not rows._rush_storage and whole.is_contiguous()
@@ -154,7 +154,7 @@ class Group:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
 
     def announce(self, name: str):
-        """Gives the group the name of its layer, and tells what will travel together."""
+        """Set the layer's name, and log the sizes that are communicated together."""
         self.name, nbytes = name, {}
         for member in self.members:
             kind = member.compute_dtype.name
@@ -221,7 +221,7 @@ class Group:
             self.reduce()
 
     def reduce(self):
-        """Sums gradients over processes, of which each keeps its part."""
+        """Sum gradients over processes; each keeps its shard."""
         self.arrived = 0
         members = [m for m in self.members if m.full.grad is not None]
         if not self.sync or not members:
@@ -254,7 +254,7 @@ class Group:
             start += member.count
 
     def local_gradient(self, member):
-        """The gradient of the whole parameter, as the parameter lies over a grid of its own."""
+        """Return the full parameter's gradient, redistributed to the placements of the parameter's own mesh."""
         gradient = member.full.grad
         return gradient.redistribute(member.tensor_mesh,
                                      member.tensor_placements)._local_tensor if isinstance(
@@ -262,7 +262,7 @@ class Group:
 
 
 def world_mesh(module):
-    """All processes in a row, with the kind of device on which a module's parameters lie."""
+    """Return the one-dimensional mesh of all processes, with the device type of a module's parameters."""
     from ..device_mesh import init_device_mesh
     where = next((p.device for p in module.parameters() if p.device.provider.has_data), torch.device("cpu"))
     return init_device_mesh(where.type, (membership.get_world_size(),))

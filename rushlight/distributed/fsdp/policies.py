@@ -1,4 +1,4 @@
-"""In which dtypes layers compute, and where parts lie."""
+"""Policies for compute dtypes of layers, and for offloading shards."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class MixedPrecisionPolicy:
 
 @dataclass
 class OffloadPolicy:
-    """Parts lie where the layers compute."""
+    """No offloading: shards stay on the device of their layers."""
 
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts lie in the memory of the processor, as all memory here does.  ``pin_memory`` is for accelerators."""
+    """Accepted without effect: shards stay on the device of the parameters."""
 
     pin_memory: bool = True

@@ -17,8 +17,8 @@ PREFIX = "_fsdp_wrapped_module."
 
 
 def grid_of(groups) -> list:
-    """The ranks of a grid whose rows along its second dimension are ``groups[0]`` and its kin, along the first
-    ``groups[1]``."""
+    """Return the ranks of a mesh of (replicas, shards) from this process's groups: ``groups[0]`` of shards and
+    ``groups[1]`` of replicas."""
     parts = membership.get_process_group_ranks(groups[0])
     replicas = membership.get_process_group_ranks(groups[1])
     own = membership.get_rank()
@@ -97,7 +97,7 @@ def hide_gradients(group):
 
 
 def norm_of(gradients, kind: float):
-    """The norm of gradients together, of which each process has parts."""
+    """Return the total norm of sharded gradients."""
     kinds, gradients = {}, list(gradients)
     for gradient in gradients:
         if isinstance(gradient, DTensor):

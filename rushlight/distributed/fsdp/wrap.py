@@ -1,4 +1,4 @@
-"""Which modules of a model are wrapped: policies, and blocks in which ``wrap`` does."""
+"""Policies that select the modules of a model to wrap, and blocks in which ``wrap`` wraps."""
 from __future__ import annotations
 
 import contextlib
@@ -17,7 +17,7 @@ def always_wrap_policy(*args, **kwargs) -> bool:
 
 
 def lambda_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, lambda_fn) -> bool:
-    """Modules of which ``lambda_fn`` holds."""
+    """Select modules for which ``lambda_fn`` is true."""
     return recurse or lambda_fn(module)
 
 
@@ -81,7 +81,7 @@ class ModuleWrapPolicy(_Policy):
 
 
 class CustomPolicy(_Policy):
-    """``lambda_fn(module)`` says whether a module is wrapped: a bool, or a dict of what it is told otherwise."""
+    """Selects modules by ``lambda_fn(module)``: a bool, or a dict of keyword arguments that replace the defaults."""
 
     def __init__(self, lambda_fn):
         self._lambda_fn = lambda_fn
@@ -109,7 +109,7 @@ def wrap_below(module, policy, wrapper, ignored_modules=(), ignored_params=()) -
 
 
 def by_choice(policy, module, wrapper, ignored_modules, ignored_params, known) -> int:
-    """Where each module is judged by itself."""
+    """Wrap modules by a policy that judges each by itself."""
     for name, child in module.named_children():
         if child in ignored_modules:
             continue
@@ -125,7 +125,7 @@ def by_choice(policy, module, wrapper, ignored_modules, ignored_params, known) -
 
 
 def by_size(policy, module, wrapper, ignored_modules, ignored_params, known) -> int:
-    """Where a policy is told how many parameters are left."""
+    """Wrap modules by a policy that receives the number of parameters left."""
     total = 0
     for name, child in module.named_children():
         if child in ignored_modules:
@@ -158,7 +158,7 @@ _ConfigAutoWrap = Wrapping()
 
 @contextlib.contextmanager
 def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
-    """A block in which ``wrap`` wraps: by ``wrapper_cls``, told these keywords."""
+    """A block in which ``wrap`` wraps: by ``wrapper_cls``, with these keywords."""
     before = _ConfigAutoWrap.in_autowrap_context, _ConfigAutoWrap.wrapper_cls, _ConfigAutoWrap.kwargs
     if before[0]:
         raise NotImplementedError("You are already within an autowrap context and we currently do not supported nested "
