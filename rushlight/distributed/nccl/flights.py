@@ -1,4 +1,4 @@
-"""Exchanges that a stream carries out while the host goes on."""
+"""Collectives that run on a stream while the host continues."""
 from __future__ import annotations
 
 import os
@@ -18,8 +18,8 @@ def waits() -> bool:
 
 
 class Job:
-    """What one call of a collective asks for.  ``run`` gives the communicator's stream the exchange; ``back``: (tensor,
-    dense copy) that are copied after it; ``entry``: what the flight recorder keeps of it."""
+    """One call of a collective.  ``run`` enqueues it on the communicator's stream; ``back``: (tensor, dense copy) pairs
+    that are copied after it; ``entry``: its flight recorder entry."""
 
     __slots__ = ("run", "back", "result", "entry", "name")
 
@@ -34,8 +34,8 @@ class Job:
 
 
 class Flight:
-    """Jobs that a stream was given.  ``done``: the event after them; ``number``: which exchange of its communicator it
-    is; ``origin``: the stream that it was asked on; ``recorded``: whether a graph has them, which runs later.
+    """Jobs enqueued on a stream.  ``done``: the event after them; ``number``: the index among the communicator's
+    flights; ``origin``: the caller's stream; ``recorded``: True if a CUDA graph has them, which runs later.
 
     The memory that it reads and writes is ``kept`` until ``origin`` waits for it, or it is done.
     """
@@ -49,7 +49,7 @@ class Flight:
 
     @property
     def about(self) -> str:
-        """What it does: "all_reduce of [2] float32"."""
+        """A description of the operations: "all_reduce of [2] float32"."""
         texts = [(name, ", ".join(f"{list(meta.shape)} {meta.dtype.name}" for meta in metas))
                  for name, metas in self.subjects]
         return ", ".join(f"{name} of {sizes}" if sizes else name for name, sizes in texts)
@@ -76,7 +76,7 @@ class Flight:
             raise self.error
 
     def follow(self):
-        """What the current stream is given from now on comes after it."""
+        """Have later work on the current stream wait for it."""
         self.look()
         streams = self.engine.streams
         current = streams.current()
@@ -103,8 +103,8 @@ class StreamWork(Work):
         self.flight, self.blocking = flight, blocking
 
     def wait(self, timeout=None) -> bool:
-        """Has the current stream wait for it; the host too for a barrier, with ``timeout``, or where
-        TORCH_NCCL_BLOCKING_WAIT asks for that.  Its error where it failed."""
+        """Have the current stream wait for it; the host too for a barrier, with ``timeout``, or with
+        TORCH_NCCL_BLOCKING_WAIT.  Raises its error if it failed."""
         flight = self.flight
         limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
         if not flight.recorded and (self.blocking or limit or waits()):
@@ -113,20 +113,20 @@ class StreamWork(Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done.  RuntimeError while a graph is recorded, of which nothing may be asked."""
+        """True if it is done.  RuntimeError if a CUDA graph has recorded it: then the state is not defined."""
         if self.flight.recorded:
-            raise RuntimeError("is_completed: the exchange is part of a CUDA graph, which has yet to run")
+            raise RuntimeError("is_completed: the collective is part of a CUDA graph, which has yet to run")
         return self.flight.passed()
 
     def is_success(self) -> bool:
         return self.is_completed() and self.flight.error is None
 
     def exception(self):
-        """What it failed with; None while it runs or where it did not fail."""
+        """Return its error; None while it runs or if it did not fail."""
         return self.flight.error
 
     def get_future(self):
-        """A Future of the list of result tensors: who asks for them has the current stream wait."""
+        """Return a Future of the list of result tensors; reading it has the current stream wait."""
         if self.future is None:
             self.future = StreamFuture(self.flight.engine, self.flight.follow)
             self.future.set_result(self._result)
@@ -134,15 +134,16 @@ class StreamWork(Work):
 
 
 class StreamFuture(Future):
-    """A value that a stream was given to compute.  Who asks for it has the current stream wait, by ``follow``; what
-    comes ``then`` is given to another stream at once, so that the current one goes on."""
+    """A value that a stream computes.  Reading it has the current stream wait, by ``follow``; callbacks of ``then`` run
+    on another stream at once, so that the current one continues."""
 
     def __init__(self, engine, follow=None, before=None):
         super().__init__()
         self.engine, self.follow, self.before = engine, follow, before  # before: whose memory the other stream reads
 
     def wait(self):
-        """The value, for which the current stream waits; the exception where one was set, or the exchange failed."""
+        """Return the value, for which the current stream waits.  Raises an exception that was set, or the
+        collective's error."""
         if self.follow is not None:
             self.follow()
         return super().wait()

@@ -17,8 +17,8 @@ SUCCESS, IN_PROGRESS = 0, 7
 UNDEFINED = -(1 << 31)  # a field of a Config that is left to the library
 NO_COLOR = -1  # of a rank that is in no part of a split group
 FILES = {"cuda": ("libnccl.so.2",), "hip": ("librccl.so.1", "librccl.so")}  # by the driver's kind
-FOLDERS = "NCCL_LIB_DIR", "NCCL_ROOT", "NCCL_HOME"  # variables that name where the library lies
-WHEELS = "nvidia.nccl",  # packages that bring it, in their folder ``lib``
+FOLDERS = "NCCL_LIB_DIR", "NCCL_ROOT", "NCCL_HOME"  # variables that name the library's directory
+WHEELS = "nvidia.nccl",  # packages that contain it, in their directory ``lib``
 NUMBERS = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
            "float64": 8, "bfloat16": 9, "bool": 1}
 KINDS = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
@@ -95,7 +95,7 @@ class Library:
         return status
 
     def words(self, status: int) -> str:
-        """What a status means, and what the library says of it."""
+        """Return the text of a status, with the library's last error and version."""
         text = (self.handle.ncclGetErrorString(status) or b"unknown error").decode(errors="replace")
         last = self.handle.ncclGetLastError(None) if self.has("ncclGetLastError") else None
         about = f"; last error: {last.decode(errors='replace').strip()}" if last else ""
@@ -132,7 +132,7 @@ def library(kind: str = "cuda") -> Library | None:
             continue
         try:
             return Library(ctypes.CDLL(place))
-        except (OSError, AttributeError):  # not there, not for this machine, or too old
+        except (OSError, AttributeError):  # missing, for another platform, or too old
             continue
     return None
 
