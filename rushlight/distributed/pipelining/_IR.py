@@ -25,7 +25,7 @@ def annotate_split_points(mod, spec: dict):
 
 @dataclass
 class PipeInfo:
-    """What is known of a Pipe: its program and how many stages it has."""
+    """A Pipe's program and number of stages."""
 
     graph: Any
     num_stages: int
@@ -86,7 +86,7 @@ class Cutter:
             env[node] = graph.placeholder(node.name)
 
         def value(node):
-            if node not in env:  # a parameter, or a place in the random stream
+            if node not in env:  # a parameter, or an offset in the RNG stream
                 env[node] = graph.node_copy(node, value)
             return env[node]
 
@@ -147,11 +147,11 @@ class Pipe(torch.nn.Module):
 
 def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: dict | None = None,
              split_policy=None) -> Pipe:
-    """A model cut into stages: where its ``forward`` calls ``pipe_split()``, or before and after submodules as
-    ``split_spec`` (name -> SplitPoint) says.  ``mb_args`` and ``mb_kwargs`` are an example of a small batch.
-    ``split_policy(graph_module)`` may change the exported program before it is cut.
+    """Return a model split into stages: where its ``forward`` calls ``pipe_split()``, or before and after the
+    submodules in ``split_spec`` (name -> SplitPoint).  ``mb_args`` and ``mb_kwargs`` are an example microbatch.
+    ``split_policy(graph_module)`` may change the exported program before it is split.
 
-    A value that a later stage than the next one reads travels through those between.
+    A value that a later stage than the next one reads is passed through those between.
 
     >>> import rushlight as torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))

@@ -23,7 +23,7 @@ def described(tensors, where) -> torch.Tensor:
 
 
 class Messages:
-    """What a stage sends and receives.  Kinds of message have tags of their own, so that they may come in any order."""
+    """The messages of a stage.  Kinds of message have tags of their own, so that they may come in any order."""
 
     def __init__(self, group, device=None):
         self.group, self.under_way, self.where = group, [], device or membership.device_for(group)

@@ -16,7 +16,7 @@ PyRRef = RRef
 
 
 class BackendType(enum.Enum):
-    """What carries calls: connections between processes."""
+    """The transport of calls: connections between processes."""
 
     TENSORPIPE = 0
 

@@ -37,7 +37,7 @@ def hold(agent: Agent, name, function, args, kwargs):
     count_at(agent, name, 1)  # the caller's reference
     try:
         found = function(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001 - raised where the value is asked for
+    except Exception as error:  # noqa: BLE001 - raised when the value is read
         future.set_exception(Failure(error, agent.info).error())
         return
     if getattr(function, "answers_later", False):
@@ -49,7 +49,7 @@ def hold(agent: Agent, name, function, args, kwargs):
 def follow(future, done):
     try:
         future.set_result(done.value())
-    except Exception as error:  # noqa: BLE001 - raised where the value is asked for
+    except Exception as error:  # noqa: BLE001 - raised when the value is read
         future.set_exception(error)
 
 
@@ -75,7 +75,7 @@ def rpc_async(to, func, args=None, kwargs=None, timeout=UNSET) -> Future:
 
 
 def rpc_sync(to, func, args=None, kwargs=None, timeout=UNSET):
-    """What a function returns in another worker; errors as ``rpc_async``."""
+    """Return the result of a function in another worker; errors as ``rpc_async``."""
     return rpc_async(to, func, args, kwargs, timeout).wait()
 
 

@@ -1,6 +1,6 @@
-"""What calls carry: pickles in which plain tensors stand apart, so that gradients can follow them.
+"""Messages of calls: pickles with plain tensors stored separately, so that gradients can follow them.
 
-Who may connect proves it by a secret from the store; what comes from such a worker is unpickled.
+A peer that connects proves itself by a secret from the store; messages of such a worker are unpickled.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MessageUnpickler(pickle.Unpickler):
 
 
 def written(value, given=()):
-    """(bytes, tensors that stand apart) of an object."""
+    """Return (bytes, tensors stored separately) of an object."""
     file = io.BytesIO()
     writer = Writer(file, given)
     writer.dump(value)
@@ -53,8 +53,8 @@ def written(value, given=()):
 
 
 def packed(value, recorded=None) -> bytes:
-    """An object as a message.  ``recorded(tensors)`` is told of the tensors that want gradients, and gives what the
-    other side is to know of them."""
+    """Return an object as a message.  ``recorded(tensors)`` gets the tensors that require gradients, and returns the
+    information on them for the other side."""
     data, tensors = written(value, tree_leaves(value))
     wants = [k for k, tensor in enumerate(tensors) if tensor.requires_grad]
     told = recorded([tensors[k] for k in wants]) if recorded is not None and wants else None

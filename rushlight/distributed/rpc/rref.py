@@ -1,7 +1,7 @@
 """References to values that another worker keeps.
 
-The owner (``kept.py``) counts references of other workers to each value, and lets go of it when there is none.  Who
-sends a reference on has the owner count it before it goes.
+The owner (``kept.py``) counts references of other workers to each value, and releases it when there is none.  A worker
+that sends a reference on has the owner count it before it goes.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RRef:
         return found.wait() if blocking else found
 
     def rpc_sync(self, timeout=UNSET):
-        """What has the value's methods; each runs in the owner, and gives what it returns."""
+        """Return a proxy of the value's methods; each runs in the owner, and returns its result."""
         return Proxy(self, rpc_sync, timeout)
 
     def rpc_async(self, timeout=UNSET):
@@ -124,7 +124,7 @@ def backward_at(name, context, retain_graph):
 
 
 def let_go(agent: Agent, worker, name):
-    """Tells an owner that a reference is gone; nobody waits for it."""
+    """Notify an owner that a reference is gone, without waiting."""
     if not agent.closed:
         agent.ask(worker, packed((agent.info.id, None, "call", counted, (name, -1), {}, None)), own=True)
 

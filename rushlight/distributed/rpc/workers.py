@@ -191,7 +191,7 @@ class Agent:
                     self.running += 1
                 if kind == "call":
                     self.pool.submit(self.serve, wire, number, message)
-                else:  # what the package itself asks is never kept waiting by calls of the program
+                else:  # internal requests never wait for calls of the program
                     self.start(self.serve, wire, number, message)
         except (OSError, EOFError):
             wire.close()
@@ -317,7 +317,7 @@ class Agent:
 
 
 def outcome(future, where):
-    """What a Future holds, or the failure with which it ended."""
+    """Return the value of a Future, or its failure."""
     try:
         return future.value()
     except Exception as error:  # noqa: BLE001 - goes to the caller
