@@ -1,4 +1,4 @@
-"""How a tensor lies over a dimension of a grid of processes."""
+"""Placements of a tensor along a dimension of a device mesh."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Placement:
-    """A way to lie."""
+    """A placement along one mesh dimension."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each process has a part, along ``dim`` where that is given."""
+        """True if each process has a part, along ``dim`` if that is given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
@@ -46,8 +46,7 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """A part of each of ``split_factor`` parts, into which a dimension of the grid further right splits the tensor
-    first."""
+    """A shard of each of ``split_factor`` shards, into which a mesh dimension further right splits the tensor first."""
 
     split_factor: int = 1
 

@@ -28,12 +28,12 @@ R = Replicate()
 
 
 class Untraceable(Exception):
-    """An operator that reads elements, or whose results have sizes that data decide: it runs on whole tensors."""
+    """An operator that reads elements, or has results of data-dependent sizes: it runs on full tensors."""
 
 
 class Value:
-    """One value in one way to lie.  ``level``: how many redistributions come before it; ``index``: its place while a
-    program runs."""
+    """One value with given placements.  ``level``: the number of redistributions before it; ``index``: its index while
+    a program runs."""
 
     def __init__(self, meta, placements, level, index):
         self.meta, self.placements, self.level, self.index = meta, placements, level, index
@@ -110,7 +110,7 @@ class Planner:
         if parts and not any(p.is_shard() for placements in ins for p in placements):
             name = rules.name_of(node.op)
             COUNTS[f"gathered: {name}"] += 1
-            log.info("%s: %s takes whole tensors, of which parts were given", self.name, name)
+            log.info("%s: %s takes full tensors, but got sharded ones", self.name, name)
         arguments = [self.version(n, placements) for n, placements in zip(used, ins)]
         level = max((v.level for v in arguments), default=0)
         results = [self.known(target, placements, level) for target, placements in zip(self.targets(node), outs)]
@@ -127,7 +127,7 @@ class Planner:
         return (R,) * count, (R,) * (len(node.meta) if isinstance(node.meta, tuple) else 1)
 
     def cheapest(self, node, table, found, k):
-        """The row along dimension k of the grid that takes the fewest bytes; of equals the one that leaves parts."""
+        """Return the row along mesh dimension k that moves the fewest bytes; among equals one with sharded results."""
         best, least = self.whole(node, len(found)), math.inf
         strided = [v.placements[k] for v in found if isinstance(v.placements[k], _StridedShard)]
         for row in [best, *table, *(restrided(row, strided[0]) for row in table if strided and kept(node, row))]:
@@ -143,7 +143,7 @@ class Planner:
         return best
 
     def composed(self, node, chosen, count):
-        """Rows along each dimension of the grid as placements of each argument, and of each result."""
+        """Return rows along each mesh dimension as placements of each argument, and of each result."""
         outs = len(node.meta) if isinstance(node.meta, tuple) else 1
         return ([tuple(row[0][a] for row in chosen) for a in range(count)],
                 [tuple(row[1][r] for row in chosen) for r in range(outs)])
@@ -180,7 +180,7 @@ class Planner:
                    for d, e in pairs)
 
     def version(self, node, placements) -> Value:
-        """A value in a way to lie, redistributed if it is not there yet."""
+        """Return a value with these placements, redistributed if it is not there yet."""
         versions = self.versions[node]
         if placements not in versions:
             source = self.own(node)
@@ -211,7 +211,7 @@ class Unnamed:
 
 
 class ShardedProgram:
-    """What a process does: for each level the redistributions that lead to it, and one local operator."""
+    """The steps of a process: for each level the redistributions that lead to it, and one local operator."""
 
     def __init__(self, planner, kind, writes, drawn):
         self.kind, self.count, self.name, self.writes, self.drawn = kind, len(
@@ -294,8 +294,8 @@ def local(planner, node, given, results, ins, call=None):
 
 
 def masked(planner, node, args, params, ins):
-    """Reads, or adds to, what this process has along the dimension of the index.  What is nowhere is told by the first
-    process's own check."""
+    """Read, or add to, this process's part along the dimension of the index.  The first process's own check reports
+    indices out of range."""
     x, index, *source = args
     dim = params["dim"]
     shape = tuple(node.used[0].meta.shape)

@@ -1,8 +1,8 @@
-"""How primitives act on parts of tensors: for each kind, which parts of the arguments give which part of the result.
+"""Sharding rules of primitives: for each kind, the placements of results that follow from those of the arguments.
 
-A rule yields rows ``(placement of each argument, placement of each result)`` along one dimension of the grid.  That
-everything is whole is always possible and not listed.  There is a rule for a kind, none for an operator: operators
-follow from their bodies.
+A rule yields rows ``(placement of each argument, placement of each result)`` along one mesh dimension.  The row with
+all replicated is always possible and not listed.  Rules exist for kinds, not for operators: operators follow from their
+bodies.
 """
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ VIEWS = {
 
 
 def recast(node, shapes):
-    """Leading dimensions; those that a complex number's two numbers lie in stay whole."""
+    """Shard leading dimensions; a dimension that holds the real and imaginary part of complex numbers stays full."""
     source, target = tuple(shapes[0]), tuple(node.meta.shape)
     for d in range(min(len(source), len(target))):
         if source[d] == target[d] and (name_of(node.op) != "bytes_as" or d < len(source) - 1):
@@ -241,7 +241,7 @@ def scan(node, shapes):
 
 
 def along(node, shapes):
-    """What says along which dimensions it goes, or that it maps over leading ones, takes parts along the others."""
+    """Shard the dimensions that an operator with ``dim`` or ``dims``, or one mapped over leading ones, leaves alone."""
     metas = node.meta if isinstance(node.meta, tuple) else (node.meta,)
     if not shapes or any(m is None for m in metas):
         return

@@ -1,4 +1,4 @@
-"""What redistribution asks of a group of processes: parts of tensors go where they are wanted."""
+"""Collectives of redistribution, which move parts of tensors between processes."""
 from __future__ import annotations
 
 import rushlight as torch

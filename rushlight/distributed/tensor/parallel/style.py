@@ -1,4 +1,4 @@
-"""How one layer is split."""
+"""Styles of tensor parallelism for a layer."""
 from __future__ import annotations
 
 import abc
@@ -14,7 +14,7 @@ __all__ = ["ParallelStyle", "RowwiseParallel", "SequenceParallel", "ColwiseParal
 
 
 class ParallelStyle(abc.ABC):
-    """How parameters, inputs and outputs of a layer lie."""
+    """Placements of a layer's parameters, inputs and outputs."""
 
     src_data_rank: int | None = 0
 
@@ -30,7 +30,7 @@ class ParallelStyle(abc.ABC):
 
 
 def entered(value, mesh, layout, desired):
-    """A tensor as a DTensor, from how it lies to how it is wanted."""
+    """Return a tensor as a DTensor, redistributed from its layout to the desired one."""
     if not isinstance(value, DTensor):
         value = DTensor.from_local(value, mesh, (layout,), run_check=False)
     return value.redistribute(mesh, (desired,)) if value.placements != (desired,) else value
@@ -44,7 +44,7 @@ def left(value, mesh, layout, local: bool):
 
 
 class LayerParallel(ParallelStyle):
-    """A layer with weights: ``input_layouts`` say how its input lies, ``output_layouts`` how its output shall."""
+    """A layer with weights.  ``input_layouts``: placements of its input; ``output_layouts``: those of its output."""
 
     wanted: Placement
     given: Placement
@@ -126,7 +126,7 @@ def listed(layouts) -> tuple:
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """Has the inputs of a module lie as is desired, and its outputs."""
+    """Redistributes the inputs and outputs of a module to the desired layouts."""
 
     def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
                  desired_input_kwarg_layouts=None, use_local_input: bool = False,
@@ -177,8 +177,8 @@ class PrepareModuleInputOutput(ParallelStyle):
 
 
 class PrepareModuleInput(PrepareModuleInputOutput):
-    """Has the inputs of a module lie as is desired: those that are plain tensors are parts, by ``input_layouts``.  None
-    leaves one alone."""
+    """Redistributes the inputs of a module to the desired layouts: plain tensors are parts, by ``input_layouts``.  None
+    leaves an input unchanged."""
 
     def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
                  desired_input_kwarg_layouts=None, use_local_output: bool = False):
@@ -188,7 +188,7 @@ class PrepareModuleInput(PrepareModuleInputOutput):
 
 
 class PrepareModuleOutput(PrepareModuleInputOutput):
-    """Has the outputs of a module lie as is desired."""
+    """Redistributes the outputs of a module to the desired layouts."""
 
     def __init__(self, *, output_layouts, desired_output_layouts, use_local_output: bool = True):
         super().__init__(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts,
