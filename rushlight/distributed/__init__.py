@@ -1,4 +1,4 @@
-"""Several processes that exchange tensors (docs/distributed.md)."""
+"""Collective and point-to-point communication between processes (docs/distributed.md)."""
 import os
 
 from .._src.core.later import later

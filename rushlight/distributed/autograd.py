@@ -17,8 +17,8 @@ COUNT, PLACE = itertools.count(1), threading.local()
 
 
 class DistAutogradContext:
-    """What one worker knows of a context: tensors sent (by name), where received ones came from, gradients so far, and
-    the workers that take part."""
+    """One worker's state of a distributed autograd context: tensors sent (by name), origins of received ones, the
+    gradients accumulated, and the other workers."""
 
     def __init__(self, number: int):
         self.number, self.sent, self.received, self.gradients, self.others = number, {}, {}, {}, set()
@@ -98,7 +98,7 @@ def asked(agent, worker: int, function, *args):
 
 # --- what calls carry -------------------------------------------------------------------------------------------------
 def recorder(agent, number, worker: int):
-    """What notes the tensors that go to a worker; None outside of a context."""
+    """Return a function that records the tensors sent to a worker; None outside of a context."""
     if number is None:
         return None
     held = known(agent, number)
@@ -122,7 +122,7 @@ def arrived(agent, number, worker: int, tensors, name):
 # --- backward ---------------------------------------------------------------------------------------------------------
 def leaves_of(tensors) -> list:
     """The leaves of the graphs that end in tensors."""
-    found, seen, rest, held = {}, set(), [], []  # ``held``: numbers of objects are theirs while they live
+    found, seen, rest, held = {}, set(), [], []  # ``held`` keeps the objects alive: their ids stay unique
     for tensor in tensors:
         if tensor.grad_fn is None:
             found[id(tensor)] = tensor

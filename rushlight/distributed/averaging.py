@@ -70,7 +70,7 @@ def checked_warmup(steps: int) -> int:
 
 
 class ModelAverager(abc.ABC):
-    """Averages parameters over a group; ``step`` counts how often it was asked."""
+    """Averages parameters over a group; ``step`` counts the calls."""
 
     def __init__(self, process_group=None):
         self.process_group, self.step = chosen(process_group), 0
@@ -167,7 +167,7 @@ class HierarchicalModelAverager(ModelAverager):
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """An optimizer after whose steps an averager is asked.  Its ``state_dict`` has the averager's ``step``, too.
+    """An optimizer that calls an averager after each step.  Its ``state_dict`` includes the averager's ``step``.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
@@ -216,8 +216,8 @@ class PostLocalSGDOptimizer(Optimizer):
 
 
 class PostLocalSGDState:
-    """What ``post_localSGD_hook`` goes by: gradients are averaged over ``process_group`` in the first
-    ``start_localSGD_iter`` passes, and over ``subgroup`` (None: the processes of this machine) after that, or not at
+    """State of ``post_localSGD_hook``: gradients are averaged over ``process_group`` in the first
+    ``start_localSGD_iter`` iterations, and over ``subgroup`` (None: the processes of this host) after that, or not at
     all without ``post_local_gradient_allreduce``."""
 
     def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True):
@@ -229,14 +229,14 @@ class PostLocalSGDState:
         self.iter += bucket.is_last()
 
     def nearby(self):
-        """The group of ``subgroup``; that of this machine is made when it is first asked for, by all processes."""
+        """Return the group of ``subgroup``; that of this host is made by all processes at the first call."""
         if self.subgroup is None:
             self.subgroup = neighbours(chosen(self.process_group), machine_size())
         return self.subgroup
 
 
 def machine_size() -> int:
-    """How many processes of the world each machine has, as the launcher says; without one, all of them."""
+    """Return the number of processes per host that the launcher set; without a launcher, the world size."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", chosen().size()))
 
 

@@ -1,4 +1,4 @@
-"""What carries messages, by name."""
+"""Communication engines by backend name."""
 from __future__ import annotations
 
 import ctypes
@@ -20,8 +20,8 @@ def local_engine(store, rank: int, size: int, timeout: float) -> Engine:
 
 
 class FakeEngine(Engine):
-    """Nobody is asked ("fake", for plans of large groups): where parts of other ranks would arrive, this one's do;
-    reductions, messages and what a root would send leave memory as it is."""
+    """An engine without communication ("fake", for plans of large groups): this rank's data is copied to where other
+    ranks' data would arrive; reductions, messages and data from a root leave memory unchanged."""
 
     def __init__(self, store, rank, size, timeout):
         self.rank, self.size, self.timeout = rank, size, timeout
@@ -52,7 +52,7 @@ class FakeEngine(Engine):
 
 
 HOST = "cpu"  # the kind of device whose memory the host reads
-STREAMED = "nccl",  # backends whose exchanges streams of devices carry out
+STREAMED = "nccl",  # backends whose collectives run on device streams
 CAPABLE = {"nccl": ("cuda",)}  # kinds of device that a backend carries without the host; others: the host's memory
 # name of a backend -> function (store, rank, size, seconds) that gives its engine
 MAKERS = {"gloo": local_engine, "fake": FakeEngine}
@@ -100,9 +100,9 @@ def available(name: str) -> bool:
 
 
 def maker(name: str):
-    """What makes the engines of a backend."""
+    """Return the function that makes the host engines of a backend; None if it runs on device streams."""
     if name in STREAMED and name not in MAKERS:
-        return None  # the group asks ``streamed``
+        return None  # the group calls ``streamed``
     if name == "mpi" and available("mpi"):
         from .mpi import MPIEngine
         return MPIEngine
@@ -110,7 +110,7 @@ def maker(name: str):
 
 
 def streamed(name: str):
-    """What makes the engine of a device: ``make(device, store, rank, size, seconds, options)``."""
+    """Return the function ``make(device, store, rank, size, seconds, options)`` that makes a device's engine."""
     from .nccl.engine import NCCLEngine
     return {"nccl": NCCLEngine}[name]
 

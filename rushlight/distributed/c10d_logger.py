@@ -1,4 +1,4 @@
-"""What is logged of calls of ``torch.distributed``: nothing, until a program adds a handler."""
+"""Logging of calls of ``torch.distributed``: nothing is logged until a program adds a handler."""
 from __future__ import annotations
 
 import functools
@@ -34,7 +34,7 @@ _c10d_logger = _get_or_create_logger()
 
 
 def _get_msg_dict(func_name: str, *args, **kwargs) -> dict:
-    """What is known of a call."""
+    """Return the log fields of a call."""
     if not membership.is_initialized():
         return {"func_name": func_name}
     group = kwargs.get("group") or kwargs.get("process_group")

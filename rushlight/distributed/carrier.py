@@ -1,4 +1,4 @@
-"""What collectives that are operators exchange: arrays."""
+"""Collectives over arrays, for collectives that are operators."""
 from __future__ import annotations
 
 import itertools
@@ -77,8 +77,8 @@ KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": r
 
 
 def prepared(what: str, array, group_name: str, given):
-    """(the group of this name, the array as it is read, the result's, what exchanges them).  ValueError where there is
-    no such group."""
+    """Return (the group of this name, the array to read, the result array, the function that fills it).  ValueError
+    if there is no such group."""
     group = _resolve_process_group(group_name)
     source = np.ascontiguousarray(array).reshape(np.shape(array))
     if any(size not in (group.size(),) for size in given if what in ("all_gather", "reduce_scatter")
@@ -99,8 +99,8 @@ def carry(what: str, array, group_name: str, *given):
 
 
 class Flight:
-    """An exchange under way: its Work, the array it makes, and the one it reads, or the error that it did not start
-    for."""
+    """A collective that is running: its Work, its result array, and the array it reads, or the error that kept it from
+    starting."""
 
     def __init__(self, what: str, array, group_name: str, given):
         self.error = None
@@ -112,18 +112,18 @@ class Flight:
             self.error = error
 
     def land(self):
-        """What it made.  Its error where it failed."""
+        """Wait, and return the result.  Raises the collective's error if it failed."""
         if self.error is not None:
             raise self.error
         try:
             self.work.wait()
         except BaseException:
-            self.work.finished.wait()  # interrupted: until then it reads memory that the program gives back
+            self.work.finished.wait()  # interrupted: until then it reads memory that the program frees
             raise
         return self.made
 
 
-flights: dict = {}  # by number: those that nobody has waited for
+flights: dict = {}  # by number: those that no caller has waited for
 numbers = itertools.count(int.from_bytes(os.urandom(6), "little"))  # what was left in memory is no number of one
 
 

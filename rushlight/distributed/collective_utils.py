@@ -11,7 +11,7 @@ __all__ = ["SyncPayload", "broadcast", "all_gather", "all_gather_object_enforce_
 
 @dataclass
 class SyncPayload:
-    """What a process has made, or why it has not."""
+    """A process's value, or the exception that it raised instead."""
 
     stage_name: str | None
     success: bool
@@ -25,7 +25,7 @@ class SyncPayload:
 
 
 def made(data_or_fn, stage_name, success=True) -> SyncPayload:
-    """What a value is, or a function gives."""
+    """Return the payload of a value, or of what a function returns."""
     if not callable(data_or_fn):
         return SyncPayload(stage_name, success, data_or_fn)
     try:

@@ -1,9 +1,8 @@
-"""What the processes of a group do together, as functions over a ``ProcessGroup``.
+"""Collectives and point-to-point messages as functions over a ``ProcessGroup``.
 
 All take ``group`` (None: all processes), and do nothing in a process that is not in it.  With ``async_op`` they return
-a ``Work`` at once, else None when they are done.  Tensors lie where a backend of the group
-carries them (the CPU, GPUs with "nccl") and have any strides; exchanged ones have
-equal sizes and dtypes in all ranks, where it is not said otherwise.
+a ``Work`` at once, else None when they are done.  Tensors are on a device for which the group has a backend (the CPU,
+GPUs with "nccl") and have any strides; unless a function says otherwise, sizes and dtypes are equal in all ranks.
 """
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
 
 
 def reduce(tensor, dst=None, op=RedOpType.SUM, group=None, async_op=False, group_dst=None):
-    """Reduces a tensor over the group, in place in the process ``dst``; others keep theirs."""
+    """Reduces a tensor over the group, in place in the process ``dst``; the tensors of other ranks stay unchanged."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
@@ -465,7 +464,7 @@ def batch_isend_irecv(p2p_op_list):
 
 
 class Coalesced(Together):
-    """The exchanges of a ``_coalescing_manager`` block; those that streams carry out are begun at its end."""
+    """The collectives of a ``_coalescing_manager`` block; those on device streams start at its end."""
 
     def __init__(self):
         super().__init__()
@@ -481,8 +480,8 @@ class Coalesced(Together):
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """A block whose exchanges are waited for together: at its end, or with ``async_ops`` by ``wait()`` of what it
-    gives."""
+    """A block whose collectives are waited for together: at its end, or with ``async_ops`` by ``wait()`` of the value
+    it yields."""
     found = chosen(group)
     together = Coalesced()
     if found is None:

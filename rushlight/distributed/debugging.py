@@ -1,5 +1,5 @@
-"""How much a program wants to be told about its exchanges (TORCH_DISTRIBUTED_DEBUG).  Ranks that disagree are noticed
-at every level."""
+"""The level of detail for debugging collectives (TORCH_DISTRIBUTED_DEBUG).  Ranks that disagree are noticed at every
+level."""
 from __future__ import annotations
 
 import enum
@@ -13,7 +13,7 @@ class DebugLevel(enum.Enum):
 
 
 class Chosen:
-    level: DebugLevel | None = None  # None: nobody has asked yet
+    level: DebugLevel | None = None  # None: not read yet
 
 
 def get_debug_level() -> DebugLevel:

@@ -1,4 +1,4 @@
-"""Memory of other ranks, read where it lies: one copy instead of two through a slot."""
+"""Direct reads of other ranks' memory: one copy instead of two through a slot."""
 from __future__ import annotations
 
 import ctypes

@@ -42,7 +42,7 @@ class Meant:
 
     @property
     def members(self) -> tuple:
-        """What compiled programs assume of it: its name, the rank of this process, and all ranks."""
+        """The constants of the group in compiled programs: its name, the rank of this process, and all ranks."""
         group = self.group()
         return group.group_name, group.rank(), tuple(group.ranks)
 

@@ -10,7 +10,7 @@ from .worlds import here
 
 
 class Options:
-    """What a collective is told besides its tensors.  ``timeout``: unused where it is None."""
+    """Options of a collective.  ``timeout``: unused if it is None."""
 
     def __init__(self, **given):
         self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids, self.device = (
@@ -180,7 +180,7 @@ class GroupCalls:
 
     @take_timeout
     def alltoall(self, output_tensors, input_tensors, opts=None):
-        """Exchanges tensors."""
+        """Runs an all-to-all of tensors."""
         return self.all_to_all_of(list(output_tensors), list(input_tensors), True)
 
     def send(self, tensors, dstRank: int, tag: int = 0):

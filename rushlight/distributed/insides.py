@@ -1,4 +1,4 @@
-"""What libraries ask of the inside of ``torch.distributed.distributed_c10d``."""
+"""Private functions of ``torch.distributed.distributed_c10d`` that libraries call."""
 from __future__ import annotations
 
 import pickle
@@ -50,7 +50,7 @@ def _group_or_default_group(group=None) -> ProcessGroup:
 
 
 def _get_pg_default_device(group=None):
-    """Where tensors lie that stand for objects."""
+    """Return the device of tensors that carry pickled objects."""
     return device_for(group)
 
 

@@ -1,4 +1,4 @@
-"""Machine code under the exchange between processes: meeting at a step, and reductions over what several of them
+"""Machine code of collectives between processes: barriers at a step, and reductions over memory that several of them
 wrote."""
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._src.devices.cpu.llvm.features import host
 from .._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 
 FUTEX = {"x86_64": 202, "aarch64": 98}
-LINE = 64  # bytes between the words of two members: each lies in a cache line of its own
+LINE = 64  # bytes between the words of two members: each has its own cache line
 TYPES = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "uint16": i16, "int32": i32, "uint32": i32, "int64": i64,
          "uint64": i64, "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
 BITS = {"band": "and_", "bor": "or_", "bxor": "xor"}
@@ -56,9 +56,9 @@ def write_publish(module):
 
 
 def write_reached(module):
-    """reached(word, value, spins, yields, until): 1 once the word has come to ``value``; 0 where it has not within
-    ``spins`` looks, ``yields`` more between which other threads may run (which costs less than a sleep where there are
-    more ranks than processors), and one sleep."""
+    """Emit ``reached(word, value, spins, yields, until)``: it returns 1 once the word has reached ``value``, and 0 if
+    it has not after ``spins`` polls, ``yields`` further polls with yields to other threads (cheaper than a sleep if
+    there are more ranks than CPUs), and one sleep."""
     f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)],
                         i64)
     word, value, spins, yields, until = f.parameters
@@ -181,7 +181,7 @@ def write_combine(kind: str, name: str, count: int) -> str:
 
 @functools.cache
 def combiner_at(kind: str, name: str, count: int) -> int:
-    """Where the kernel lies that reduces ``count`` memories of a dtype."""
+    """Return the address of the kernel that reduces ``count`` buffers of a dtype."""
     return jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count),
                      ["combine"])["combine"]
 

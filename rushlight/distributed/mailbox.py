@@ -15,8 +15,8 @@ FULL = 1 << 32
 
 
 class Channel:
-    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which wait; ``available``
-    tells whether some are there."""
+    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which block; ``available`` is
+    true if there are some."""
 
     def __init__(self, engine, peer: int):
         self.engine, self.peer, self.lock, self.kept = engine, peer, threading.Lock(), []
@@ -52,7 +52,7 @@ class Channel:
                 f"{memory.nbytes} bytes")
 
     def from_kept(self, memory: Region, tag: int) -> bool:
-        """Fills the region with a message that came before it was asked for; whether there was one."""
+        """Fill the region with a message that came before it was requested; False if there is none."""
         for k, (kept, data) in enumerate(self.kept):
             if kept == tag:
                 del self.kept[k]

@@ -1,4 +1,4 @@
-"""Which processes belong together: how they find one another, and the groups they form."""
+"""Process groups: the rendezvous of processes, and the groups they form."""
 from __future__ import annotations
 
 import datetime
@@ -44,7 +44,7 @@ def from_environment(name: str) -> str:
 
 
 def queried(parsed) -> dict:
-    """What an address says behind its question mark."""
+    """Return the query parameters of a parsed URL."""
     return dict(part.split("=", 1) for part in parsed.query.split("&") if part)
 
 
@@ -124,14 +124,14 @@ def checked_timeout(timeout):
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="",
                        pg_options=None, device_id=None, _ranks=None):
-    """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``),
+    """Makes this process a member of the default group: by ``store``, by an address (``file://``, ``tcp://host:port``),
     or by the environment.
 
-    ``backend``: "gloo", "nccl" (GPUs), "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how
-      long exchanges may take (a timedelta); ``device_id``: this process's GPU, for which all then make their
+    ``backend``: "gloo", "nccl" (GPUs), "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: the
+      time limit of collectives (a timedelta); ``device_id``: this process's GPU, for which all ranks then make their
       communicator at once.
-    Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment
-    says too little, DistStoreError or DistNetworkError where the others do not come.
+    Returns once all ``world_size`` processes are here.  ValueError if there is a group already or the environment is
+    incomplete, DistStoreError or DistNetworkError if the others do not come.
 
     >>> import rushlight as torch
     >>> import rushlight.distributed as dist
@@ -376,7 +376,7 @@ def get_default_backend_for_device(device) -> str:
 
 
 def device_for(group=None):
-    """Where tensors lie that a group exchanges for itself: its GPU where it has one, else the CPU."""
+    """Return the device of tensors that a group sends for itself: its GPU if it has one, else the CPU."""
     found = chosen(group)
     return device(HOST) if found is None or found.on_host else found.own_device()
 
@@ -419,7 +419,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def _set_pg_timeout(timeout: datetime.timedelta, group=None):
-    """How long the exchanges of a group may take from now on."""
+    """Set the time limit of a group's future collectives."""
     found = chosen(group)
     if found is None:
         raise ValueError("Invalid process group specified")

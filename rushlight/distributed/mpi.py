@@ -36,7 +36,7 @@ def joined():
 
 
 class MPIEngine(SocketEngine):
-    """The engine "mpi": exchanges as between machines, by nonblocking messages of a communicator of the group's own."""
+    """The engine "mpi": collectives as between hosts, by nonblocking messages of the group's own communicator."""
 
     def __init__(self, store, rank: int, size: int, timeout: float):
         from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""A group of processes that exchange tensors, over an engine that carries the bytes."""
+"""Process groups: collectives and messages of tensors, over an engine that moves the bytes."""
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +29,7 @@ MONITOR = -(1 << 40)  # tag of the messages of monitored_barrier
 
 
 class Options:
-    """What a group is made with: a name of its backend and a timeout."""
+    """Options of a new group: the name of its backend and a timeout."""
 
     def __init__(self, backend: str = "gloo", timeout=DEFAULT_TIMEOUT):
         self.backend, self._timeout = backend, timeout
@@ -37,8 +37,8 @@ class Options:
 
 
 class ProcessGroup(GroupCalls, Carriers):
-    """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the
-    world.
+    """Processes that communicate tensors.  Ranks in its methods are ranks of the group; ``ranks`` has their ranks in
+    the world.
 
     ``torch.distributed`` has functions with checks over its methods; those that PyTorch's groups have are in
     ``group_calls.py``.
@@ -80,7 +80,7 @@ class ProcessGroup(GroupCalls, Carriers):
         return self.options._timeout
 
     def set_timeout(self, timeout: datetime.timedelta):
-        """How long exchanges may take from now on."""
+        """Set the time limit of future collectives."""
         self.options._timeout = timeout
         for engine in (self.engine, *self.boards.values()):
             engine.timeout = timeout.total_seconds()
@@ -129,12 +129,12 @@ class ProcessGroup(GroupCalls, Carriers):
         return (f"<torch.distributed.ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, "
                 f"{self._backend}>")
 
-    # --- how exchanges run --------------------------------------------------------------------------------------------
+    # --- how collectives run ------------------------------------------------------------------------------------------
     def exchange(self, run, result, async_op: bool, line: Line | None = None, alike=None, peer: int | None = None,
                  engine: Engine | None = None, back=()):
-        """Has the engine do something: at once, or as a Work.  ``alike``: the tensors that have one shape in all ranks
-        (None: the results); ``peer``: the other side of a message; ``engine``: the one that ``run`` asks, where that
-        may be a device's; ``back``: (tensor, dense copy) that are copied once it is done."""
+        """Have the engine run an operation: at once, or as a Work.  ``alike``: the tensors that have one shape in all
+        ranks (None: the results); ``peer``: the other side of a message; ``engine``: the one that ``run`` calls, if it
+        may be a device's; ``back``: (tensor, dense copy) pairs that are copied once it is done."""
         self.sequence += line is None
         if COUNTERS:
             count(sys._getframe(1).f_code.co_name)
@@ -220,15 +220,15 @@ class ProcessGroup(GroupCalls, Carriers):
         return op.name.lower(), 1.0 / self._size
 
     def scaled(self, engine, tensor, op):
-        """A dense tensor of what is to be reduced, times the reduction's factor where it has one and the engine leaves
-        that to us."""
+        """Return a dense tensor to reduce, multiplied by the reduction's factor if it has one and the engine does not
+        apply it."""
         multiplied = isinstance(op, Premultiplied) and not engine.queued
         return dense(tensor.detach() * op.factor if multiplied else tensor, not engine.queued)
 
     # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False, sources=None):
-        """Reduces each tensor over the group, in place; or what ``sources`` hold, one of the same shape and dtype for
-        each, into it.  Several of one dtype go as one exchange."""
+        """Reduce each tensor over the group, in place; with ``sources``, reduce these (of the same shapes and dtypes)
+        into it.  Several tensors of one dtype go as one collective."""
         engine = self.engine_of(*tensors, *(sources or ()))
         kind, scale = self.reduction(engine, op, *tensors)
         held = [dense(t, not engine.queued) for t in tensors]
@@ -500,8 +500,8 @@ class ProcessGroup(GroupCalls, Carriers):
 
     # --- the end ------------------------------------------------------------------------------------------------------
     def shutdown(self):
-        """Waits for what is under way, but not for messages that nobody has sent, and leaves; no thread and no memory
-        stays behind."""
+        """Wait for running operations, but not for messages that were never sent, and leave; all threads and memory
+        are released."""
         self.end(lambda engine: engine.close())
 
     def abort(self):

@@ -1,4 +1,4 @@
-"""What reductions over processes combine by."""
+"""Reduction operators of collectives."""
 from __future__ import annotations
 
 import enum
@@ -7,7 +7,7 @@ from .._src.core.advice import warn
 
 
 class RedOpType(enum.Enum):
-    """What reductions combine by."""
+    """A reduction operator."""
 
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
@@ -28,7 +28,7 @@ class Premultiplied:
 
 
 class ReduceOp:
-    """What reductions over processes combine by."""
+    """Reduction operators of collectives."""
 
     RedOpType = RedOpType
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType

@@ -12,8 +12,8 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 
 
 def dense(tensor, on_host: bool = True):
-    """The tensor itself where its elements lie one after the other in order, else a copy that does; with ``on_host`` in
-    memory that the host reads.  RuntimeError for a tensor without data."""
+    """Return the tensor itself if it is contiguous, else a contiguous copy; with ``on_host`` in memory that the host
+    reads.  RuntimeError for a meta tensor."""
     meta = tensor._rush_meta
     if not meta.device.provider.has_data:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
@@ -49,7 +49,7 @@ def touched(tensor):
 
 
 def bring_back(target, source):
-    """Copies what an exchange has put into a dense copy into the tensor that it is a copy of."""
+    """Copy the result of a collective in a dense copy back into its tensor."""
     if source._rush_storage is not target._rush_storage:
         with no_grad():
             OPS["copy_"](target, source)

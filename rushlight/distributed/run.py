@@ -1,4 +1,4 @@
-"""Starts the processes of a program, on one machine or several: ``python -m rushlight.distributed.run``, or
+"""Starts the processes of a program, on one host or several: ``python -m rushlight.distributed.run``, or
 ``rushlight-run``, with torchrun's arguments."""
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse_args(args=None):
 
 
 def parse_min_max_nnodes(nnodes: str):
-    """(least, most) machines.  RuntimeError for what does not read so."""
+    """Return (minimum, maximum) of the number of hosts.  RuntimeError for another format."""
     parts = str(nnodes).split(":")
     if len(parts) not in (1, 2) or not all(part.isdigit() for part in parts):
         raise RuntimeError(f'nnodes={nnodes} is not in "MIN:MAX" format')
@@ -63,7 +63,7 @@ def parse_min_max_nnodes(nnodes: str):
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:
-    """How many processes run on this machine.  ValueError for what is neither a number nor cpu, auto."""
+    """Return the number of processes on this host.  ValueError for other values than a number, cpu or auto."""
     if nproc_per_node.isdigit():
         return int(nproc_per_node)
     if nproc_per_node in ("cpu", "auto"):

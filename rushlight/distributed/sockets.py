@@ -1,4 +1,4 @@
-"""Exchanges between machines: connections of each rank to each other, two for a pair (collectives, and messages)."""
+"""Collectives between hosts: two connections for each pair of ranks (one for collectives, one for messages)."""
 from __future__ import annotations
 
 import ctypes
@@ -23,8 +23,8 @@ NAP = 0.05
 
 
 def own_address(store) -> str:
-    """The address by which other machines reach this one: that of the way to the store's, or the one that
-    RUSHLIGHT_ADDRESS names."""
+    """Return the address by which other hosts reach this one: RUSHLIGHT_ADDRESS if set, else the local address of the
+    route to the store's host."""
     if settings.own_address:
         return settings.own_address
     target = os.environ.get("MASTER_ADDR", "127.0.0.1")
@@ -102,7 +102,7 @@ class SocketEngine(Engine):
         for line in (*self.lines.values(), *self.letters.values()):
             line.close()
 
-    # --- one exchange -------------------------------------------------------------------------------------------------
+    # --- one collective -----------------------------------------------------------------------------------------------
     def swap(self, sends: dict, receives: dict):
         """Sends memory to some ranks while it receives from some.  DistBackendError where one of them ends, or after
         the timeout."""
@@ -150,8 +150,8 @@ class SocketEngine(Engine):
             selector.modify(key.fileobj, wanted, peer)
 
     def agree(self, what: tuple, sizes=None):
-        """Tells all ranks what this one is about (``sizes``: and how many bytes each gets).  RuntimeError where one is
-        about something else; what each sends here."""
+        """Tell all ranks which operation this one runs (``sizes``: and how many bytes each gets); return the bytes that
+        each sends here.  RuntimeError if one of them runs another operation."""
         mine = heading(what).ljust(HEAD, b"\0")
         others = [peer for peer in range(self.size) if peer != self.rank]
         heads = {peer: bytearray(HEAD + 8) for peer in others}

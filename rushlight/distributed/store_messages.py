@@ -21,7 +21,7 @@ OF_KEYS = ("wait", "check")  # questions about any number of keys
 def check_question(kind, given):
     """Raises TypeError for a question that a table does not have, or that is given something else than it takes."""
     if not isinstance(kind, str) or kind not in OF_KEYS and kind not in SIGNATURES:
-        raise TypeError(f"a store is asked {kind!r:.50}, but answers {', '.join((*OF_KEYS, *SIGNATURES))}")
+        raise TypeError(f"unknown store request {kind!r:.50}; expected one of {', '.join((*OF_KEYS, *SIGNATURES))}")
     accepted = (str,) * len(given) if kind in OF_KEYS else SIGNATURES[kind]
     if len(given) > MOST_KEYS:
         raise TypeError(f"{kind}() of a store takes at most {MOST_KEYS} keys, but was given {len(given)}")
@@ -69,7 +69,7 @@ def decode(data: bytes, is_nested: bool = False, most: int = LIMIT) -> list:
     try:
         (count,), at, parts = COUNT.unpack_from(data), COUNT.size, []
         if count > most:
-            raise ValueError(f"a message has {count} parts, of which {most} are accepted")
+            raise ValueError(f"a message has {count} parts, but at most {most} are accepted")
         for _ in range(count):
             kind, length = PART.unpack_from(data, at)
             at += PART.size + length

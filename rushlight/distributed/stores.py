@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT = datetime.timedelta(minutes=30)
 
 
 class DistError(RuntimeError):
-    """What goes wrong between processes."""
+    """An error of communication between processes."""
 
 
 class DistStoreError(DistError):
@@ -24,7 +24,7 @@ class DistStoreError(DistError):
 
 
 class DistBackendError(DistError):
-    """What goes wrong in a backend."""
+    """An error of a backend."""
 
 
 class DistNetworkError(DistError):
@@ -47,7 +47,7 @@ class Store:
     """Keys and values.  ``ask`` is the one entry that a kind of store defines; one that a program writes itself may
     define the functions that it has instead.
 
-    ``get``, ``wait`` and the like wait for keys that are not there until the timeout; DistStoreError then.
+    ``get``, ``wait`` and similar wait for missing keys until the timeout, and then raise DistStoreError.
     """
 
     def __init__(self):
@@ -130,7 +130,7 @@ class Store:
         return type(self).ask is not Store.ask
 
     def append_by_comparing(self, key: str, value: bytes):
-        """Appends where there is only ``compare_set``, which is asked again as long as others change the value."""
+        """Append with ``compare_set`` alone; it is repeated as long as others change the value."""
         found = self.ask("compare_set", key, b"", b"")
         while (now := self.ask("compare_set", key, found, found + value)) != found + value:
             found = now
@@ -256,7 +256,7 @@ class FileStore(Store):
         except OSError as error:
             raise DistStoreError(
                 f"FileStore: {self.path} cannot be used: {error.strerror}. Expected a file that this user "
-                "owns and nobody else may write to, or a path at which this user may make one") from error
+                "owns and other users cannot write to, or a path at which this user may make one") from error
         with open(handle, "a+b") as file:
             here.locked(file)
             yield file

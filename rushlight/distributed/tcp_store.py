@@ -25,11 +25,11 @@ def taken(file: socket.socket, count: int) -> bytes:
 
 
 class Client:
-    """One connection of a server: what it has sent so far (``buffer``), the question that waits for an answer until
-    ``until``, and what it has not received yet (``answer``).
+    """One connection of a server: the bytes received (``buffer``), the request that waits for an answer until
+    ``until``, and the bytes still to send (``answer``).
 
-    It has one question at a time, and nothing is read while it has to take an answer, so that what is kept for a client
-    is about the largest message each way.
+    It has one request at a time, and nothing is read while it has to take an answer, so the memory for a client is
+    about the largest message each way.
     """
 
     def __init__(self, file):
@@ -47,7 +47,7 @@ class Client:
         return decode_question(data)
 
     def events(self) -> int:
-        """What is awaited of the connection."""
+        """Return the selector event that the connection waits for."""
         return selectors.EVENT_WRITE if self.answer else selectors.EVENT_READ
 
     def receive(self):
@@ -130,7 +130,7 @@ class Server:
                 client.send()
             self.answer(client)
         except (OSError, ValueError, TypeError, MemoryError):
-            self.drop(client)  # it ended, or is no client of ours
+            self.drop(client)  # it ended, or does not speak this protocol
 
     def answer(self, client):
         """Answers the questions of a client as far as they have arrived, can be answered, and it takes the answers."""

@@ -1,6 +1,7 @@
-"""Has every process leave its flight recorder once an exchange of any has failed, and notes what ends the program.
+"""Has every process write its flight recorder once a collective of any process has failed, and records the error that
+ends the program.
 
-It runs in processes (not in threads that stand for processes) where TORCH_FR_BUFFER_SIZE is above 0.
+It runs in processes (not in threads that act as processes) if TORCH_FR_BUFFER_SIZE is above 0.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process belongs to; a thread that stands for a process (``threads.py``) has a world of its own."""
+"""The groups of a process, or of a thread that acts as a process (``threads.py``)."""
 from __future__ import annotations
 
 import threading
@@ -18,15 +18,14 @@ class World:
         self.dumping, self.savers = threading.Lock(), {}
 
     def end(self):
-        """Ends what runs beside the groups."""
+        """Stop the background services other than the groups."""
         if self.watchdog is not None:
             self.watchdog.end()
         for saver in self.savers.values():
             saver.end()
 
     def enter(self):
-        """The calling thread belongs to this world from now on: a thread that works for one that stands for a
-        process."""
+        """Make the calling thread belong to this world: it works for a thread that acts as a process."""
         OF_THREAD.world = self
 
     def add(self, group):
@@ -60,8 +59,8 @@ def here() -> World:
 
 
 def isolate(enabled: bool):
-    """Whether threads that start from now on stand for processes, each with a world of its own; the calling one stays
-    in the world it has."""
+    """Set if threads that start later act as processes, each with a world of its own; the calling one stays in the
+    world it has."""
     global ISOLATED
     here().enter()
     ISOLATED = bool(enabled)
@@ -80,7 +79,7 @@ class Groups(type):
 
 
 class GroupMember(metaclass=Groups):
-    """What a process is handed for a group to which it does not belong."""
+    """The value that a process gets for a group to which it does not belong."""
 
     NON_GROUP_MEMBER = -100
 
