@@ -40,7 +40,7 @@ def traverse_state_dict(state_dict, visitor, keep_traversing=_keep_visiting_tens
 
 
 def get_element(root_dict, path, default_value=None):
-    """The value at a path of a nested state, with keys of mappings as they are; ``default_value`` where there is none.
+    """Return the value at a path of a nested state, with the original keys; ``default_value`` if there is none.
 
     >>> get_element({"a": [0, {"b": 5}]}, ("a", 1, "b")), get_element({}, ("a",), 3)
     (5, 3)

@@ -46,7 +46,7 @@ class Together:
             return _wrap_exception(error)
 
     def combined(self, step, results, whole):
-        """What ``whole(results)`` gives, or what went wrong before, as a CheckpointException."""
+        """Return ``whole(results)``; previous errors give a CheckpointException."""
         wrong = {k: r for k, r in enumerate(results) if _is_wrapped_exception(r)}
         if not wrong:
             found = self.attempt(whole, results)
@@ -56,7 +56,7 @@ class Together:
         return CheckpointException(step, wrong)
 
     def reduce_scatter(self, step: str, part, whole):
-        """``part()`` in each process, ``whole(parts)`` in the coordinator: a list with a value for each process."""
+        """Run ``part()`` in each process, ``whole(parts)`` in the coordinator: a list with a value for each process."""
         parts, answers = self.gathered(self.attempt(part)), None
         if self.is_coordinator:
             found = self.combined(step, parts, whole)
@@ -64,7 +64,7 @@ class Together:
         return raised(self.shared_out(answers))
 
     def all_reduce(self, step: str, part, whole):
-        """``part()`` in each process, ``whole(parts)`` in the coordinator, whose value all get."""
+        """Run ``part()`` in each process, ``whole(parts)`` in the coordinator; all get its value."""
         parts = self.gathered(self.attempt(part))
         return raised(self.told(self.combined(step, parts, whole) if self.is_coordinator else None))
 

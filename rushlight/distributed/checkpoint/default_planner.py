@@ -1,5 +1,5 @@
-"""The planners that are used where none is given: nested states are flattened, what several processes have is written
-once, boxes are read where they overlap."""
+"""Default planners: nested states are flattened, replicated values are written once, and boxes are read where they
+overlap."""
 from __future__ import annotations
 
 import dataclasses
@@ -51,8 +51,8 @@ def local_tensor(value, index: MetadataIndex):
 
 
 def overlap(stored: ChunkStorageMetadata, wanted: ChunkStorageMetadata):
-    """(offsets in the stored chunk, offsets in the wanted one, lengths) of what both have; None where that is
-    nothing."""
+    """Return (offsets in the stored chunk, offsets in the wanted one, lengths) of the intersection; None if it is
+    empty."""
     begins = [max(a, b) for a, b in zip(stored.offsets, wanted.offsets)]
     ends = [min(a + n, b + m) for a, n, b, m in zip(stored.offsets, stored.sizes, wanted.offsets, wanted.sizes)]
     lengths = torch.Size([e - b for b, e in zip(begins, ends)])
@@ -110,7 +110,7 @@ def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
 
 def create_default_global_save_plan(all_plans: list[SavePlan],
                                     rewrite_index_hints: bool = True) -> tuple[list[SavePlan], Metadata]:
-    """The plans with each chunk's place in its tensor, and what they make."""
+    """Return the plans with each chunk's index in its tensor, and the metadata of all."""
     known: dict = {}
     plans = []
     for plan in all_plans:
@@ -130,7 +130,7 @@ def create_default_global_save_plan(all_plans: list[SavePlan],
 
 
 def check_chunks(metadata: Metadata):
-    """ValueError for chunks that overlap, lie outside of their tensor, or leave something out."""
+    """Raise ValueError for chunks that overlap, exceed their tensor, or do not cover it."""
     for name, tensor in metadata.state_dict_metadata.items():
         if isinstance(tensor, BytesStorageMetadata):
             continue
@@ -175,8 +175,8 @@ def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]
 
 # --- planners ---------------------------------------------------------------------------------------------------------
 class DefaultSavePlanner(SavePlanner):
-    """Plans what is saved.  ``dedup_save_to_lowest_rank``: what several processes have is written by the first of them
-    rather than by the one with the least to write."""
+    """Plans saving.  ``dedup_save_to_lowest_rank``: replicated values are written by the first process that has them,
+    instead of the one with the least to write."""
 
     mappings: dict
 
@@ -231,8 +231,7 @@ class DefaultSavePlanner(SavePlanner):
 
 
 class DefaultLoadPlanner(LoadPlanner):
-    """Plans what is loaded into a state.  ``allow_partial_load``: names that the checkpoint lacks are left as they
-    are."""
+    """Plans loading into a state.  ``allow_partial_load``: names that the checkpoint lacks stay unchanged."""
 
     original_state_dict: dict
     mappings: dict
@@ -260,8 +259,8 @@ class DefaultLoadPlanner(LoadPlanner):
         return new_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO):
-        """Takes weights, plain containers, and what ``torch.serialization.add_safe_globals`` allows;
-        pickle.UnpicklingError for more."""
+        """Loads weights, plain containers, and types that ``torch.serialization.add_safe_globals`` allows;
+        pickle.UnpicklingError for others."""
         found, name = torch.load(value, weights_only=True), read_item.dest_index.fqn
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[name], found)

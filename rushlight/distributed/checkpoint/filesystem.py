@@ -36,7 +36,7 @@ __all__ = ["FileSystemWriter", "FileSystemReader", "FileSystem", "FileSystemBase
 CURRENT_DCP_VERSION, DEFAULT_SUFFIX, METADATA = "1.0.0", ".distcp", ".metadata"
 CUSTOM_METADATA_KEY, DCP_VERSION_KEY, FORMAT_KEY, FORMAT_VALUE, HF_DCP_VERSION = ("DCP_SHARDING_INFO", "DCP_VERSION",
                                                                                   "format", "pt", 1.0)
-WRITTEN = re.compile(r"__\d+_.*\.(distcp|safetensors)")  # names of our files
+WRITTEN = re.compile(r"__\d+_.*\.(distcp|safetensors)")  # names of the files written here
 
 
 class SerializationFormat(enum.Enum):
@@ -153,7 +153,7 @@ def settle(folder):
 
 
 def shares(items, count: int) -> list[list]:
-    """Items in ``count`` lists of about the same number of bytes."""
+    """Split items into ``count`` lists of about the same number of bytes."""
     lists, loads = [[] for _ in range(count)], [0] * count
     for item in sorted(items, key=lambda item: -(item.tensor_storage_size() or 0)):
         least = loads.index(min(loads))
@@ -163,7 +163,7 @@ def shares(items, count: int) -> list[list]:
 
 
 def compact(tensor):
-    """A tensor over memory that holds nothing else."""
+    """Return a tensor whose storage holds no other elements."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
@@ -282,7 +282,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         return results
 
     def write_tensors(self, name, items, planner, stream) -> list[WriteResult]:
-        """All tensors as one safetensors file.  TypeError for what is no tensor, ValueError for two chunks of one
+        """Write all tensors as one safetensors file.  TypeError for other values, ValueError for two chunks of one
         tensor."""
         tensors, offsets = {}, {}
         for item in items:
@@ -390,7 +390,7 @@ class FileSystemReader(StorageReader):
         return done
 
     def read_chunk(self, stream, info: _StorageInfo, items, planner):
-        """Reads one range of a file to where it is wanted."""
+        """Read one range of a file into the planner's targets."""
         if info.transform_descriptors:
             raise NotImplementedError(
                 f"{info.relative_path} was transformed by {info.transform_descriptors} when it was written; such "

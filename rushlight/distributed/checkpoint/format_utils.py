@@ -32,8 +32,8 @@ def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
 
 
 class DynamicMetaLoadPlanner(DefaultLoadPlanner):
-    """Plans what is loaded where the storage has no metadata: tensors are as the state has them, each in one piece.
-    RuntimeError for a state with other values than tensors."""
+    """Plans loading without stored metadata: tensors have the sizes of the state, each in one chunk.  RuntimeError for
+    a state with other values than tensors."""
 
     def set_up_planner(self, state_dict, metadata=None, is_coordinator=False):
         super().set_up_planner(state_dict, metadata, is_coordinator)
@@ -47,9 +47,9 @@ class DynamicMetaLoadPlanner(DefaultLoadPlanner):
 
 
 class BroadcastingTorchSaveReader(StorageReader):
-    """Reads a file of ``torch.save`` in one process, which hands each tensor to the others: those take their parts.
+    """Reads a file of ``torch.save`` in one process, which broadcasts each tensor; the others take their parts.
 
-    Goes with ``DynamicMetaLoadPlanner``.  RuntimeError, in all processes, where the file cannot be read or lacks a
+    For use with ``DynamicMetaLoadPlanner``.  RuntimeError, in all processes, if the file cannot be read or lacks a
     tensor of the state, or has it in another size.
     """
 
@@ -60,7 +60,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         self.checkpoint_id = checkpoint_id if checkpoint_id is not None else self.checkpoint_id
 
     def read_metadata(self, *args, **kwargs):
-        """Nothing: the planner says what there is."""
+        """Return empty metadata: the planner makes them."""
         return Metadata({})
 
     def set_up_storage_reader(self, metadata, is_coordinator: bool, *args, **kwargs) -> None:
@@ -75,7 +75,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         return plans
 
     def stored(self, wanted: dict):
-        """(the tensors of the file by name, in the coordinator; what is wrong with them, in all)."""
+        """Return (the tensors of the file by name, in the coordinator; their error, in all)."""
         found, wrong = {}, None
         if self.is_coordinator:
             try:
@@ -117,12 +117,12 @@ class BroadcastingTorchSaveReader(StorageReader):
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id) -> bool:
-        """Whether it is a file."""
+        """True if it is a file."""
         return os.path.isfile(checkpoint_id)
 
 
 def main(args=None) -> None:
-    """Converts a checkpoint as the command line says, or says that there is none."""
+    """Converts a checkpoint by the command line, or reports that there is none."""
     parser = argparse.ArgumentParser("python -m rushlight.distributed.checkpoint.format_utils", description=__doc__)
     conversions = {"torch_to_dcp": (os.path.isfile, torch_save_to_dcp),
                    "dcp_to_torch": (os.path.isdir, dcp_to_torch_save)}

@@ -30,11 +30,11 @@ def file_name(index: int, count: int, shard: int | None = None) -> str:
 
 
 class HuggingFaceStorageWriter(FileSystemWriter):
-    """Writes tensors as safetensors files: whole tensors by one process, or with ``save_distributed`` each process its
-    chunks, which ``enable_consolidation`` puts together.
+    """Writes tensors as safetensors files: full tensors by one process, or with ``save_distributed`` each process its
+    chunks, which ``enable_consolidation`` combines.
 
-    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is whole; a checkpoint
-      of several files is not replaced in one step.
+    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is complete; a
+      checkpoint of several files is not replaced atomically.
     """
 
     def __init__(self, path, fqn_to_index_mapping=None, thread_count=1, save_distributed=False,

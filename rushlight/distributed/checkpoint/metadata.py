@@ -14,7 +14,7 @@ __all__ = ["ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadat
 
 @dataclass
 class ChunkStorageMetadata:
-    """A box of a tensor: where it begins, and its sizes, in elements."""
+    """A box of a tensor: its offsets and sizes, in elements."""
 
     offsets: torch.Size
     sizes: torch.Size
@@ -29,7 +29,7 @@ class _MEM_FORMAT_ENCODING(enum.Enum):
 
 
 def encodings() -> dict:
-    """Memory format -> what a file says."""
+    """Return {memory format: its encoding in a file}."""
     return {torch.contiguous_format: _MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT,
             torch.channels_last: _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST,
             torch.preserve_format: _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT}
@@ -69,7 +69,7 @@ class TensorStorageMetadata:
 
 @dataclass
 class BytesStorageMetadata:
-    """Something that is no tensor."""
+    """A value that is not a tensor."""
 
 
 STORAGE_TYPES = TensorStorageMetadata | BytesStorageMetadata

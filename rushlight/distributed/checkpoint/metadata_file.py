@@ -1,5 +1,5 @@
-"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  It is read without running anything: an allow
-list says which classes it may make."""
+"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  Reading it executes no code: an allow list
+restricts the classes that it may make."""
 from __future__ import annotations
 
 import io
@@ -19,7 +19,7 @@ from .places import StorageInfo
 METADATA, FILESYSTEM = "torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem"
 CLASSES = {(METADATA, name): getattr(kinds, name)
            for name in (*kinds.__all__, "_MEM_FORMAT_ENCODING")} | {(FILESYSTEM, "_StorageInfo"): StorageInfo}
-SHARDED = "torch.distributed._shard.sharded_tensor.metadata"  # where older checkpoints have what describes tensors
+SHARDED = "torch.distributed._shard.sharded_tensor.metadata"  # module of tensor descriptions in older checkpoints
 OLDER = {(SHARDED, "TensorProperties"): kinds.TensorProperties,
          (SHARDED, "MEM_FORMAT_ENCODING"): kinds._MEM_FORMAT_ENCODING}
 NAMES = {kind: place for place, kind in CLASSES.items()}
@@ -32,7 +32,7 @@ FIELDS = {kind: frozenset(getattr(kind, "__dataclass_fields__", ())) for kind in
 
 
 class MetadataPickler(Pickler):
-    """Writes our classes under PyTorch's names."""
+    """Writes Rushlight's classes under PyTorch's names."""
 
     dispatch = dict(Pickler.dispatch)
 
@@ -54,7 +54,7 @@ class MetadataPickler(Pickler):
 
 
 class MetadataUnpickler(WeightsUnpickler):
-    """Makes instances of the classes in KNOWN, and sets their fields: nothing else is made, called or set."""
+    """Makes instances of the classes in KNOWN, and sets their fields: no other class is made or called."""
 
     dispatch = dict(WeightsUnpickler.dispatch)
 

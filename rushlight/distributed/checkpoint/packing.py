@@ -68,7 +68,7 @@ def packed(value) -> tuple:
 
 
 def unpacked(text: bytes, block, places):
-    """What ``packed`` was given, over the block's memory."""
+    """Return the value given to ``packed``, over the block's memory."""
     return Unpacker(io.BytesIO(text), rooms(block, places)).load()
 
 

@@ -23,9 +23,9 @@ from .staging import BlockingAsyncStager, ready
 
 
 class Saver:
-    """A process that writes checkpoints for this one, one after the other.  ``place``: where it meets those of the
-    other processes (None: it is alone); ``store``: which this process keeps for them, if it does; ``sound``: whether
-    it lives, and meets the others."""
+    """A process that writes checkpoints for this one, one after the other.  ``place``: the arguments of ``meet`` (None:
+    it is alone); ``store``: the store of these processes, if this process keeps it; ``sound``: True if the process is
+    alive and communicates with the others."""
 
     def __init__(self, place, store=None):
         context = multiprocessing.get_context("spawn")
@@ -60,7 +60,7 @@ class Saver:
 
     @contextlib.contextmanager
     def or_alone(self):
-        """A block that hands the process what others wait for: where that fails it ends, which the others see."""
+        """A block that sends the process data that others wait for: if that fails, it ends, which the others see."""
         try:
             yield
         except BaseException:
@@ -76,7 +76,7 @@ class Saver:
             self.sound = False
             self.pipe.close()
             raise
-        with contextlib.suppress(OSError):  # the process has ended; it may have said why
+        with contextlib.suppress(OSError):  # the process has ended; it may have reported the reason
             self.pipe.send(message)
         try:
             answer = self.pipe.recv()
@@ -91,7 +91,7 @@ class Saver:
         return answer
 
     def end(self):
-        """Ends the process, once it has written what it was given."""
+        """End the process, once it has written all that it was given."""
         self.thread.submit(self.close)
         self.thread.shutdown(wait=False)
 
@@ -133,8 +133,8 @@ def saver_of(group, no_dist: bool) -> Saver:
 
 # --- in the other process ---------------------------------------------------------------------------------------------
 def serve(pipe, place):
-    """Writes what comes through a pipe, until it ends, or the others cannot be met."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is under way is written to its end
+    """Write the states that come through a pipe, until it ends, or the others cannot be reached."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # checkpoints in progress are completed
     parent = multiprocessing.parent_process()
     with pipe:
         try:
@@ -165,7 +165,7 @@ def meet(host, port, rank, size, timeout):
 
 
 def answer(message):
-    """The Metadata of what was written, or the error of some process that could not."""
+    """Return the Metadata of the written checkpoint, or the error of some process that failed."""
     from .state_dict_saver import written  # which starts this process
     try:
         state, writer, planner = unpacked(*message)

@@ -9,7 +9,7 @@ import rushlight as torch
 from ..fsdp.api import StateDictType, settings_of
 from . import whole_state
 
-AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
+AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # name parts added by wrappers
 STATE, GROUPS, PARAMS = "state", "param_groups", "params"
 
 
@@ -69,8 +69,8 @@ def as_parts(model):
 
 
 def own_name(model, name: str) -> str:
-    """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled
-    ones, and of checkpointed ones."""
+    """Return a name in the model without the parts of wrappers: ``module.`` of data parallel ones, ``_orig_mod.`` of
+    compiled ones, and those of checkpointed ones."""
     kept, module, parts = [], model, name.split(".")
     for part in parts:
         wrapped = isinstance(module, (torch.nn.parallel.DistributedDataParallel,
@@ -125,7 +125,7 @@ def listed(optimizers) -> tuple:
 
 
 def begin(optimizer):
-    """Has an optimizer without state make it, by a step of length 0 along no gradient."""
+    """Have an optimizer without state make it, by a step with a learning rate of 0 and gradients of 0."""
     parameters = [p for group in optimizer.param_groups for p in group[PARAMS]]
     if optimizer.state or any(p.grad is not None for p in parameters):
         return
@@ -208,7 +208,7 @@ def held_at(held, path):
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
-    """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and
+    """Loads a state dict of ``get_optimizer_state_dict``.  RuntimeError if a parameter's state is missing and
     ``strict``."""
     options = checked(options)
     if optim_state_dict or options.broadcast_from_rank0:
@@ -217,7 +217,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
 
 
 def loadable(model, optimizers, optim_state_dict, options) -> list:
-    """(optimizer, its state as its ``load_state_dict`` takes it) of each."""
+    """Return (optimizer, its state for its ``load_state_dict``) of each."""
     names = parameters_of(model)
     for optimizer in optimizers:
         begin(optimizer)
@@ -229,7 +229,7 @@ def loadable(model, optimizers, optim_state_dict, options) -> list:
 
 
 def loadable_by(optimizer, names, optim_state_dict, options) -> dict:
-    """A state by names as one optimizer's, by numbers."""
+    """Return a state dict by names as one optimizer's, by parameter indices."""
     states, groups, number = {}, [], 0
     for group in optimizer.param_groups:
         own = [names[p] for p in group[PARAMS]]
@@ -250,15 +250,15 @@ def loadable_by(optimizer, names, optim_state_dict, options) -> dict:
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
-    """Loads both of them; returns what ``set_model_state_dict`` does."""
+    """Loads both of them; returns the result of ``set_model_state_dict``."""
     found = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found
 
 
 def _init_optim_state(optim):
-    """Has an optimizer that has none yet make its state, by a step with gradients of zero and a learning rate of zero;
-    nothing where there are gradients."""
+    """Has an optimizer without state make it, by a step with gradients of zero and a learning rate of zero; does
+    nothing if there are gradients."""
     parameters = [p for group in optim.param_groups for p in group["params"]]
     if optim.state or any(p.grad is not None for p in parameters):
         return

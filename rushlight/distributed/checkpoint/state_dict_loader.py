@@ -26,10 +26,10 @@ def reader_of(storage_reader, checkpoint_id):
 
 def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_reader=None, planner=None,
          process_group=None, no_dist=False) -> None:
-    """Loads a checkpoint into the tensors of a nested state; what is no tensor is replaced.  Tensors may be split
-    otherwise than when they were saved.
+    """Loads a checkpoint into the tensors of a nested state; other values are replaced.  Tensors may be sharded
+    differently than when they were saved.
 
-    CheckpointException where a process fails: for a name that the checkpoint lacks, or a tensor of another size.
+    CheckpointException if a process fails: for a name that the checkpoint lacks, or a tensor of another size.
     """
     states = {}
     for key in sorted(state_dict, key=str):
@@ -48,7 +48,7 @@ def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
 
 def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False,
                     planner=None) -> None:
-    """``load`` as it was called before."""
+    """Deprecated form of ``load``."""
     storage_reader.reset()
     read(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 

@@ -31,7 +31,7 @@ class AsyncCheckpointerType(enum.Enum):
 
 @dataclass
 class AsyncSaveResponse:
-    """What ``async_save`` gives where copying goes on, too."""
+    """The result of ``async_save`` if copying is asynchronous, too."""
 
     staging_completion: Future
     upload_completion: Future
@@ -54,7 +54,7 @@ def states_of(state_dict) -> dict:
 
 
 def alone(no_dist: bool) -> bool:
-    """Whether a process saves or loads for itself."""
+    """True if a process saves or loads by itself."""
     if not no_dist and not membership.is_initialized():
         warnings.warn(
             "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single "
@@ -84,7 +84,7 @@ def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
 
 def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False,
                     planner=None) -> Metadata:
-    """``save`` as it was called before."""
+    """Deprecated form of ``save``."""
     storage_writer.reset()
     return written(states_of(state_dict), storage_writer, process_group, coordinator_rank, no_dist, planner)
 
@@ -116,8 +116,8 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
 
 
 def find_upload_group(process_group):
-    """Return the group in which threads write checkpoints of a group's processes, so that what they send never meets
-    what training sends.  The first call of all processes makes it."""
+    """Return the group in which threads write checkpoints of a group's processes, so that their messages never match
+    those of training.  The first call of all processes makes it."""
     group = membership.chosen(process_group)
     if group.uploads is None:
         group.uploads = membership.new_group(group.ranks, use_local_synchronization=True, group_desc="async_save")

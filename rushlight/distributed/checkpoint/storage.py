@@ -1,4 +1,4 @@
-"""The interfaces of what stores and reads chunks."""
+"""The interfaces of storage writers and readers."""
 from __future__ import annotations
 
 import abc
@@ -20,7 +20,7 @@ class WriteResult:
 
 
 class StorageWriter(abc.ABC):
-    """Stores what plans say: ``finish`` is called in one process, once all have written."""
+    """Stores the items of plans: ``finish`` is called in one process, once all have written."""
 
     @abc.abstractmethod
     def reset(self, checkpoint_id=None) -> None: ...
@@ -50,7 +50,7 @@ class StorageWriter(abc.ABC):
 
 
 class StorageReader(abc.ABC):
-    """Reads what plans say."""
+    """Reads the items of plans."""
 
     @abc.abstractmethod
     def reset(self, checkpoint_id=None) -> None: ...

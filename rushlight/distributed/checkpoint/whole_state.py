@@ -1,4 +1,4 @@
-"""States of whole tensors: put together from parts, sent by the first process, and split again."""
+"""Full state dicts: gathered from shards, broadcast by the first process, and sharded again."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Hole(NamedTuple):
 
 
 def mapped(state, change, path=()):
-    """A nested state with ``change(path, value)`` of each value that is no mapping and no list."""
+    """Return a nested state with ``change(path, value)`` in place of each value, except mappings and lists."""
     if isinstance(state, Mapping):
         return {key: mapped(value, change, (*path, key)) for key, value in state.items()}
     if type(state) in (list, tuple):
@@ -32,7 +32,7 @@ def alone() -> bool:
 
 
 def put_together(state, only_first: bool):
-    """A state with whole tensors in place of DTensors, in every process, or ``{}`` in all but the first."""
+    """Return a state with full tensors in place of DTensors, in every process, or ``{}`` in all but the first."""
     kept = not only_first or alone() or membership.get_rank() == 0
 
     def whole(path, value):
@@ -81,7 +81,7 @@ def sent_by_first(state, model_of):
 
 
 def holes_filled(state, fill, path=()):
-    """A described state with ``fill(path, hole)`` in place of each Hole."""
+    """Return a described state with ``fill(path, hole)`` in place of each Hole."""
     if isinstance(state, Hole):
         return fill(path, state)
     if isinstance(state, Mapping):
