@@ -33,8 +33,8 @@ class BackwardPrefetch(Enum):
 
 @dataclass
 class MixedPrecision:
-    """Dtypes of parameters while a layer computes, of sums of gradients, and of buffers; None leaves one as it is.
-    Modules of ``_module_classes_to_ignore`` compute as they are."""
+    """Dtypes of parameters while a layer computes, of gradient reduction, and of buffers; None leaves one unchanged.
+    Modules of ``_module_classes_to_ignore`` compute in their own dtype."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -53,7 +53,7 @@ class CPUOffload:
 
 
 class StateDictType(Enum):
-    """Whole tensors, this process's elements, or DTensors."""
+    """Full tensors, this process's elements, or DTensors."""
 
     FULL_STATE_DICT = auto()
     LOCAL_STATE_DICT = auto()
@@ -111,7 +111,7 @@ CONFIGS = {StateDictType.FULL_STATE_DICT: (FullStateDictConfig, FullOptimStateDi
 
 @dataclass
 class StateDictSettings:
-    """What ``state_dict()`` of a model gives."""
+    """Settings of a model's ``state_dict()``."""
 
     state_dict_type: StateDictType = StateDictType.FULL_STATE_DICT
     state_dict_config: StateDictConfig = field(default_factory=FullStateDictConfig)

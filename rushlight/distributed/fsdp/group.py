@@ -1,4 +1,4 @@
-"""The parameters of a layer: parts that become whole together, and whose gradients are summed together."""
+"""The parameters of a layer: shards that are gathered together, and whose gradients are reduced together."""
 from __future__ import annotations
 
 import math
@@ -13,12 +13,12 @@ from ..tensor.layout import box
 from ..tensor.placement_types import Replicate, Shard, _StridedShard
 
 log = logger("buckets")
-LIVE: dict = {}  # id of a storage -> the parameter that is whole in it
+LIVE: dict = {}  # id of a storage -> its unsharded parameter
 
 
 class Member:
     """One parameter: ``sharded``, this process's part as a DTensor, and ``full``, all of it while its layer computes;
-    ``places``: (module, name) of those that have it."""
+    ``places``: (module, name) of the modules that have it."""
 
     def __init__(self, parameter, places, mesh, shard_dim, dtype):
         self.places, self.dim, self.tensor_mesh = places, shard_dim, None
@@ -132,7 +132,7 @@ class Member:
             self.show(found)
 
     def show(self, parameter):
-        """Has the modules have the whole parameter, or the part."""
+        """Set the modules' parameter to the full one, or the shard."""
         for module, name in self.places:
             module._parameters[name] = parameter
 
@@ -146,9 +146,9 @@ class Group:
         self.size = mesh.size(mesh.ndim - 1)
         self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = (False, None, True,
                                                                                                    True, None, 0)
-        self.held = False  # whether the program holds whole parameters
+        self.held = False  # True if the program uses full parameters
         self.name = "layer"
-        self.hook = None  # (gradients of a layer, where averages of this process's part go): in place of a collective
+        self.hook = None  # (gradients of a layer, output for this process's averages): in place of a collective
         for member in members:
             if member.needs:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
@@ -164,7 +164,7 @@ class Group:
 
     # --- whole --------------------------------------------------------------------------------------------------------
     def begin(self, wait=False):
-        """Has the parts travel."""
+        """Start gathering the shards."""
         if self.is_whole or self.coming is not None:
             return
         self.coming = []
@@ -183,7 +183,7 @@ class Group:
                                                                        async_op=not wait)))
 
     def unshard(self):
-        """Has every parameter be whole."""
+        """Unshard every parameter."""
         if self.is_whole:
             return
         self.begin(wait=True)
@@ -209,7 +209,7 @@ class Group:
         self.is_whole = False
 
     def put_away(self):
-        """Leaves the parts alone, unless the program holds whole parameters."""
+        """Reshard, unless the program uses full parameters."""
         if not self.held:
             self.reshard()
 

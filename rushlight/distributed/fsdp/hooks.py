@@ -14,8 +14,8 @@ __all__ = ["DefaultState", "LowPrecisionState", "allreduce_hook", "reduce_scatte
 
 
 class DefaultState:
-    """The group of a hook, and what gradients are divided by before they are summed and afterwards, so that neither
-    sums nor terms leave the range of the dtype.  ValueError without a group."""
+    """The group of a hook, and the divisors of gradients before and after the reduction, so that neither terms nor sums
+    leave the range of the dtype.  ValueError without a group."""
 
     def __init__(self, process_group):
         if process_group is None:

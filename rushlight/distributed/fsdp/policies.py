@@ -9,8 +9,8 @@ __all__ = ["MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy"]
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """``param_dtype``: that of whole parameters, and of inputs where ``cast_forward_inputs``; ``reduce_dtype``: that in
-    which gradients are summed; ``output_dtype``: that of outputs.  None leaves one as it is."""
+    """``param_dtype``: that of full parameters, and of inputs with ``cast_forward_inputs``; ``reduce_dtype``: that of
+    gradient reduction; ``output_dtype``: that of outputs.  None leaves one unchanged."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None

@@ -31,7 +31,7 @@ _module_wrap_policy = transformer_auto_wrap_policy
 
 def size_based_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
                                 force_leaf_modules: set | None = None, exclude_wrap_modules: set | None = None) -> bool:
-    """Modules with at least ``min_num_params`` parameters that nothing below them has wrapped."""
+    """Select modules with at least ``min_num_params`` parameters that are not wrapped further below."""
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     never = size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
     large = nonwrapped_numel >= min_num_params
@@ -48,7 +48,7 @@ def _or_policy(module, recurse: bool, nonwrapped_numel: int, policies) -> bool:
 
 
 class _Policy:
-    """A policy that says at once which modules are wrapped, and how."""
+    """A policy that selects all modules and their arguments at once."""
 
     def _run_policy(self, root_module, ignored_modules, root_kwargs) -> dict:
         raise NotImplementedError
@@ -99,8 +99,8 @@ def numel(module, ignored) -> int:
 
 
 def wrap_below(module, policy, wrapper, ignored_modules=(), ignored_params=()) -> int:
-    """Wraps modules below one, inner ones first: ``wrapper(module, **what the policy says)``.  How many parameters are
-    wrapped."""
+    """Wrap modules below one, inner ones first: ``wrapper(module, **policy arguments)``; return the number of wrapped
+    parameters."""
     if isinstance(policy, _Policy):
         decide = functools.partial(by_choice, policy)
     else:
@@ -146,7 +146,7 @@ def by_size(policy, module, wrapper, ignored_modules, ignored_params, known) -> 
 
 
 class Wrapping(threading.local):
-    """What ``wrap`` does within a block of ``enable_wrap``."""
+    """The settings of ``wrap`` within a block of ``enable_wrap``."""
 
     in_autowrap_context = False
     wrapper_cls = None
@@ -172,7 +172,7 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
 
 
 def wrap(module, **wrap_overrides):
-    """A module, wrapped where a block of ``enable_wrap`` says so."""
+    """Returns a module, wrapped if it is in a block of ``enable_wrap``."""
     if not _ConfigAutoWrap.in_autowrap_context:
         return module
     return _ConfigAutoWrap.wrapper_cls(module, **{**_ConfigAutoWrap.kwargs, **wrap_overrides})

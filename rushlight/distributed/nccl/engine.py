@@ -23,7 +23,7 @@ from .watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 BYTE = NUMBERS["uint8"]
-TRUTH = {"sum": "max", "product": "min"}  # what reductions of truth values are
+TRUTH = {"sum": "max", "product": "min"}  # equivalents for bool
 FLOATS = "float16", "bfloat16", "float32", "float64"
 ON_DEVICE, ON_HOST = 0, 1  # memory of the factor of a premultiplied sum
 
@@ -42,13 +42,13 @@ class NCCLEngine(Engine):
         self.provider, self.index, self.options = where.provider, where.index, options
         self.streams, self.library = self.provider.streams(self.index), library(self.provider.vendor())
         self.comm, self.stream, self.aside, self.broken, self.closing = None, None, None, None, False
-        self.order = threading.Lock()  # who takes from ``flying``, or ends the communicator
+        self.order = threading.Lock()  # for taking from ``flying``, or ending the communicator
         self.guard, self.flying, self.issued, self.finished = threading.RLock(), collections.deque(), 0, 0
         self.pairs, self.watchdog, self.byte, self.name = {}, None, None, ""
 
     # --- the communicator ---------------------------------------------------------------------------------------------
     def connect(self):
-        """Makes the communicator, with all ranks.  DistBackendError that names those that do not come."""
+        """Make the communicator, with all ranks.  DistBackendError that names ranks that do not come."""
         with self.guard:
             if self.comm is not None or self.broken is not None:
                 return
@@ -96,8 +96,8 @@ class NCCLEngine(Engine):
                                    f"within {self.timeout:g} s") from error
 
     def split(self, color: int | None, key: int, store, size: int, seconds: float, options=None):
-        """The engine of a part of the group, by one call of the library in all ranks; None for who is in no part
-        (``color`` None)."""
+        """Split the group by one call of the library in all ranks; return the engine of this rank's part, or None if
+        ``color`` is None."""
         self.connect()
         made = None if color is None else NCCLEngine(self.where, store, key, size, seconds, options)
         out, config = ctypes.c_void_p(), made.config() if made is not None else None
@@ -168,7 +168,7 @@ class NCCLEngine(Engine):
             return self.aside
 
     def check(self):
-        """Raises what has gone wrong with the communicator."""
+        """Raise the communicator's error, if any."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         if self.closing:
@@ -189,8 +189,7 @@ class NCCLEngine(Engine):
             self.settled()
 
     def settled(self):
-        """Returns when the library has done what it had only begun: communicators that do not block (``config``).
-        DistBackendError where it has failed."""
+        """Wait until the library has completed a nonblocking call (``config``).  DistBackendError if it failed."""
         end, out = time.monotonic() + self.timeout, ctypes.c_int(IN_PROGRESS)
         while True:
             self.library.call("ncclCommGetAsyncError", self.comm, ctypes.byref(out))
@@ -205,8 +204,8 @@ class NCCLEngine(Engine):
     # --- reductions ---------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def operator(self, memory: Region, kind: str, scale):
-        """The number of a reduction; ``scale``: the factor of "premul_sum".  ValueError and TypeError for what the
-        library does not reduce."""
+        """Return the library's number of a reduction; ``scale``: the factor of "premul_sum".  ValueError and TypeError
+        for reductions that the library lacks."""
         if memory.name not in NUMBERS:
             raise TypeError(f"Input tensor data type is not supported for NCCL process group: {memory.name}")
         if kind not in (*KINDS, "premul_sum"):
@@ -224,7 +223,7 @@ class NCCLEngine(Engine):
             self.library.call("ncclRedOpDestroy", out.value, self.comm)
 
     def check_reduction(self, tensor, op):
-        """(kind, scale) of a reduction.  ValueError and TypeError for what the library does not reduce."""
+        """Return (kind, scale) of a reduction.  ValueError and TypeError for reductions that the library lacks."""
         name = REAL.get(tensor.dtype.name, (tensor.dtype.name,))[0]
         if op in BITWISE:
             raise ValueError(f"Cannot use ReduceOp.{op.name} with NCCL")
@@ -334,7 +333,7 @@ class NCCLEngine(Engine):
             comm, self.comm = self.comm, None
             lost = list(self.flying)
             self.flying.clear()
-        held = [flight.kept for flight in lost]  # what the library reads and writes until the communicator has ended
+        held = [flight.kept for flight in lost]  # memory that the library uses until the communicator has ended
         for flight in lost:
             self.despite(flight.failed, error)
         if any(flight.awaited for flight in lost):  # a stream relies on these: no later wait could raise the error
@@ -358,7 +357,7 @@ class NCCLEngine(Engine):
             self.library.call("ncclCommAbort", comm)
 
     def close(self):
-        """Waits for what is under way, and gives the communicator back."""
+        """Wait for running work, and free the communicator."""
         self.closing = True
         if self.watchdog is not None:
             self.settle()
@@ -374,7 +373,7 @@ class NCCLEngine(Engine):
                 self.library.call("ncclCommDestroy", comm)
 
     def settle(self):
-        """Returns when nothing is under way, or the communicator is broken."""
+        """Wait until nothing is running, or the communicator is broken."""
         while self.flying:
             self.watchdog.collect()
             time.sleep(PAUSE if self.flying else 0)
@@ -390,6 +389,6 @@ def count(memory: Region) -> int:
 
 
 def scalar(name: str, value: float):
-    """A number as a C value of a dtype."""
+    """Return a Python number as a C value of a dtype."""
     array = np.asarray(narrow(np.asarray(value), BY_NAME[name])).astype(BY_NAME[name].numpy)
     return (ctypes.c_char * array.itemsize).from_buffer_copy(array.tobytes())

@@ -9,11 +9,11 @@ from ..regions import bring_back
 from ..stores import DistBackendError
 from ..works import Work
 
-PAUSE = 1e-3  # seconds between looks at an event, where the host waits for one
+PAUSE = 1e-3  # seconds between queries of an event, if the host waits for one
 
 
 def waits() -> bool:
-    """Whether the host waits where the user waits (TORCH_NCCL_BLOCKING_WAIT); by default the stream does."""
+    """True if ``wait`` blocks the host (TORCH_NCCL_BLOCKING_WAIT); by default the stream waits."""
     return os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in ("", "0")
 
 
@@ -27,7 +27,7 @@ class Job:
         self.run, self.back, self.result, self.entry, self.name = run, back, result, entry, name
 
     def bring_back(self):
-        """Copies what has arrived into tensors that are not dense."""
+        """Copy received data into tensors that are not dense."""
         for target, source in self.back:
             bring_back(target, source)
 
@@ -55,11 +55,11 @@ class Flight:
         return ", ".join(f"{name} of {sizes}" if sizes else name for name, sizes in texts)
 
     def passed(self) -> bool:
-        """Whether the stream is done with it, or never will be."""
+        """True if the stream is done with it, or never will be."""
         return self.error is not None or self.engine.streams.passed(self.done)
 
     def ended(self):
-        """It is done: nothing of it is kept."""
+        """Mark it as done, and release all that it keeps."""
         for entry in self.entries:
             entry.ended()
         self.entries, self.kept = [], None
@@ -71,7 +71,7 @@ class Flight:
         self.entries, self.kept = [], None
 
     def look(self):
-        """Raises what it failed with."""
+        """Raise its error, if any."""
         if self.error is not None:
             raise self.error
 
@@ -83,7 +83,7 @@ class Flight:
         streams.wait(current, self.done)
         self.awaited = True
         if current == self.origin:
-            self.kept = None  # what frees its memory comes after
+            self.kept = None  # later work on this stream may reuse the memory
 
     def reach(self, limit: float | None):
         """Returns when the stream is done with it.  DistBackendError after ``limit`` seconds."""
@@ -151,8 +151,8 @@ class StreamFuture(Future):
     value = wait
 
     def then(self, callback):
-        """A Future of ``callback(self)``, which runs now, on a stream that waits for what the current one has been
-        given."""
+        """Return a Future of ``callback(self)``, which runs now, on a stream that waits for the work already on the
+        current one."""
         engine, streams = self.engine, self.engine.streams
         after = StreamFuture(engine, before=self)
         with engine.provider.at(engine.index):
@@ -161,7 +161,7 @@ class StreamFuture(Future):
             streams.enter(side)
             try:
                 after.set_result(callback(self))
-            except Exception as error:  # raised where it is waited for
+            except Exception as error:  # raised by ``wait``
                 after.set_exception(error)
             finally:
                 streams.enter(origin)

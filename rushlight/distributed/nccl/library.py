@@ -1,6 +1,7 @@
-"""NVIDIA's library of collectives, by ctypes; AMD's (RCCL) has the same entries.
+"""NVIDIA's NCCL, by ctypes; AMD's RCCL has the same functions.
 
-Every entry gives a status; what is neither 0 nor "in progress" raises DistBackendError with the library's words for it.
+Every function returns a status; one that is neither 0 nor "in progress" raises DistBackendError with the library's
+message.
 """
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Config(ctypes.Structure):
-    """ncclConfig_t as of 2.18; later libraries take it by its size."""
+    """ncclConfig_t of 2.18; later libraries accept it by its size."""
 
     _fields_ = [("size", Z), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", I),
                 ("cga_cluster_size", I), ("min_ctas", I), ("max_ctas", I), ("net_name", ctypes.c_char_p),
@@ -126,7 +127,7 @@ def places(kind: str):
 
 @functools.cache
 def library(kind: str = "cuda") -> Library | None:
-    """The library for a kind of driver ("cuda", "hip"); None where there is none."""
+    """Return the library for a kind of driver ("cuda", "hip"); None if there is none."""
     for place in places(kind):
         if os.path.isabs(place) and not os.path.exists(place):
             continue
@@ -138,5 +139,5 @@ def library(kind: str = "cuda") -> Library | None:
 
 
 def present() -> bool:
-    """Whether the library of some kind of driver is here."""
+    """True if the library of some kind of driver is installed."""
     return any(library(kind) is not None for kind in FILES)

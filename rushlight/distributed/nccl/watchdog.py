@@ -13,7 +13,7 @@ from .library import IN_PROGRESS, SUCCESS
 PERIOD = 0.1  # seconds between looks while something is under way
 IDLE = 1.0  # seconds between looks at the store
 GRACE = 5.0  # seconds in which the others say how far they are
-ASKED, FAILED = "asked", "failed"  # keys: a rank wants to know how far all are; what went wrong with one
+ASKED, FAILED = "asked", "failed"  # keys: a rank requests the progress of all; the error of a rank
 
 
 class Watchdog:
@@ -84,7 +84,7 @@ class Watchdog:
         if time.monotonic() - self.looked < (PERIOD if flying else IDLE):
             return ""
         self.looked = time.monotonic()
-        with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended, and needs nothing any more
+        with contextlib.suppress(DistError, OSError):  # the store's owner may have ended, and needs no answer
             return self.heard()
         return ""
 
@@ -104,7 +104,7 @@ class Watchdog:
 
     # --- the others -----------------------------------------------------------------------------------------------
     def tell(self, reason: str):
-        with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended: others see that too
+        with contextlib.suppress(DistError, OSError):  # the store's owner may have ended: others see that too
             self.store.set(FAILED, reason)
 
     def heard(self) -> str:

@@ -27,7 +27,7 @@ class Noted:
 
     @classmethod
     def deserialize(cls, data):
-        """The record of a text, or the record itself."""
+        """Return the record from a string, or the record itself."""
         return data if isinstance(data, cls) else cls.made(json.loads(data))
 
     def __str__(self):
@@ -36,7 +36,7 @@ class Noted:
 
 @dataclasses.dataclass
 class Event(Noted):
-    """Something that happened: when (milliseconds), and what more is known."""
+    """An event: its time (milliseconds), and further data."""
 
     name: str
     source: EventSource

@@ -24,7 +24,7 @@ STREAMS = "stdout", "stderr"
 
 
 class SignalException(Exception):
-    """A signal that ends an agent (``sigval``) has come."""
+    """The agent received a signal that ends it (``sigval``)."""
 
     def __init__(self, msg: str, sigval: signal.Signals):
         super().__init__(msg)
@@ -38,7 +38,7 @@ class Std(IntFlag):
 
     @classmethod
     def from_str(cls, vm: str):
-        """The streams of "2", or by local rank of "0:1,1:3".  ValueError for what does not read so."""
+        """Return the streams of "2", or by local rank of "0:1,1:3".  ValueError for another format."""
         parts = [part.split(":") for part in vm.split(",")]
         if not all(1 <= len(p) <= 2 and all(n.isdigit() for n in p) and int(p[-1]) < 4 for p in parts) or (
                 len(parts) > 1 and any(len(p) == 1 for p in parts)):
@@ -145,7 +145,7 @@ class Tail:
 
 
 class PContext(abc.ABC):
-    """Processes that were started.  ``failed``: those by local rank that have ended otherwise than well."""
+    """Running processes.  ``failed``: those that have failed, by local rank."""
 
     def __init__(self, name: str, entrypoint, args: dict, envs: dict, logs_specs: LogsSpecs, log_line_prefixes=None,
                  start_method: str = "spawn"):
@@ -168,7 +168,7 @@ class PContext(abc.ABC):
 
     @abc.abstractmethod
     def started(self, rank: int, env: dict, paths: list):
-        """A process with these variables, whose streams go to files ("": where they go here)."""
+        """Start a process with these variables; its streams go to files ("": they are inherited)."""
 
     @abc.abstractmethod
     def code(self, rank: int) -> int | None:
@@ -197,8 +197,8 @@ class PContext(abc.ABC):
         return RunProcsResult(values, self.failures(), self.logs.stdouts, self.logs.stderrs)
 
     def wait(self, timeout: float = -1, period: float = 1) -> RunProcsResult | None:
-        """Looks every ``period`` seconds, for ``timeout`` (below 0: always); None where they still run.  Where one has
-        failed the others are ended."""
+        """Poll every ``period`` seconds, for ``timeout`` (below 0: always); None if they still run.  If one has failed,
+        the others are ended."""
         end = time.monotonic() + timeout
         while True:
             found = self.poll()
@@ -276,5 +276,5 @@ class MultiprocessContext(PContext):
         return self.processes[rank].exitcode
 
     def result(self, rank):
-        with open(open_own(self.place(rank)), "rb") as file:  # not what another user put there
+        with open(open_own(self.place(rank)), "rb") as file:  # not a file of another user
             return pickle.load(file)

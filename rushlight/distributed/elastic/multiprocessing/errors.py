@@ -1,4 +1,4 @@
-"""Processes that failed, and what they wrote of it."""
+"""Failed processes and their error files."""
 from __future__ import annotations
 
 import contextlib
@@ -77,8 +77,8 @@ class ChildFailedError(Exception):
 
 
 def record(fn=None, error_handler=None):
-    """Decorates a program's main function: what it raises is left in the file that TORCHELASTIC_ERROR_FILE names, for
-    the agent to report."""
+    """Decorates a program's main function: its error is written to the file that TORCHELASTIC_ERROR_FILE names, for the
+    agent to report."""
     if fn is None:
         return functools.partial(record, error_handler=error_handler)
 

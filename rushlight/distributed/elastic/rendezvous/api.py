@@ -18,7 +18,7 @@ class RendezvousClosedError(RendezvousError):
 
 
 class RendezvousTimeoutError(RendezvousError):
-    """Too few have come in time."""
+    """Too few hosts have come in time."""
 
 
 class RendezvousConnectionError(RendezvousError):
@@ -97,7 +97,7 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def shutdown(self) -> bool:
-        """Closes what it has open; whether that went well."""
+        """Close all resources; True if that succeeded."""
 
 
 class RendezvousParameters:
@@ -120,7 +120,7 @@ class RendezvousParameters:
         return self.config.get(key, default)
 
     def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
-        """ValueError for what is neither true nor false."""
+        """Return a setting as a bool.  ValueError if it is not one."""
         value = self.get(key, default)
         if value is None or isinstance(value, bool):
             return value

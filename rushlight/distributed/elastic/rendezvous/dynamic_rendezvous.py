@@ -34,12 +34,12 @@ class RendezvousBackend(abc.ABC):
 
     @abc.abstractmethod
     def get_state(self):
-        """(state as bytes, token), or None where there is none."""
+        """Return (state as bytes, token), or None if there is none."""
 
     @abc.abstractmethod
     def set_state(self, state: bytes, token=None):
-        """Puts a state there if the token is that of the present one (None: there is none); (state, token, whether
-        this was done) of what is there now."""
+        """Set the state if the token is that of the current one (None: there is none); return (state, token, True if it
+        was set) of the current state."""
 
 
 class RendezvousTimeout:
@@ -72,7 +72,7 @@ class RendezvousSettings:
 
 @dataclasses.dataclass
 class Meeting:
-    """The state of a run: who belongs to a round, and who waits for the next one."""
+    """The state of a run: the members of a round, and the hosts that wait for the next one."""
 
     round: int = 0
     complete: bool = False
@@ -136,7 +136,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
     def from_backend(cls, run_id: str, store: Store, backend: RendezvousBackend, min_nodes: int, max_nodes: int,
                      local_addr: str | None = None, timeout: RendezvousTimeout | None = None,
                      keep_alive_interval: int = 5, keep_alive_max_attempt: int = 3):
-        """ValueError for invalid numbers of hosts."""
+        """Return a new handler.  ValueError for invalid numbers of hosts."""
         if not run_id or min_nodes < 1 or max_nodes < min_nodes:
             raise ValueError(
                 f"a rendezvous wants a run id and 1 <= min_nodes <= max_nodes, not {run_id!r}, {min_nodes},"
@@ -182,7 +182,8 @@ class DynamicRendezvousHandler(RendezvousHandler):
 
     # --- rendezvous ---------------------------------------------------------------------------------------------------
     def next_rendezvous(self) -> RendezvousInfo:
-        """RendezvousClosedError once the run is closed, RendezvousTimeoutError where too few come in time."""
+        """Join the next round.  RendezvousClosedError if the run is closed, RendezvousTimeoutError if too few hosts
+        come in time."""
         self.pulse.start()
         times, seen, since = self._settings.timeout, None, 0.0
         end = time.monotonic() + times.join.total_seconds()

@@ -19,7 +19,7 @@ def static(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def etcd(params: RendezvousParameters) -> RendezvousHandler:
-    """NotImplementedError: there is no client of etcd."""
+    """Raise NotImplementedError: there is no etcd client."""
     raise NotImplementedError(f"the rendezvous backend {params.backend} needs an etcd client, which is not available "
                               "here: use c10d, whose store one of the hosts keeps")
 

@@ -32,7 +32,7 @@ class StaticTCPRendezvous(RendezvousHandler):
         return False
 
     def set_closed(self):
-        """Nothing: who takes part is given."""
+        """Does nothing: the members are fixed."""
 
     def num_nodes_waiting(self) -> int:
         return 0

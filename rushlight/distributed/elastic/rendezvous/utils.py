@@ -6,7 +6,7 @@ import socket
 
 
 def parse_rendezvous_endpoint(endpoint: str | None, default_port: int) -> tuple[str, int]:
-    """(host, port) of "host", "host:port" or "[address]:port".  ValueError for what does not read so.
+    """Return (host, port) of "host", "host:port" or "[address]:port".  ValueError for another format.
 
     >>> from rushlight.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
     >>> parse_rendezvous_endpoint("example.net", 29400), parse_rendezvous_endpoint("[::1]:80", 29400)
@@ -28,7 +28,7 @@ def parse_rendezvous_endpoint(endpoint: str | None, default_port: int) -> tuple[
 
 
 def parse_rendezvous_config(config: str) -> dict[str, str]:
-    """The settings of "key=value,key=value".  ValueError for what does not read so."""
+    """Return the settings of "key=value,key=value".  ValueError for another format."""
     found = {}
     for part in filter(None, map(str.strip, (config or "").split(","))):
         key, equals, value = (text.strip() for text in part.partition("="))

@@ -15,7 +15,7 @@ PATIENCE = 10.0  # seconds for which a client waits for the server to be there
 
 
 class FileTimerRequest(TimerRequest):
-    """A request of a process: ``signal`` is what ends it where it is late (0: it has left the scope)."""
+    """A request of a process: ``signal`` ends it if it is late (0: it has left the scope)."""
 
     __slots__ = ("version", "signal")
 
@@ -28,7 +28,7 @@ class FileTimerRequest(TimerRequest):
         return self.worker_id
 
     def to_json(self) -> str:
-        """One line, as it goes through the pipe."""
+        """Return the line that is sent through the pipe."""
         return json.dumps({"version": self.version, "pid": self.worker_id, "scope_id": self.scope_id,
                            "expiration_time": self.expiration_time, "signal": int(self.signal)})
 
@@ -40,7 +40,7 @@ class FileTimerClient(TimerClient):
         self._file_path, self.signal = file_path, signal
 
     def _send(self, request: FileTimerRequest):
-        """Writes a line.  BrokenPipeError where no server reads."""
+        """Write a line.  BrokenPipeError if no server reads."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
@@ -117,6 +117,6 @@ class FileTimerServer(LocalTimerServer):
         return True
 
     def stop(self):
-        """Ends the thread, and takes the pipe away."""
+        """Stop the thread, and remove the pipe."""
         super().stop()
         self._request_queue.close()

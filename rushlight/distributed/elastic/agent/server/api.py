@@ -215,7 +215,7 @@ class SimpleElasticAgent(ElasticAgent):
                 return result
             why = self.trouble(result)
             if result.is_failed():
-                result = self._monitor_workers(group)  # who else has failed by now; those that are ended later have not
+                result = self._monitor_workers(group)  # further failures, before the remaining processes are ended
             if why == "failed" and self.restarts >= spec.max_restarts:
                 self._stop_workers(group)
                 return self.last(result)
