@@ -16,7 +16,7 @@ class Action(NamedTuple):
 
 
 def looped(ranks: int, stages: int) -> list[int]:
-    """The rank of each stage, where ranks take turns.
+    """Return the rank of each stage, if ranks take turns.
 
     >>> looped(2, 4)
     [0, 1, 0, 1]
@@ -25,7 +25,7 @@ def looped(ranks: int, stages: int) -> list[int]:
 
 
 def in_a_v(ranks: int, stages: int) -> list[int]:
-    """The rank of each stage, where every second round goes back.
+    """Return the rank of each stage, if every second round runs in reverse.
 
     >>> in_a_v(2, 4)
     [0, 1, 1, 0]
@@ -85,8 +85,8 @@ def with_weights(order: list[Action], behind: int) -> list[Action]:
 
 
 def back_and_forth(rank: int, ranks: int, batches: int) -> list[Action]:
-    """Two stages of a rank, one on the way out and one on the way back, with "W" filling what would be waited for: the
-    order in which a run with equal times would go."""
+    """Two stages of a rank, one on the way out and one on the way back, with "W" in idle time: the order of a run with
+    equal times."""
     place, last = in_a_v(ranks, 2 * ranks), 2 * ranks - 1
     done: dict[Action, int] = {}
     orders: list[list[Action]] = [[] for _ in range(ranks)]

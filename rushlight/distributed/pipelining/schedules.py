@@ -207,8 +207,8 @@ class ScheduleInterleaved1F1B(_Interleaved):
 
 
 class ScheduleInterleavedZeroBubble(_Interleaved):
-    """The same, with backward passes in two halves: what other stages wait for goes first.  The second half goes over
-    the stage's graph again."""
+    """The same, with backward passes in two parts: the part that other stages wait for goes first.  The second part
+    runs over the stage's graph again."""
 
     halves = True
 

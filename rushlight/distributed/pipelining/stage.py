@@ -13,7 +13,7 @@ __all__ = ["PipelineStage", "build_stage"]
 
 
 def listed(output) -> tuple:
-    """A stage's output as a tuple.  TypeError for what is neither a tensor nor a flat tuple of tensors."""
+    """Return a stage's output as a tuple.  TypeError for other values than a tensor or a flat tuple of tensors."""
     values = tuple(output) if isinstance(output, (tuple, list)) else (output,)
     for value in values:
         if not isinstance(value, torch.Tensor):
@@ -108,8 +108,8 @@ class _PipelineStageBase:
         return output
 
     def cotangents(self, batch: int, loss, scale: float):
-        """(what is differentiated, its cotangents): the loss in the last stage, else the outputs that want a
-        gradient."""
+        """Return (the roots of the backward pass, their cotangents): the loss in the last stage, else the outputs that
+        require a gradient."""
         values = self.outputs.pop(batch)
         if self.is_last:
             return [loss], [torch.full_like(loss, scale)]

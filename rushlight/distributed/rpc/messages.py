@@ -34,7 +34,7 @@ class Writer(pickle.Pickler):
 
 
 class MessageUnpickler(pickle.Unpickler):
-    """Reads what ``Writer`` wrote, with the tensors that belong to it."""
+    """Reads a pickle of ``Writer``, with the tensors that belong to it."""
 
     def __init__(self, file, tensors):
         super().__init__(file)
@@ -62,7 +62,7 @@ def packed(value, recorded=None) -> bytes:
 
 
 def unpacked(message: bytes, received=None):
-    """The object of a message.  ``received(tensors, told)`` is given the tensors that want gradients."""
+    """Return the object of a message.  ``received(tensors, told)`` gets the tensors that require gradients."""
     data, tensors, wants, told = pickle.loads(message)
     if wants:
         for k in wants:
@@ -72,7 +72,7 @@ def unpacked(message: bytes, received=None):
 
 
 class Failure:
-    """An error of a call, as it goes back to the caller."""
+    """An error of a call, as it is sent back to the caller."""
 
     def __init__(self, error: BaseException, where):
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -86,7 +86,7 @@ class Failure:
         return self.__dict__
 
     def error(self) -> BaseException:
-        """The error, of the same type where that takes a text alone, else RuntimeError."""
+        """Return the error, of the same type if that takes one string, else RuntimeError."""
         try:
             return self.kind(self.message) if issubclass(self.kind, Exception) else RuntimeError(self.message)
         except Exception:  # noqa: BLE001 - a type that wants other arguments

@@ -39,7 +39,7 @@ class RRef:
             self.ask(counted, self.name, by).wait()
 
     def ask(self, function, *args, timeout=UNSET) -> Future:
-        """Has the owner run a function of this file."""
+        """Have the owner run a function of this module."""
         message = packed((self.agent.info.id, None, "call", function, args, {}, None))
         return self.agent.ask(self.worker, message, timeout, True)
 
@@ -67,7 +67,7 @@ class RRef:
         return self.worker.name
 
     def confirmed_by_owner(self) -> bool:
-        """Whether the owner is known to have the value."""
+        """Returns True if the owner is known to have the value."""
         return self.is_owner() or self.creation is None or self.creation.done()
 
     def local_value(self):
@@ -78,7 +78,7 @@ class RRef:
         return keep(self.agent, self.name).wait()
 
     def to_here(self, timeout=UNSET):
-        """A copy of the value; in the owner itself, the value.  What its function raised is raised; RuntimeError after
+        """Returns a copy of the value; in the owner itself, the value.  Raises its function's error; RuntimeError after
         the timeout."""
         if self.is_owner():
             return self.local_value()
@@ -130,7 +130,7 @@ def let_go(agent: Agent, worker, name):
 
 
 def arrived(owner: int, name):
-    """The reference that has come with a message; it was counted before it was sent."""
+    """Return the reference that a message contains; it was counted before it was sent."""
     agent = current()
     return RRef._named(agent, agent.workers[owner], name)
 
@@ -148,7 +148,7 @@ class Proxy:
 
 
 def remote(to, func, args=None, kwargs=None, timeout=UNSET) -> RRef:
-    """Has another worker call a function and keep what it returns; a reference to that, at once."""
+    """Has another worker call a function and keep its result; returns a reference to that, at once."""
     agent = current()
     worker, name = agent.worker(to), new_name(agent)
     made = RRef._named(agent, worker, name)

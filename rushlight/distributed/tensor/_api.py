@@ -99,7 +99,7 @@ class DTensor(Tensor):
 
     @data.setter
     def data(self, value):
-        """Takes another DTensor's memory, device and placements.  RuntimeError for a tensor that is none."""
+        """Takes another DTensor's storage, device and placements.  RuntimeError for a plain tensor."""
         if not isinstance(value, DTensor):
             raise RuntimeError("a DTensor's data is a DTensor: distribute_tensor() or DTensor.from_local() makes one")
         Tensor.data.fset(self, value)
@@ -123,7 +123,7 @@ class DTensor(Tensor):
         return DTensor(inner["_local_tensor"], spec, requires_grad=requires_grad)
 
     def __coerce_tangent_metadata__(self):
-        """A gradient as compiled programs take it: terms are combined, all else is as this is."""
+        """Return a gradient as compiled programs take it: Partial is reduced, other placements stay."""
         return relaid(self, whole_gradient(self._spec.placements))
 
     def __coerce_same_metadata_as_tangent__(self, expected_metadata, expected_type=None):
@@ -191,7 +191,7 @@ class DTensor(Tensor):
         return relaid(self, placements)
 
     def full_tensor(self, *, grad_placements=None):
-        """The whole tensor, in every process."""
+        """Returns the full tensor, in every process."""
         return self.redistribute(self._spec.mesh,
                                  (Replicate(),) * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
 
@@ -234,7 +234,7 @@ def whole_gradient(placements) -> tuple:
 
 
 def restored(local, mesh, placements, shape, stride, requires_grad) -> DTensor:
-    """A DTensor that was pickled: this process has what the one had that wrote it."""
+    """Return an unpickled DTensor: this process has the part of the process that pickled it."""
     return DTensor.wrapped(local, mesh, placements, Meta(shape, stride, local.dtype)).requires_grad_(requires_grad)
 
 
@@ -314,7 +314,7 @@ class ToLocal(torch.autograd.Function):
 
 
 class Redistribute(torch.autograd.Function):
-    """A DTensor lying otherwise."""
+    """Changes the placements of a DTensor."""
 
     @staticmethod
     def forward(ctx, tensor, placements, backward_dtype):
@@ -408,5 +408,5 @@ def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None,
                         requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 
-__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # which is made of what is defined here
+__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # lazy: it imports this module
 add_safe_globals([restored, DeviceMesh, device_mesh.restored, Partial, Replicate, Shard])

@@ -112,8 +112,8 @@ BELOW = tuple(f"{__name__.partition('.')[0]}.{room}" for room in ("_src.eager", 
 
 
 def by_the_package() -> bool:
-    """Whether a function of this package, not the program, has called the operator that is answered: what such a
-    function makes of its own is the same in all processes."""
+    """True if a function of this package, not the program, has called the current operator: tensors that such a
+    function makes are replicated."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(BELOW):
         frame = frame.f_back
@@ -187,7 +187,7 @@ def composite(op, args, kwargs):
 
 
 def as_one(op, args, kwargs, tensors, mesh):
-    """A composite as one program, in which what is written is another value, with one backward."""
+    """Run a composite as one functionalized program, with one backward."""
     wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
     if wanted:
         return differentiate(op, args, kwargs, lambda args, kwargs: computed(op, args, kwargs, mesh), Body)
@@ -460,7 +460,7 @@ def find_program(key, op, given, names, masks, mesh) -> tuple:
 
 
 def on_whole(op, args, kwargs, mesh):
-    """An operator that reads elements: each process runs it on whole tensors, for the same results."""
+    """Run an operator that reads elements: each process runs it on full tensors, for the same results."""
     DTensor = kind()
     if mesh.get_coordinate() is None:
         raise NotImplementedError(f"{op.name}: a process outside the mesh cannot compute data-dependent results")

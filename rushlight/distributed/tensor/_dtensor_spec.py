@@ -10,7 +10,7 @@ __all__ = ["DTensorSpec", "TensorMeta"]
 
 
 class TensorMeta(NamedTuple):
-    """The whole tensor's sizes, strides and dtype."""
+    """The full tensor's sizes, strides and dtype."""
 
     shape: Any
     stride: tuple

@@ -16,7 +16,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the parts of the processes are still to be combined, by ``reduce_op`` where that is given."""
+        """True if the parts of the processes must still be reduced, by ``reduce_op`` if that is given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
@@ -36,7 +36,7 @@ class Shard(Placement):
 
     @staticmethod
     def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
-        """How many rows part ``rank`` has, and which is its first."""
+        """Returns the number of rows of part ``rank``, and its first row."""
         full = -(-curr_local_size // num_chunks)
         start = min(full * rank, curr_local_size)
         return min(full, curr_local_size - start), start
@@ -59,7 +59,7 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each process has the whole tensor."""
+    """Each process has the full tensor."""
 
     def __str__(self):
         return "R"

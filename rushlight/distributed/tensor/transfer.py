@@ -49,7 +49,7 @@ def route(shape, source, target, sizes) -> tuple:
             step = target[k]
             if isinstance(step, Shard) and now[k].is_shard(step.dim):  # parts of other parts
                 step = Replicate()
-        else:  # what is split last is put together first
+        else:  # the last shard is gathered first
             k = next(n for n in reversed(order(now)) if any(isinstance(p, Shard) and p.dim == now[n].dim for m in open_
                                                             for p in (now[m], target[m])))
             step = Replicate()
@@ -74,7 +74,7 @@ def through_whole(source, target) -> tuple:
 
 
 def elements(shape, placements, sizes) -> int:
-    """How many elements the first process has."""
+    """Return the number of elements of the first process's part."""
     local = box(shape, tuple(placements), sizes, (0,) * len(sizes))[0]
     return max(1, torch.Size(local).numel())
 
@@ -184,14 +184,14 @@ def filled(tensor, dim, count):
 
 
 def as_term(whole, after, own):
-    """A whole tensor as this process's term: the first process has it, the others what changes nothing."""
+    """Return a full tensor as this process's term: the first process has it, the others the neutral element."""
     if after.reduce_op in NEUTRAL and own and after.reduce_op != "avg":
         return torch.full_like(whole, NEUTRAL[after.reduce_op])
     return whole.clone()
 
 
 def from_whole(local, shape, k, now, then, sizes, coordinate):
-    """The part, or the term, of what every process of a row has."""
+    """Return this process's part, or term, of a tensor that every process of a row has."""
     after = then[k]
     if isinstance(after, Partial):
         return as_term(local, after, coordinate[k])

@@ -157,7 +157,7 @@ class Sharing(TorchFunctionMode):
 
 class Dropped(NamedTuple):
     """Dropout of the weights of a sequence of ``length``, at a ``level`` (``dropping.level_of``): from block ``place``
-    of the stream of ``seed`` on."""
+    of the RNG stream of ``seed``."""
 
     seed: int
     place: int
@@ -165,7 +165,7 @@ class Dropped(NamedTuple):
     length: int
 
     def part(self, row: int, column: int) -> tuple:
-        """What ``_attention_part`` takes, for a part that begins at a row and a column of the whole."""
+        """Return the arguments of ``_attention_part`` for a part that begins at a row and a column of the weights."""
         where, blocks = within(self.length, self.length, row, column)
         return self.seed, self.place + blocks, self.level, where
 
@@ -199,12 +199,12 @@ class Shares:
         return found
 
     def returned(self, parts: dict):
-        """The sum of what all processes have for this one, of ``{rank: tensor}``."""
+        """Return the sum over all processes of the tensors for this one, from ``{rank: tensor}``."""
         return transport.reduced_parts([parts[r] for r in range(self.ranks)], "sum", self.group)
 
 
 def pairs(own: list, other: list, causal: bool) -> list:
-    """(place of a piece of queries, of a piece of keys, whether they are the same) of those that look at each other."""
+    """Return (index of a piece of queries, of a piece of keys, True if they are the same) of pieces that attend."""
     return [(a, b, causal and i == j) for a, i in enumerate(own) for b, j in enumerate(other) if not causal or j <= i]
 
 
@@ -220,14 +220,14 @@ def centred(mask):
 
 class Masks:
     """The parts of a mask (None: there is none) for this process's queries: rows of its pieces, in their order, or of
-    the whole sequence, and columns of the whole sequence."""
+    the full sequence, and columns of the full sequence."""
 
     def __init__(self, mask, own: list, share: int):
         self.mask, self.own, self.step = centred(mask), own, share // len(own)
         self.mine = mask is not None and mask.shape[-2] == share
 
     def part(self, place: int, piece: int):
-        """That of the queries at a place of this process, and of the keys of a piece of the sequence."""
+        """Return the mask of this process's piece of queries ``place`` and the sequence's piece of keys ``piece``."""
         if self.mask is None:
             return None
         found = self.mask.narrow(-1, piece * self.step, self.step)
@@ -262,7 +262,7 @@ class Pieces:
         return x.chunk(self.count, 2)
 
     def pairs(self, rank: int):
-        """(place of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
+        """Yield (index of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
         theirs = pieces_of(rank, self.shares.ranks, self.balanced)
         for a, b, same in pairs(self.own, theirs, self.causal):
             seed, place, drop, part = (None, None, 0, ()) if self.dropped is None else self.dropped.part(

@@ -37,7 +37,7 @@ def entered(value, mesh, layout, desired):
 
 
 def left(value, mesh, layout, local: bool):
-    """A DTensor as it is wanted, or this process's part of that."""
+    """Return a DTensor in the desired layout, or this process's part of it."""
     if isinstance(value, DTensor) and value.placements != (layout,):
         value = value.redistribute(mesh, (layout,))
     return value.to_local() if local and isinstance(value, DTensor) else value
@@ -75,8 +75,8 @@ class LayerParallel(ParallelStyle):
 
 
 class ColwiseParallel(LayerParallel):
-    """A Linear whose output features, or an Embedding whose columns, are split.  By default the input is whole and the
-    output split in the last dimension."""
+    """Shards the output features of a Linear, or the columns of an Embedding.  By default the input is replicated and
+    the output sharded in the last dimension."""
 
     given, result = Replicate(), Shard(-1)
 
@@ -89,8 +89,8 @@ class ColwiseParallel(LayerParallel):
 
 
 class RowwiseParallel(LayerParallel):
-    """A Linear whose input features, or an Embedding whose rows, are split.  By default the input is split in the last
-    dimension and the output whole."""
+    """Shards the input features of a Linear, or the rows of an Embedding.  By default the input is sharded in the last
+    dimension and the output replicated."""
 
     given, result = Shard(-1), Replicate()
 
@@ -103,7 +103,7 @@ class RowwiseParallel(LayerParallel):
 
 
 class SequenceParallel(ParallelStyle):
-    """A layer whose weights are whole, and whose input is split along the sequence."""
+    """A layer with replicated weights, and an input that is sharded along the sequence."""
 
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False):
         self.sequence_sharding, self.use_local_output = (Shard(sequence_dim),), use_local_output
