@@ -72,14 +72,14 @@ class ArenaEngine(Engine):
         return self.slot(self.rank)
 
     def meet(self):
-        """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
+        """Wait until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
         the timeout."""
         value = ctypes.c_int32(self.step).value
         if not self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
             self.wait()
 
     def wait(self):
-        """Waits for those who were late for this step."""
+        """Wait for ranks that are late for this step."""
         limit, whole = Deadline(self.timeout), ctypes.c_int32(self.size * self.step & 0xFFFFFFFF).value
         while not self.reached(self.words + self.size * LINE, whole, 0, 0, self.napping):
             self.look_after([rank for rank in range(self.size) if self.at(rank) - self.step < 0], limit)
@@ -100,7 +100,7 @@ class ArenaEngine(Engine):
                 f"{'has' if len(ranks) == 1 else 'have'} not come"))
 
     def at(self, rank: int) -> int:
-        """The step to which a rank has come, as it counts them."""
+        """Return the step of a rank, by its own count."""
         word = ctypes.c_uint32.from_address(self.words + rank * LINE).value
         return self.step + ctypes.c_int32((word - self.step) & 0xFFFFFFFF).value
 
@@ -111,8 +111,8 @@ class ArenaEngine(Engine):
 
     def open(self, what: tuple, address: int = 0, nbytes: int = 0, kernel: int | None = None, count: int = 0,
              scale: float = 1.0):
-        """The first step: gives bytes, meets, and raises RuntimeError where another rank is about something else.  A
-        kernel reduces ``count`` elements that all gave, at the address."""
+        """Run the first step: write bytes and meet; RuntimeError if another rank runs another operation.  A kernel
+        reduces ``count`` elements of all ranks into the address."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         self.step += 1
@@ -154,7 +154,7 @@ class ArenaEngine(Engine):
             reduce(chain, begin, min(step, chain.nbytes - begin), kind, scale, what)
 
     def reduce_alone(self, chain, begin, nbytes, kind, scale, what):
-        """Each rank gives a part of a chain, and reduces for itself what all gave."""
+        """Copy a part of a chain into the slot, and reduce the parts of all ranks in this rank."""
         mine, pieces = self.begin(), chain.pieces(begin, nbytes)
         for piece in pieces:
             copy(mine + piece.offset, piece.source, piece.nbytes)
@@ -223,7 +223,7 @@ class ArenaEngine(Engine):
         self.all_gather(targets, memory, "gather", root)
 
     def pieces(self, nbytes: int, itemsize: int):
-        """How many bytes of a region for each rank fit into a slot, and where the steps over such regions begin."""
+        """Return the bytes of a region for each rank that fit into a slot, and the offsets of the steps over it."""
         piece = self.room // self.size // max(itemsize, 8) * max(itemsize, 8)
         return piece, range(0, max(nbytes, 1), piece)
 

@@ -53,7 +53,7 @@ def _exception_logger(func):
         except Exception as error:
             try:
                 known = _get_msg_dict(func.__name__, *args, **kwargs)
-            except (RuntimeError, ValueError) as unknown:  # of the group, which may be what was wrong
+            except (RuntimeError, ValueError) as unknown:  # raised for the group, which may be the cause of the error
                 known = {"func_name": func.__name__, "unknown": str(unknown)}
             _c10d_logger.debug("%s", known | {"error": str(error), "args": f"{args}, {kwargs}"})
             raise

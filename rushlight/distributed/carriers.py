@@ -11,8 +11,8 @@ class Carriers:
     """Mixed into ``ProcessGroup``.  ``devices``: backends by kind of device; ``boards``: engines by device."""
 
     def name_for(self, kind: str) -> Backend | None:
-        """The backend for a kind of device; None where there is none.  A backend for the host's memory carries what is
-        copied there where no kind was named."""
+        """Return the backend for a device type; None if there is none.  If no device type was named, the host's backend
+        serves all: tensors are copied to the host's memory."""
         return self.devices.get(kind) or (None if self.backend_text is None or ":" in self.backend_text
                                           else self.devices.get(HOST))
 
@@ -94,7 +94,7 @@ class Carriers:
             self.engine_at(where).connect()
 
     def split_from(self, engine, color: int):
-        """The communicator of this group comes from that of a larger one, whose ranks all split it now."""
+        """Make this group's communicator from that of a larger group, whose ranks all split it now."""
         where = self.bound_device_id
         store = PrefixStore(f"{where.type} {len(self.boards)}", self._store)
         self.hold(where, engine.split(color, self._rank, store, self._size, self.timeout.total_seconds(),

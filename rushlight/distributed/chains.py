@@ -27,7 +27,7 @@ class Chain:
         self.nbytes = self.ends[-1]
 
     def pieces(self, begin: int, nbytes: int) -> list[Piece]:
-        """The places of ``nbytes`` bytes from the byte ``begin`` on, in their order."""
+        """Return the contiguous pieces of ``nbytes`` bytes from the byte ``begin`` on, in order."""
         found, end, at = [], begin + nbytes, begin
         k = bisect.bisect_right(self.ends, begin)
         while at < end:

@@ -28,14 +28,14 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Sets the level.  TypeError for what is none."""
+    """Sets the level.  TypeError for other types."""
     if not isinstance(level, DebugLevel):
         raise TypeError(f"set_debug_level takes a DebugLevel, not {type(level).__name__}")
     Chosen.level = level
 
 
 def set_debug_level_from_env() -> None:
-    """Sets the level that TORCH_DISTRIBUTED_DEBUG names, in any case.  ValueError for other words."""
+    """Sets the level from TORCH_DISTRIBUTED_DEBUG, case-insensitively.  ValueError for other values."""
     name = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "") or "OFF"
     if name.upper() not in DebugLevel.__members__:
         raise ValueError("The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL.")

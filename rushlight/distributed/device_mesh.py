@@ -22,7 +22,7 @@ ENTERED = Entered()
 
 
 def nested(flat: list, shape) -> list:
-    """A list of numbers as nested lists of this shape."""
+    """Return a flat list as nested lists of this shape."""
     if len(shape) <= 1:
         return flat if shape else flat[0]
     step = math.prod(shape[1:])
@@ -99,7 +99,7 @@ class DeviceMesh:
         return len(self._ranks) if mesh_dim is None else self._sizes[mesh_dim]
 
     def place(self, mesh_dim) -> int:
-        """A dimension by number or name.  KeyError for an unknown name."""
+        """Return the index of a dimension by index or name.  KeyError for an unknown name."""
         if not isinstance(mesh_dim, str):
             return mesh_dim
         if mesh_dim not in (self.mesh_dim_names or ()):
@@ -109,8 +109,8 @@ class DeviceMesh:
         return self.mesh_dim_names.index(mesh_dim)
 
     def get_group(self, mesh_dim=None):
-        """The processes along a dimension.  RuntimeError where it is not said which of several, or where this process
-        is in none."""
+        """Return the group along a dimension.  RuntimeError if ``mesh_dim`` is missing and there are several, or if
+        this process is in none."""
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
                 f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
@@ -128,7 +128,7 @@ class DeviceMesh:
         return membership.get_rank()
 
     def get_local_rank(self, mesh_dim=None) -> int:
-        """The place of this process along a dimension."""
+        """Return this process's coordinate along a dimension."""
         if self.ndim > 1 and mesh_dim is None:
             raise RuntimeError(
                 f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
@@ -296,7 +296,7 @@ class DeviceMesh:
                           [getattr(group, "group_name", None) for group in self._groups])
 
 
-OF_WORLD = None, None  # the backend of a dimension, and its options, where nothing else is said
+OF_WORLD = None, None  # the default backend of a dimension, and its options
 
 
 def own_group(rows: list, backend: tuple, share: bool = True):
@@ -326,8 +326,8 @@ def rows_along(ranks: list, sizes: tuple, dim: int) -> list:
 
 
 def overrides(given: dict, ndim: int, names=None) -> tuple:
-    """(backend, options) of each dimension, of ``{number or name: a name, options, or both}``.  RuntimeError for keys
-    that are no dimension, and for one that is named twice.
+    """Return (backend, options) of each dimension from ``{index or name: a name, options, or both}``.  RuntimeError for
+    keys that are not a dimension, and for one that is given twice.
 
     >>> overrides({"data": "gloo"}, 2, ("data", "model"))
     (('gloo', None), (None, None))

@@ -9,7 +9,7 @@ from .chains import Chain
 
 
 class Region:
-    """Dense memory: where it begins, its bytes, and what its elements are."""
+    """Dense memory: its address, size in bytes, and element type."""
 
     __slots__ = ("address", "nbytes", "name", "itemsize")
 
@@ -26,10 +26,10 @@ class Region:
 
 
 class Engine:
-    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``ranks``: its ranks in the
-    world; ``timeout``: seconds that a wait may take.
+    """Moves data of one group.  ``rank`` and ``size``: of this process in the group; ``ranks``: its ranks in the world;
+    ``timeout``: the limit of a wait in seconds.
 
-    Regions of all ranks have equal sizes unless it is said otherwise; a mismatch raises RuntimeError in every rank.
+    Regions of all ranks have equal sizes unless a method says otherwise; a mismatch raises RuntimeError in every rank.
     ``kind`` of a reduction is one of ``kernels.combine``, with the factor ``scale``.
     """
 
@@ -37,7 +37,7 @@ class Engine:
     queued = False  # True if calls are queued on a device stream and the host continues (``nccl/engine.py``)
 
     def called(self, ranks) -> str:
-        """Ranks of the group in words, with those of the world where these are others."""
+        """Describe ranks of the group, with their ranks in the world if these differ."""
         ranks = list(ranks)
         text = f"rank{'s' if len(ranks) != 1 else ''} {', '.join(map(str, ranks))} of the group"
         world = [self.ranks[rank] for rank in ranks] if self.ranks else ranks
@@ -109,7 +109,7 @@ class Engine:
         raise NotImplementedError
 
     def stop_receiving(self):
-        """Has ``receive`` give up what it waits for."""
+        """Interrupt a ``receive`` that waits."""
 
     def close(self):
         """Leave the group: ranks that wait for this one are notified."""
@@ -118,7 +118,7 @@ class Engine:
 
 
 class Deadline:
-    """A time by which something has to happen."""
+    """A time limit of a wait."""
 
     def __init__(self, seconds: float):
         self.seconds, self.end = seconds, time.monotonic() + seconds

@@ -197,7 +197,7 @@ class GroupCalls:
 
     def split_group(self, ranks, timeout=None, opts=None, group_name: str | None = None, group_desc: str | None = None,
                     device_types=None):
-        """The group of these ranks of the group, which all of its ranks ask for; None for who is not among them."""
+        """Return the group of these ranks of the group, which all of its ranks call; None for other ranks."""
         from .membership import split_group
         accept_only("ProcessGroup.split_group", "the group has the devices of this one",
                     device_types=(device_types, None))

@@ -55,7 +55,7 @@ fp16_compress_wrapper, bf16_compress_wrapper = wrapper(float16), wrapper(bfloat1
 
 
 def noop_hook(_, bucket) -> Future:
-    """Leaves gradients as they are."""
+    """Leaves gradients unchanged."""
     found = Future()
     found.set_result(bucket.buffer())
     return found

@@ -1,4 +1,4 @@
-"""Processes with different numbers of batches: who has no more takes part in what the others do."""
+"""Join: processes with different numbers of batches; one without further batches joins the others' collectives."""
 from __future__ import annotations
 
 from .membership import chosen
@@ -63,7 +63,7 @@ class Join:
                 joinable.joining = None
 
     def told(self, here: bool, syncs: bool):
-        """Learns who still has batches, and whether their gradients are averaged this time."""
+        """Communicate which processes still have batches, and if their gradients are averaged this time."""
         flags = self.group.gather_bytes(bytes([here, syncs]))
         self.active, self.syncs = [rank for rank, flag in enumerate(flags) if flag[0]], any(flag[1] for flag in flags)
         if self.throws and len(self.active) < len(flags):
@@ -78,7 +78,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable):
-        """Says that a process goes through one more batch: called in a joinable's forward pass."""
+        """Announce one more batch of a process: called in a joinable's forward pass."""
         context = getattr(joinable, "joining", None)
         if context is not None:
             context.notify(joinable)

@@ -1,4 +1,4 @@
-"""Memory that all ranks of a group see, and how they come by it."""
+"""Memory that all ranks of a group map, and how they find it."""
 from __future__ import annotations
 
 import ctypes
@@ -24,12 +24,12 @@ def rounded(nbytes: int) -> int:
 
 
 def share_of(whole: int, parts: int, least: int, most: int) -> int:
-    """The power of two nearest below a part of ``whole``, between two bounds."""
+    """Return the power of two at or below a part of ``whole``, between two bounds."""
     return min(max(1 << (whole // parts).bit_length() - 1, least), most)
 
 
 class Arena:
-    """Mapped memory: a word for each rank and one for all, states, slots, and a ring of bytes for each pair of ranks.
+    """Mapped memory: a word for each rank and one for all, states, slots, and a ring buffer for each pair of ranks.
 
     A rank of another process locks its own byte of the file: the system unlocks it however the process ends.
     """
@@ -72,7 +72,7 @@ class Arena:
             self.state(rank).value = STATES.index(state)
 
     def state_of(self, rank: int) -> str:
-        """"here", "left", "failed", or "ended" for a rank whose process is no more."""
+        """Return "here", "left", "failed", or "ended" for a rank whose process has ended."""
         state = STATES[self.state(rank).value]
         if state != "here" or not self.separate or self.owner(rank).value == self.pid:
             return state
@@ -94,7 +94,7 @@ def opened(told: dict, size: int):
 
 
 def arena_for(store: Store, rank: int, size: int):
-    """The arena of a group whose ranks all call this with one store; None where they do not all see the same memory."""
+    """Return the arena of a group whose ranks all call this with one store; None if they do not share memory."""
     token = None
     if rank == 0:
         file = here.shared(Arena.length(size))

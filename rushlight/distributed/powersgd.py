@@ -38,7 +38,7 @@ class PowerSGDState:
         self.iter = self.total_numel_before_compression = self.total_numel_after_compression = 0
 
     def compression_stats(self):
-        """(factor, numbers before, numbers after): how much less was sent."""
+        """Return (compression factor, elements before, elements after)."""
         after = self.total_numel_after_compression
         return (self.total_numel_before_compression / after if after else 0), self.total_numel_before_compression, after
 
@@ -120,7 +120,7 @@ def lost(bucket, given, thin, local):
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket) -> Future:
-    """``powerSGD_hook`` of the whole bucket as one square matrix, padded with zeros."""
+    """``powerSGD_hook`` of the entire bucket as one square matrix, padded with zeros."""
     if state.iter < state.start_powerSGD_iter:
         state.iter += bucket.is_last()
         return allreduce_hook(state.process_group, bucket)

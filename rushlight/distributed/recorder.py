@@ -48,7 +48,7 @@ class Ring:
 
 
 def ring():
-    """The ring of the calling thread's world; None where nothing is recorded."""
+    """Return the ring of the calling thread's world; None if nothing is recorded."""
     size = settings.flight_buffer
     if not size:
         return None
@@ -109,7 +109,7 @@ def entered(group, tensors, peer_to_peer: bool, peer: int | None, frame, backend
 
 
 def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
-    """``run`` as an entry of the ring (``entered``); ``run`` itself where nothing is recorded."""
+    """Return ``run`` with an entry of the ring (``entered``); ``run`` itself if nothing is recorded."""
     entry = entered(group, tensors, peer_to_peer, peer, sys._getframe(2), str(group._backend))
     if entry is None:
         return run
@@ -158,7 +158,7 @@ def path_of(world) -> str:
 
 
 def leave(world, reason: str, raised=()):
-    """Writes the ring to its file, in place of what is there."""
+    """Write the ring to its file, and replace its content."""
     path = path_of(world)
     handle, part = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".trace")
     with os.fdopen(handle, "wb") as file:
@@ -167,8 +167,8 @@ def leave(world, reason: str, raised=()):
 
 
 def write(world, reason: str, raised=()):
-    """Leaves the ring of a rank that has failed or ends, once; an error after another rank's is no cause."""
-    with world.dumping:  # a process ends only when its trace is whole
+    """Write the ring of a rank that has failed or ends, once; an error after another rank's is not a cause."""
+    with world.dumping:  # a process ends only when its trace is complete
         if not world.dumped and world.default is not None:
             world.dumped = True
             leave(world, reason, () if world.asked else raised)
@@ -190,7 +190,7 @@ def report(world, reason: str, raised=()):
 
 
 def report_raised(error: BaseException):
-    """``report`` of what ends the program, with the lines that raised it."""
+    """Call ``report`` for the error that ends the program, with the lines that raised it."""
     trace, places = error.__traceback__, []
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -33,8 +33,8 @@ def region(tensor) -> Region:
 
 
 def reducible(tensor) -> Region:
-    """The memory of a dense tensor, to be reduced: complex numbers are pairs of real ones.  RuntimeError for a dtype
-    that has no sum."""
+    """Return the memory of a dense tensor, as a reduction sees it: complex numbers are pairs of real ones.
+    RuntimeError for a dtype that has no sum."""
     name, itemsize = REAL.get(tensor.dtype.name, (tensor.dtype.name, tensor.itemsize))
     if name not in TYPES:
         raise RuntimeError(f"Invalid scalar type: {tensor.dtype} is stored, not computed with")
@@ -42,7 +42,7 @@ def reducible(tensor) -> Region:
 
 
 def touched(tensor):
-    """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
+    """Bump a tensor's version: tensors saved for backward are out of date."""
     if counter(tensor).version >= 0:
         counter(tensor).version += 1
     tensor._rush_storage.writes += 1

@@ -85,7 +85,7 @@ class SocketEngine(Engine):
         line.settimeout(5)
         try:
             hello = line.recv(HELLO.size, socket.MSG_WAITALL)
-        except OSError:  # a stranger that says nothing, or has gone
+        except OSError:  # an unknown client that sends nothing, or has gone
             hello = b""
         if len(hello) < HELLO.size or not secrets.compare_digest(hello[:16], secret):
             line.close()  # no rank of this group
@@ -104,8 +104,8 @@ class SocketEngine(Engine):
 
     # --- one collective -----------------------------------------------------------------------------------------------
     def swap(self, sends: dict, receives: dict):
-        """Sends memory to some ranks while it receives from some.  DistBackendError where one of them ends, or after
-        the timeout."""
+        """Send memory to some ranks while receiving from some.  DistBackendError if one of them ends, or after the
+        timeout."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         out, into = {p: m for p, m in sends.items() if len(m)}, {p: m for p, m in receives.items() if len(m)}
@@ -251,7 +251,7 @@ class SocketEngine(Engine):
         return self.mail.receive(memory, peer, tag)
 
     def gone(self, peer) -> bool:
-        """Whether a rank's connection for messages has been closed, and nothing is left in it."""
+        """True if a rank's connection for messages is closed and empty."""
         try:
             return not self.letters[peer].recv(1, socket.MSG_PEEK)
         except BlockingIOError:

@@ -54,8 +54,8 @@ class Store:
         self.timeout = DEFAULT_TIMEOUT
 
     def ask(self, kind: str, *given, timeout=None):
-        """The answer to a question of ``Table`` once it has one: where nothing else is defined, that of the function of
-        the question's name."""
+        """Return the answer to a request of ``Table`` once it has one; by default, call the method of the request's
+        name."""
         if kind == "queue_take":
             kind, given = "queue_pop", (*given, False)
         if getattr(type(self), kind) is getattr(Store, kind):
@@ -81,14 +81,14 @@ class Store:
         return self.ask("check", *keys)
 
     def add(self, key: str, amount: int) -> int:
-        """Adds to the number under a key, 0 at first; the sum."""
+        """Adds to the integer under a key, 0 at first; returns the sum."""
         return self.ask("add", key, int(amount))
 
     def append(self, key: str, value):
         self.ask("append", key, as_bytes(value))
 
     def compare_set(self, key: str, expected, desired) -> bytes:
-        """Sets a key whose value is ``expected`` (or that has none, where that is empty); the value it has then."""
+        """Sets a key whose value is ``expected`` (or a missing one, if that is empty); returns its value after it."""
         return self.ask("compare_set", key, as_bytes(expected), as_bytes(desired))
 
     def delete_key(self, key: str) -> bool:
@@ -112,8 +112,7 @@ class Store:
         self.ask("queue_push", key, as_bytes(value))
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Takes the first value of a queue, once there is one; QueueEmptyError where there is none and it is not to
-        wait."""
+        """Takes the first value of a queue, once there is one; without ``block`` QueueEmptyError if it is empty."""
         found = self.ask("queue_pop", key) if block else self.ask("queue_take", key)
         if found is None:
             raise QueueEmptyError("queue is empty")
@@ -126,7 +125,7 @@ class Store:
         self.timeout = timeout
 
     def has_extended_api(self) -> bool:
-        """Whether ``append``, ``multi_get`` and ``multi_set`` are one question each."""
+        """True if ``append``, ``multi_get`` and ``multi_set`` are one request each."""
         return type(self).ask is not Store.ask
 
     def append_by_comparing(self, key: str, value: bytes):
@@ -140,7 +139,7 @@ class Store:
         return self
 
     def late(self, kind: str, given, timeout):
-        """Raises what a question without an answer in time raises."""
+        """Raise the error of a request without an answer in time."""
         keys = ", ".join(f"/{key}" for key in (given if kind == "wait" else given[:1]))
         raise DistStoreError(f"wait timeout after {milliseconds(timeout or self.timeout)}ms, keys: {keys}")
 
@@ -150,7 +149,7 @@ DIGITS = 20  # of the longest integer of 64 bits, with its sign
 
 
 class Table:
-    """Keys and values in memory.  Each method answers at once; None says that the answer must wait for a key."""
+    """Keys and values in memory.  Each method answers at once; None means that the answer must wait for a key."""
 
     def __init__(self):
         self.values, self.queues = {}, {}
@@ -213,7 +212,7 @@ class Table:
 
 
 def unpacked(answer):
-    """An answer that may itself be None comes as a tuple of it."""
+    """Unpack an answer: one that may itself be None comes in a tuple."""
     return answer[0] if isinstance(answer, tuple) else answer
 
 
@@ -362,6 +361,6 @@ class PrefixStore(Store):
 
 
 def copied(value):
-    """An object as it would arrive from another process."""
+    """Return an object as it would arrive from another process."""
     return pickle.loads(pickle.dumps(value))
 

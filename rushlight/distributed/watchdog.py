@@ -51,11 +51,11 @@ class Watchdog:
     def tell(self, reason: str):
         """Lets the other ranks know of a failure of this one."""
         if not self.ended.is_set():
-            with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended: others see that too
+            with contextlib.suppress(DistError, OSError):  # the store's owner may have ended: others see that too
                 self.store.set(KEY, f"rank {self.world.default.rank()}: {reason}")
 
     def note(self, kind, error, trace):
-        """Reports an error that ends the program, then does what was done before."""
+        """Report an error that ends the program, then call the previous hook."""
         if issubclass(kind, Exception):
             recorder.report_raised(error.with_traceback(trace))
         self.before(kind, error, trace)

@@ -146,7 +146,7 @@ class Line:
             self.submit(Work(None, function)).wait()
 
     def enter(self) -> bool:
-        """Whether nothing is under way: the caller then has the line until ``leave()``."""
+        """True if nothing is running: the caller then has the line until ``leave()``."""
         with self.lock:
             if self.busy or self.waiting or self.closed:
                 return False
@@ -187,7 +187,7 @@ class Line:
             del work
 
     def close(self):
-        """Ends the thread once what was submitted has run."""
+        """End the thread once the submitted work has run."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()

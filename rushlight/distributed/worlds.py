@@ -5,10 +5,10 @@ import threading
 
 
 class World:
-    """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
-    groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
+    """The groups of a process.  ``default``: the one of all processes; ``count``: the number of groups made; ``names``:
+    groups by name; ``names_given``: the number of groups made of the same ranks; ``owned``: the store that
     ``init_process_group`` opened; ``ring``, ``asked``, ``dumped``, ``dumping`` and ``watchdog``: the flight recorder's;
-    ``rpc``: what ``init_rpc`` made; ``savers``: processes that write checkpoints, by the ranks of their groups."""
+    ``rpc``: the agent of ``init_rpc``; ``savers``: processes that write checkpoints, by the ranks of their groups."""
 
     rpc = None
 
@@ -33,7 +33,7 @@ class World:
         self.names[group.group_name] = group
 
     def rename(self, group, name: str):
-        """Has a group be known by another name."""
+        """Change the name of a group."""
         self.names.pop(group.group_name, None)
         group.group_name = name
         self.names[name] = group
@@ -45,11 +45,11 @@ class World:
 
 PROCESS = World()
 OF_THREAD = threading.local()
-ISOLATED = False  # whether threads stand for processes
+ISOLATED = False  # True if threads act as processes
 
 
 def here() -> World:
-    """The world of the calling thread: that of the process, but in threads that stand for processes."""
+    """Return the world of the calling thread: the process's, or its own in threads that act as processes."""
     found = getattr(OF_THREAD, "world", None)
     if found is None:
         found = PROCESS
