@@ -23,7 +23,7 @@ def route(shape, source, target, sizes) -> tuple:
     now, steps = list(source), []
 
     def free(k) -> bool:
-        """True if no dimension sharded after mesh dimension k shards the tensor dimension of k, before or after."""
+        """True if no mesh dimension that shards after k shards the tensor dimension that k shards, now or later."""
         for p in (now[k], target[k]):
             if isinstance(p, Shard):
                 ahead = order([p if n == k else q for n, q in enumerate(now)])
