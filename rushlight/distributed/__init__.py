@@ -1,4 +1,4 @@
-"""Several processes that exchange tensors (docs/distributed.md)."""
+"""Collective and point-to-point communication between processes (docs/distributed.md)."""
 import os
 
 from .._src.core.later import later
@@ -37,19 +37,19 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether ``init_process_group`` has been called."""
+    """True if ``init_process_group`` has been called."""
     import sys
     worlds = sys.modules.get(f"{__name__}.worlds")
     return worlds is not None and worlds.here().default is not None
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher started this process."""
+    """True if a launcher started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether groups of a backend can be made."""
+    """True if groups of a backend can be made."""
     from .backends import available
     return available(backend)
 
@@ -59,12 +59,12 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether NVIDIA's library of collectives is installed (``pip install rushlight[nccl]``)."""
+    """True if NVIDIA's NCCL is installed (``pip install rushlight[nccl]``)."""
     return is_backend_available("nccl")
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed (``pip install rushlight[mpi]``)."""
+    """True if mpi4py is installed (``pip install rushlight[mpi]``)."""
     return is_backend_available("mpi")
 
 

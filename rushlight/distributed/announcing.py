@@ -1,5 +1,5 @@
-"""Machine code with which a rank says what it is about, gives its data, meets the others and sees that all agree; of
-few bytes it also reduces what all gave.  One call from Python does all of it."""
+"""Machine code of a step: a rank writes its header and data, meets the others and checks that all headers agree; small
+data are also reduced.  One call from Python does all of it."""
 from __future__ import annotations
 
 import ctypes
@@ -12,14 +12,14 @@ from .._src.devices.cpu.llvm.types import f64, i32, i64, ptr
 from .._src.devices.cpu.llvm.values import constant
 from .kernels import MOST, write_meet, write_reached
 
-HEAD = 64  # bytes at the beginning of a slot that say what its rank is about
-# what the functions answer: MORE where bytes are left that did not fit, DIFFERS + r where rank r is about something
-# else, DIFFERS + size + r where it sends another number of bytes than is expected
+HEAD = 64  # bytes at the beginning of a slot that identify its rank's operation
+# results of the functions: MORE if bytes are left that did not fit, DIFFERS + r if rank r runs another operation,
+# DIFFERS + size + r if it sends another number of bytes than expected
 MORE, LATE, AGREED, DIFFERS = -1, 0, 1, 2
 
 
 class Place(ctypes.Structure):
-    """Where a rank of a group stands, and how it waits: what does not change from call to call."""
+    """Constants of a rank in its group: addresses of its shared memory, and how it waits."""
 
     _fields_ = [("words", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("slot", ctypes.c_int64),
                 ("rank", ctypes.c_int64), ("size", ctypes.c_int64), ("spins", ctypes.c_int64),
@@ -38,8 +38,9 @@ def slots_at(f, place, step):
 
 
 def write_settle(module):
-    """settle(place, step, head, data, kernel, count, scale): once all have met, AGREED, or DIFFERS + the first rank
-    that is about something else; a kernel (not null) then reduces ``count`` elements of all ranks into ``data``."""
+    """Emit ``settle(place, step, head, data, kernel, count, scale)``: once all ranks have met, it returns AGREED, or
+    DIFFERS + the first rank whose header differs.  A kernel that is not null then reduces ``count`` elements of all
+    ranks into ``data``."""
     f = module.function("settle", [("place", ptr), ("step", i32), ("head", ptr), ("data", ptr), ("kernel", ptr),
                                    ("count", i64), ("scale", f64)], i64)
     place, step, head, data, kernel, count, scale = f.parameters
@@ -64,8 +65,8 @@ def write_settle(module):
 
 
 def write_announce(module, meet, settle):
-    """announce(place, step, head, data, nbytes, kernel, count, scale): writes head and data into this rank's slot and
-    meets; LATE where some ranks have not come in time, else what ``settle`` answers."""
+    """Emit ``announce(place, step, head, data, nbytes, kernel, count, scale)``: it writes head and data into this
+    rank's slot and meets; it returns LATE if some ranks have not come in time, else the result of ``settle``."""
     f = module.function("announce", [("place", ptr), ("step", i32), ("head", ptr), ("data", ptr), ("nbytes", i64),
                                      ("kernel", ptr), ("count", i64), ("scale", f64)], i64)
     place, step, head, data, nbytes, kernel, count, scale = f.parameters
@@ -82,8 +83,8 @@ def write_announce(module, meet, settle):
 
 
 def write_take(module):
-    """take(place, step, head, table, limit): once all have met, copies what the others' slots hold for this rank;
-    AGREED, MORE, or who differs."""
+    """Emit ``take(place, step, head, table, limit)``: once all have met, it copies the data for this rank from the
+    others' slots, and returns AGREED, MORE, or the rank that differs."""
     f = module.function("take", [("place", ptr), ("step", i32), ("head", ptr), ("table", ptr), ("limit", i64)], i64)
     place, step, head, table, limit = f.parameters
     first, slot, size = slots_at(f, place, step)
@@ -120,9 +121,9 @@ def write_take(module):
 
 
 def write_swap(module, meet, take):
-    """swap(place, step, head, table, limit): gives each other rank up to ``limit`` bytes through this rank's slot, and
-    takes theirs.  ``table``: bytes for each rank, where they lie, bytes from each, and where these go.  LATE, or what
-    ``take`` answers."""
+    """Emit ``swap(place, step, head, table, limit)``: it passes up to ``limit`` bytes to each other rank through this
+    rank's slot, and reads those of the other ranks.  ``table``: for each rank, the bytes to send, their address, the
+    bytes to receive, and their address.  Returns LATE, or the result of ``take``."""
     f = module.function("swap", [("place", ptr), ("step", i32), ("head", ptr), ("table", ptr), ("limit", i64)], i64)
     place, step, head, table, limit = f.parameters
     first, slot, size = slots_at(f, place, step)
@@ -156,7 +157,7 @@ def text() -> str:
 
 @functools.cache
 def announcing():
-    """(announce, settle, swap, take) as functions that let other Python threads run."""
+    """Return (announce, ``settle``, swap, take) as functions that release the GIL."""
     names = ("announce", "settle", "swap", "take")
     found = jit.build("distributed: announcing 2", text, list(names))
     begin = ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p

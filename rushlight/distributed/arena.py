@@ -1,8 +1,8 @@
-"""Exchanges through memory that all ranks of a group see: threads of one process, or processes of one machine.
+"""Collectives through memory that all ranks of a group map: threads of one process, or processes of one host.
 
-Each rank has a word that says which step it has come to (``kernels.meet``), and two slots that it alone writes.  A step
-is: write one's slot, meet, read the others' slots.  Steps use the two slots in turns, so one meeting a step is enough:
-who writes a slot again has met everybody after they read it.
+Each rank has a counter of the step that it has reached (``kernels.meet``), and two slots that it alone writes.  In a
+step, a rank writes its slot, meets the others, and reads their slots.  Steps alternate between the two slots, so one
+barrier a step is enough: a rank that writes a slot again has met all others after they read it.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ copy = ctypes.memmove
 
 @functools.lru_cache(512)
 def heading(what: tuple) -> bytes:
-    """What a rank is about, as bytes: a sum over all of it, then as much of its text as there is room for."""
+    """Return the header of an operation as bytes: a checksum of its description, then as much of it as fits."""
     text = repr(what).encode()
     shown = text[:HEAD - 6]
     return (struct.pack("<IH", zlib.crc32(text), len(shown)) + shown).ljust(HEAD, b"\0")
@@ -60,7 +60,7 @@ class ArenaEngine(Engine):
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def slot(self, rank: int, step: int | None = None) -> int:
-        """Where the data of a rank's slot lies at a step (default: this one)."""
+        """Return the address of the data in a rank's slot at a step (default: the current one)."""
         return self.arena.slots + (((self.step if step is None else step) & 1) * self.size
                                    + rank) * self.arena.slot + HEAD
 
@@ -72,14 +72,14 @@ class ArenaEngine(Engine):
         return self.slot(self.rank)
 
     def meet(self):
-        """Waits until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
+        """Wait until all ranks have come to this step.  RuntimeError once one of them cannot come any more, or after
         the timeout."""
         value = ctypes.c_int32(self.step).value
         if not self.meeting(self.words, self.rank, self.size, value, self.spins, self.yields, self.napping):
             self.wait()
 
     def wait(self):
-        """Waits for those who were late for this step."""
+        """Wait for ranks that are late for this step."""
         limit, whole = Deadline(self.timeout), ctypes.c_int32(self.size * self.step & 0xFFFFFFFF).value
         while not self.reached(self.words + self.size * LINE, whole, 0, 0, self.napping):
             self.look_after([rank for rank in range(self.size) if self.at(rank) - self.step < 0], limit)
@@ -100,7 +100,7 @@ class ArenaEngine(Engine):
                 f"{'has' if len(ranks) == 1 else 'have'} not come"))
 
     def at(self, rank: int) -> int:
-        """The step to which a rank has come, as it counts them."""
+        """Return the step of a rank, by its own count."""
         word = ctypes.c_uint32.from_address(self.words + rank * LINE).value
         return self.step + ctypes.c_int32((word - self.step) & 0xFFFFFFFF).value
 
@@ -111,8 +111,8 @@ class ArenaEngine(Engine):
 
     def open(self, what: tuple, address: int = 0, nbytes: int = 0, kernel: int | None = None, count: int = 0,
              scale: float = 1.0):
-        """The first step: gives bytes, meets, and raises RuntimeError where another rank is about something else.  A
-        kernel reduces ``count`` elements that all gave, at the address."""
+        """Run the first step: write bytes and meet; RuntimeError if another rank runs another operation.  A kernel
+        reduces ``count`` elements of all ranks into the address."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         self.step += 1
@@ -154,7 +154,7 @@ class ArenaEngine(Engine):
             reduce(chain, begin, min(step, chain.nbytes - begin), kind, scale, what)
 
     def reduce_alone(self, chain, begin, nbytes, kind, scale, what):
-        """Each rank gives a part of a chain, and reduces for itself what all gave."""
+        """Copy a part of a chain into the slot, and reduce the parts of all ranks in this rank."""
         mine, pieces = self.begin(), chain.pieces(begin, nbytes)
         for piece in pieces:
             copy(mine + piece.offset, piece.source, piece.nbytes)
@@ -165,8 +165,8 @@ class ArenaEngine(Engine):
             combine(kind, chain.name, chain.itemsize, sources, piece.target, piece.nbytes // chain.itemsize, scale)
 
     def reduce_together(self, chain, begun, whole, kind, scale, what):
-        """Each rank gives what of a part is not its share, and reduces its share of what lies in the slots; a step
-        more, and all copy the shares of the others."""
+        """Copy the elements that other ranks reduce into the slot, and reduce this rank's share of all slots; in a
+        second step, copy the reduced shares of the others."""
         begin, nbytes = self.share(whole, chain.itemsize, self.rank)
         mine, end = self.begin(), begin + nbytes
         for at, count in ((0, begin), (end, whole - end)):
@@ -187,13 +187,13 @@ class ArenaEngine(Engine):
                     copy(piece.target, self.slot(rank) + begin + piece.offset, piece.nbytes)
 
     def share(self, nbytes: int, itemsize: int, rank: int):
-        """(begin, bytes) of what a rank reduces, of so many bytes, for all."""
+        """Return (begin, bytes) of the share of ``nbytes`` bytes that a rank reduces."""
         count = nbytes // itemsize
         begin = count * rank // self.size
         return begin * itemsize, (count * (rank + 1) // self.size - begin) * itemsize
 
     def told(self, what: tuple, numbers: list) -> list:
-        """A step in which each rank tells all others some whole numbers; those of all ranks."""
+        """Pass integers to all other ranks in one step; return those of all ranks."""
         row = struct.pack(f"<{len(numbers)}q", *numbers)
         buffer = ctypes.create_string_buffer(row, len(row))
         self.open(what, ctypes.addressof(buffer), len(row))
@@ -223,7 +223,7 @@ class ArenaEngine(Engine):
         self.all_gather(targets, memory, "gather", root)
 
     def pieces(self, nbytes: int, itemsize: int):
-        """How many bytes of a region for each rank fit into a slot, and where the steps over such regions begin."""
+        """Return the bytes of a region for each rank that fit into a slot, and the offsets of the steps over it."""
         piece = self.room // self.size // max(itemsize, 8) * max(itemsize, 8)
         return piece, range(0, max(nbytes, 1), piece)
 
@@ -262,7 +262,7 @@ class ArenaEngine(Engine):
             combine(kind, target.name, target.itemsize, found, target.address + begin, count // target.itemsize, scale)
 
     def all_to_all(self, targets, sources):
-        """Up to ``INLINE`` bytes for each rank go with the first step; more is read where it lies, or goes in steps."""
+        """Up to ``INLINE`` bytes for each rank go with the first step; the rest is read directly, or goes in steps."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         self.step += 1
@@ -285,12 +285,12 @@ class ArenaEngine(Engine):
             self.refuse(found - DIFFERS, head)
 
     def tables(self) -> list:
-        """How much each rank sends to each, and where that lies, as the step says that has just been."""
+        """Return the sizes and addresses of the data that each rank sends to each, as published in this step."""
         return [struct.unpack(f"<{2 * self.size}q", ctypes.string_at(self.slot(rank), 16 * self.size))
                 for rank in range(self.size)]
 
     def rest(self, targets, sources, limit: int):
-        """What of an all_to_all was more than ``limit`` bytes."""
+        """Copy the bytes of an all_to_all beyond ``limit``."""
         tables = self.tables()
         others = [(self.rank + k) % self.size for k in range(1, self.size)]  # not all read from one at a time
         if self.direct is not None:

@@ -1,7 +1,7 @@
 """Gradients across remote calls.
 
-Within ``context()`` calls note the tensors that they send and receive.  ``backward`` goes through the graphs of all
-workers: where one begins with a tensor that came from another worker, its gradient is sent there, and goes on from the
+Within ``context()`` calls record the tensors that they send and receive.  ``backward`` traverses the graphs of all
+workers: if one begins with a tensor that came from another worker, its gradient is sent there, and continues from the
 tensor that was sent.  Gradients of parameters stay in the context of their worker (``get_gradients``).
 """
 from __future__ import annotations
@@ -17,8 +17,8 @@ COUNT, PLACE = itertools.count(1), threading.local()
 
 
 class DistAutogradContext:
-    """What one worker knows of a context: tensors sent (by name), where received ones came from, gradients so far, and
-    the workers that take part."""
+    """One worker's state of a distributed autograd context: tensors sent (by name), origins of received ones, the
+    gradients accumulated, and the other workers."""
 
     def __init__(self, number: int):
         self.number, self.sent, self.received, self.gradients, self.others = number, {}, {}, {}, set()
@@ -59,7 +59,7 @@ def context_here(agent):
 
 
 class context:  # noqa: N801 - PyTorch's name
-    """A block whose remote calls are part of a backward; it gives the context's number.
+    """A block whose remote calls are part of a backward; it yields the context's number.
 
     RuntimeError before ``init_rpc``, or within another one.
     """
@@ -90,7 +90,7 @@ def release(number: int):
 
 
 def asked(agent, worker: int, function, *args):
-    """Has a worker run a function of this file; a Future."""
+    """Have a worker run a function of this module; return a Future."""
     from .rpc.messages import packed
     message = packed((agent.info.id, None, "call", function, args, {}, None))
     return agent.ask(agent.workers[worker], message, 0, True)
@@ -98,7 +98,7 @@ def asked(agent, worker: int, function, *args):
 
 # --- what calls carry -------------------------------------------------------------------------------------------------
 def recorder(agent, number, worker: int):
-    """What notes the tensors that go to a worker; None outside of a context."""
+    """Return a function that records the tensors sent to a worker; None outside of a context."""
     if number is None:
         return None
     held = known(agent, number)
@@ -112,7 +112,7 @@ def recorder(agent, number, worker: int):
 
 
 def arrived(agent, number, worker: int, tensors, name):
-    """Tensors have come from a worker, where they are noted under a name."""
+    """Record tensors that have come from a worker, which stores them under a name."""
     held = known(agent, number)
     held.others.add(worker)
     for k, tensor in enumerate(tensors):
@@ -122,7 +122,7 @@ def arrived(agent, number, worker: int, tensors, name):
 # --- backward ---------------------------------------------------------------------------------------------------------
 def leaves_of(tensors) -> list:
     """The leaves of the graphs that end in tensors."""
-    found, seen, rest, held = {}, set(), [], []  # ``held``: numbers of objects are theirs while they live
+    found, seen, rest, held = {}, set(), [], []  # ``held`` keeps the objects alive: their ids stay unique
     for tensor in tensors:
         if tensor.grad_fn is None:
             found[id(tensor)] = tensor
@@ -159,8 +159,8 @@ def backward(context_id: int, roots, retain_graph: bool = False):
 
 
 def go_on(agent, held, tensors, gradients):
-    """Backward from tensors of this worker, and on in those from which its leaves came.  It is linear in the gradients,
-    so what comes to a tensor in pieces may go on in pieces."""
+    """Run the backward from tensors of this worker, and send gradients on to the origins of its leaves.  Backward is
+    linear in the gradients, so gradients that arrive in pieces may continue in pieces."""
     from ..autograd import grad
     leaves = [leaf for leaf in leaves_of(tensors) if leaf.requires_grad]
     found = grad(tensors, leaves, gradients, retain_graph=True, allow_unused=True)
@@ -179,7 +179,7 @@ def go_on(agent, held, tensors, gradients):
 
 
 def continued(number: int, name, pieces):
-    """Gradients have come of tensors that this worker has sent under a name."""
+    """Continue with received gradients of tensors that this worker has sent under a name."""
     from .rpc.workers import current
     agent = current()
     held = known(agent, number)

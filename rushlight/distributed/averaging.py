@@ -1,4 +1,4 @@
-"""Processes that take steps of their own and average their parameters now and then (Lin et al. 2018, "Don't Use Large
+"""Processes that take local steps and average their parameters periodically (Lin et al. 2018, "Don't Use Large
 Mini-Batches, Use Local SGD"; Zhou et al. 2020 for several levels of groups)."""
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def average_parameters(params, process_group):
 
 
 def get_params_to_average(params) -> list:
-    """The parameters that have a gradient, of parameters or of an optimizer's groups of them.  NotImplementedError for
-    what is neither."""
+    """Return the parameters that have a gradient, from parameters or an optimizer's groups of them.
+    NotImplementedError for other values."""
     found = []
     for each in params:
         if not isinstance(each, (Parameter, dict)):
@@ -52,8 +52,8 @@ def average_parameters_or_parameter_groups(params, process_group):
 
 
 def neighbours(group, size: int):
-    """The group of this process among groups of ``size`` neighbouring ranks of a group, whose processes all call this.
-    ValueError where that does not divide the group's size."""
+    """Return this process's group among groups of ``size`` adjacent ranks of a group, whose processes all call this.
+    ValueError if that does not divide the group's size."""
     whole = group.size()
     if size < 1 or whole % size:
         raise ValueError(f"The world size ({whole}) must be divisible by 'group_size={size}'" if 0 < size <= whole else
@@ -70,7 +70,7 @@ def checked_warmup(steps: int) -> int:
 
 
 class ModelAverager(abc.ABC):
-    """Averages parameters over a group; ``step`` counts how often it was asked."""
+    """Averages parameters over a group; ``step`` counts the calls."""
 
     def __init__(self, process_group=None):
         self.process_group, self.step = chosen(process_group), 0
@@ -115,11 +115,11 @@ class PeriodicModelAverager(ModelAverager):
 
 
 class HierarchicalModelAverager(ModelAverager):
-    """Averages over groups of several sizes: ``period_group_size_dict`` says every how many steps over how many
-    neighbouring processes, the largest group, of all, last.
+    """Averages over groups of several sizes: ``period_group_size_dict`` is {number of steps: number of adjacent
+    processes}; the last group is that of all.
 
-    At a step that several periods divide, the last of them counts.  All processes make it, for it makes groups.
-    ValueError for no periods, one below 1, and where the last group is not that of all.
+    At a step that several periods divide, the last of them counts.  All processes must construct it, since it makes
+    groups.  ValueError for no periods, one below 1, and if the last group is not that of all.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
@@ -167,7 +167,7 @@ class HierarchicalModelAverager(ModelAverager):
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """An optimizer after whose steps an averager is asked.  Its ``state_dict`` has the averager's ``step``, too.
+    """An optimizer that calls an averager after each step.  Its ``state_dict`` includes the averager's ``step``.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads
@@ -195,7 +195,7 @@ class PostLocalSGDOptimizer(Optimizer):
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict):
-        """Takes over what ``state_dict`` gave; the averager counts from 0, with a warning, where it has no step."""
+        """Loads a ``state_dict``; without a "step", the averager counts from 0, with a warning."""
         self.optim.load_state_dict({k: v for k, v in state_dict.items() if k != "step"})
         self.param_groups = self.optim.param_groups
         if "step" not in state_dict:
@@ -216,8 +216,8 @@ class PostLocalSGDOptimizer(Optimizer):
 
 
 class PostLocalSGDState:
-    """What ``post_localSGD_hook`` goes by: gradients are averaged over ``process_group`` in the first
-    ``start_localSGD_iter`` passes, and over ``subgroup`` (None: the processes of this machine) after that, or not at
+    """State of ``post_localSGD_hook``: gradients are averaged over ``process_group`` in the first
+    ``start_localSGD_iter`` iterations, and over ``subgroup`` (None: the processes of this host) after that, or not at
     all without ``post_local_gradient_allreduce``."""
 
     def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True):
@@ -229,19 +229,19 @@ class PostLocalSGDState:
         self.iter += bucket.is_last()
 
     def nearby(self):
-        """The group of ``subgroup``; that of this machine is made when it is first asked for, by all processes."""
+        """Return the group of ``subgroup``; that of this host is made by all processes at the first call."""
         if self.subgroup is None:
             self.subgroup = neighbours(chosen(self.process_group), machine_size())
         return self.subgroup
 
 
 def machine_size() -> int:
-    """How many processes of the world each machine has, as the launcher says; without one, all of them."""
+    """Return the number of processes per host that the launcher set; without a launcher, the world size."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", chosen().size()))
 
 
 def post_localSGD_hook(state: PostLocalSGDState, bucket) -> Future:
-    """A hook of DistributedDataParallel (``PostLocalSGDState``); an averager of parameters goes with it."""
+    """A hook of DistributedDataParallel (``PostLocalSGDState``), for use with an averager of parameters."""
     early = state.iter < state.start_localSGD_iter
     state.maybe_increase_iter(bucket)
     if early:

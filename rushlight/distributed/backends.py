@@ -1,4 +1,4 @@
-"""What carries messages, by name."""
+"""Communication engines by backend name."""
 from __future__ import annotations
 
 import ctypes
@@ -20,8 +20,8 @@ def local_engine(store, rank: int, size: int, timeout: float) -> Engine:
 
 
 class FakeEngine(Engine):
-    """Nobody is asked ("fake", for plans of large groups): where parts of other ranks would arrive, this one's do;
-    reductions, messages and what a root would send leave memory as it is."""
+    """An engine without communication ("fake", for plans of large groups): this rank's data is copied to where other
+    ranks' data would arrive; reductions, messages and data from a root leave memory unchanged."""
 
     def __init__(self, store, rank, size, timeout):
         self.rank, self.size, self.timeout = rank, size, timeout
@@ -52,7 +52,7 @@ class FakeEngine(Engine):
 
 
 HOST = "cpu"  # the kind of device whose memory the host reads
-STREAMED = "nccl",  # backends whose exchanges streams of devices carry out
+STREAMED = "nccl",  # backends whose collectives run on device streams
 CAPABLE = {"nccl": ("cuda",)}  # kinds of device that a backend carries without the host; others: the host's memory
 # name of a backend -> function (store, rank, size, seconds) that gives its engine
 MAKERS = {"gloo": local_engine, "fake": FakeEngine}
@@ -60,7 +60,7 @@ KNOWN = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
 
 
 class Backend(str):
-    """The name of what carries messages: ``"gloo"``.  ValueError for what is no text."""
+    """The name of a backend: ``"gloo"``.  ValueError for values that are not strings."""
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
     backend_list = KNOWN
@@ -73,8 +73,8 @@ class Backend(str):
 
     @classmethod
     def register_backend(cls, name: str, func, extended_api: bool = False, devices=None):
-        """Has ``func(store, rank, size, timeout)`` make engines (``engine.Engine``) for groups of a new backend.
-        AssertionError where there is one already."""
+        """Registers ``func(store, rank, size, timeout)``, which makes engines (``engine.Engine``) for groups of a new
+        backend.  AssertionError if the backend exists."""
         accept_only("Backend.register_backend", "func(store, rank, size, timeout) is called",
                     extended_api=(extended_api, False))
         assert name.lower() not in MAKERS, f"{name.upper()} c10d backend already exist"
@@ -89,7 +89,7 @@ class Backend(str):
 
 
 def available(name: str) -> bool:
-    """Whether groups of a backend can be made."""
+    """True if groups of a backend can be made."""
     if name.lower() == "mpi":
         from .mpi import is_available
         return is_available()
@@ -100,9 +100,9 @@ def available(name: str) -> bool:
 
 
 def maker(name: str):
-    """What makes the engines of a backend."""
+    """Return the function that makes the host engines of a backend; None if it runs on device streams."""
     if name in STREAMED and name not in MAKERS:
-        return None  # the group asks ``streamed``
+        return None  # the group calls ``streamed``
     if name == "mpi" and available("mpi"):
         from .mpi import MPIEngine
         return MPIEngine
@@ -110,13 +110,13 @@ def maker(name: str):
 
 
 def streamed(name: str):
-    """What makes the engine of a device: ``make(device, store, rank, size, seconds, options)``."""
+    """Return the function ``make(device, store, rank, size, seconds, options)`` that makes a device's engine."""
     from .nccl.engine import NCCLEngine
     return {"nccl": NCCLEngine}[name]
 
 
 def by_device(text: str | None) -> dict:
-    """Backends by kind of device in ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``.  ValueError for what does not read so."""
+    """Return backends by device type from ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``.  ValueError for another format."""
     if not text:
         return {"cpu": Backend("gloo"), **({"cuda": Backend("nccl")} if usable("nccl") else {})}
     if ":" not in text:
@@ -136,14 +136,14 @@ def by_device(text: str | None) -> dict:
 
 
 def usable(name: str) -> bool:
-    """Whether a backend of devices is here, and such devices are."""
+    """True if a device backend is installed, and such devices exist."""
     found = provided(CAPABLE[name][0])
     return found is not None and found.count() > 0 and available(name)
 
 
 def backend_of(text: str | None) -> Backend:
-    """The backend that a group is called by: that for tensors of the CPU, where there is one.  RuntimeError for one
-    that is not here, AssertionError for an unknown one."""
+    """Return the backend that names a group: the one for the CPU, if there is one.  RuntimeError for an unavailable
+    one, AssertionError for an unknown one."""
     named = by_device(text)
     for name in named.values():
         assert name in KNOWN, f"Unknown backend type {name}"

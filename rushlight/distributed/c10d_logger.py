@@ -1,4 +1,4 @@
-"""What is logged of calls of ``torch.distributed``: nothing, until a program adds a handler."""
+"""Logging of calls of ``torch.distributed``: nothing is logged until a program adds a handler."""
 from __future__ import annotations
 
 import functools
@@ -34,7 +34,7 @@ _c10d_logger = _get_or_create_logger()
 
 
 def _get_msg_dict(func_name: str, *args, **kwargs) -> dict:
-    """What is known of a call."""
+    """Return the log fields of a call."""
     if not membership.is_initialized():
         return {"func_name": func_name}
     group = kwargs.get("group") or kwargs.get("process_group")
@@ -53,7 +53,7 @@ def _exception_logger(func):
         except Exception as error:
             try:
                 known = _get_msg_dict(func.__name__, *args, **kwargs)
-            except (RuntimeError, ValueError) as unknown:  # of the group, which may be what was wrong
+            except (RuntimeError, ValueError) as unknown:  # raised for the group, which may be the cause of the error
                 known = {"func_name": func.__name__, "unknown": str(unknown)}
             _c10d_logger.debug("%s", known | {"error": str(error), "args": f"{args}, {kwargs}"})
             raise

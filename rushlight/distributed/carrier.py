@@ -1,4 +1,4 @@
-"""What collectives that are operators exchange: arrays."""
+"""Collectives over arrays, for collectives that are operators."""
 from __future__ import annotations
 
 import itertools
@@ -19,7 +19,7 @@ def region(array) -> Region:
 
 
 def kind_of(group, reduce: str, array):
-    """(kind, scale) of a reduction.  RuntimeError where it does not reduce such numbers."""
+    """Return (kind, scale) of a reduction.  RuntimeError if it does not support the dtype."""
     if reduce in ("band", "bor", "bxor") and array.dtype.kind not in "biu":
         raise RuntimeError(f"Cannot use ReduceOp.{reduce.upper()} with non-integral dtype")
     if reduce == "avg" and array.dtype.kind not in "fc":
@@ -77,8 +77,8 @@ KINDS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": r
 
 
 def prepared(what: str, array, group_name: str, given):
-    """(the group of this name, the array as it is read, the result's, what exchanges them).  ValueError where there is
-    no such group."""
+    """Return (the group of this name, the array to read, the result array, the function that fills it).  ValueError
+    if there is no such group."""
     group = _resolve_process_group(group_name)
     source = np.ascontiguousarray(array).reshape(np.shape(array))
     if any(size not in (group.size(),) for size in given if what in ("all_gather", "reduce_scatter")
@@ -89,7 +89,8 @@ def prepared(what: str, array, group_name: str, given):
 
 
 def carry(what: str, array, group_name: str, *given):
-    """The result of a collective for one array, in the group of this name.  ValueError where there is no such group."""
+    """Return the result of a collective for one array, in the group of this name.  ValueError if there is no such
+    group."""
     group, _, made, run = prepared(what, array, group_name, given)
     with counted_as(COUNTED[what]):
         group.exchange(run, [], False)
@@ -99,8 +100,8 @@ def carry(what: str, array, group_name: str, *given):
 
 
 class Flight:
-    """An exchange under way: its Work, the array it makes, and the one it reads, or the error that it did not start
-    for."""
+    """A collective that is running: its Work, its result array, and the array it reads, or the error that kept it from
+    starting."""
 
     def __init__(self, what: str, array, group_name: str, given):
         self.error = None
@@ -112,24 +113,24 @@ class Flight:
             self.error = error
 
     def land(self):
-        """What it made.  Its error where it failed."""
+        """Wait, and return the result.  Raises the collective's error if it failed."""
         if self.error is not None:
             raise self.error
         try:
             self.work.wait()
         except BaseException:
-            self.work.finished.wait()  # interrupted: until then it reads memory that the program gives back
+            self.work.finished.wait()  # interrupted: until then it reads memory that the program frees
             raise
         return self.made
 
 
-flights: dict = {}  # by number: those that nobody has waited for
-numbers = itertools.count(int.from_bytes(os.urandom(6), "little"))  # what was left in memory is no number of one
+flights: dict = {}  # by number: those that no caller has waited for
+numbers = itertools.count(int.from_bytes(os.urandom(6), "little"))  # random start: uninitialized memory has no number
 
 
 def begin(what: str, array, group_name: str, *given) -> int:
-    """Starts a collective for one array, which must stay as it is until ``finish``; its number.  Its errors are raised
-    by ``finish``."""
+    """Start a collective for one array, which must stay unchanged until ``finish``; return its number.  Errors are
+    raised by ``finish``."""
     number = next(numbers)
     flights[number] = Flight(what, array, group_name, given)
     return number
@@ -141,7 +142,7 @@ def finish(number: int):
 
 
 def device_regions(placed, counts=None) -> list:
-    """The memory of (address, Meta), cut into numbers of rows where these are given."""
+    """Return the memory of (address, Meta), split into the numbers of rows ``counts`` if given."""
     at, meta = placed
     name, itemsize = REAL.get(meta.dtype.name, (meta.dtype.name, meta.dtype.itemsize))
     whole = Region(at, meta.numel * meta.itemsize, name, itemsize)
@@ -153,8 +154,8 @@ def device_regions(placed, counts=None) -> list:
 
 
 def carry_there(what: str, where, given, made, group_name: str, *params) -> bool:
-    """``carry`` from one place in a device's memory to another, by its streams; whether the group does that.
-    ValueError and TypeError for what the device's library does not reduce.
+    """Run ``carry`` between two addresses in a device's memory, on its streams; False if the group has none.
+    ValueError and TypeError for reductions that the device's library lacks.
 
     ``given``, ``made``: (address, Meta) of dense memory.
     """

@@ -1,4 +1,4 @@
-"""Which engine of a group carries a tensor: by the kind of device that it lies on."""
+"""Selection of a group's communication engine by the device of a tensor."""
 from __future__ import annotations
 
 from .._src.core.devices import device, provided
@@ -11,21 +11,21 @@ class Carriers:
     """Mixed into ``ProcessGroup``.  ``devices``: backends by kind of device; ``boards``: engines by device."""
 
     def name_for(self, kind: str) -> Backend | None:
-        """The backend for a kind of device; None where there is none.  A backend for the host's memory carries what is
-        copied there where no kind was named."""
+        """Return the backend for a device type; None if there is none.  If no device type was named, the host's backend
+        serves all: tensors are copied to the host's memory."""
         return self.devices.get(kind) or (None if self.backend_text is None or ":" in self.backend_text
                                           else self.devices.get(HOST))
 
     def streams_for(self, where) -> bool:
-        """Whether streams carry what lies on a device."""
+        """True if collectives on a device run on its streams."""
         return self.name_for(where.type) in STREAMED
 
     def engine_of(self, tensor, *others) -> Engine:
-        """What carries a tensor, and others on its device.  RuntimeError where the group has nothing for it."""
+        """Return the engine for a tensor and others on its device.  RuntimeError if the group has none for it."""
         where = tensor._rush_meta.device
         for other in others:
             if other._rush_meta.device is not where and other._rush_meta.device != where:
-                raise RuntimeError(f"tensors of one exchange lie on one device, but there are {where} and "
+                raise RuntimeError(f"tensors of one collective must be on one device, but there are {where} and "
                                    f"{other._rush_meta.device}")
         if where.provider.on_host:
             if self.on_host:
@@ -62,12 +62,12 @@ class Carriers:
 
     @property
     def streamed_kind(self) -> str | None:
-        """The kind of device for which streams carry exchanges; None where there is none."""
+        """The device type whose collectives run on streams; None if there is none."""
         return next((kind for kind, name in self.devices.items() if name in STREAMED and kind != HOST), None)
 
     def own_device(self):
-        """The device that is meant where no tensor says it: the one that was given, or is in use already, else the
-        thread's current one; one for each rank where the program has not chosen."""
+        """Return the device to use without a tensor: the bound one, or one already in use, else the thread's current
+        one; if the program has not chosen any, one for each rank."""
         if self.bound_device_id is not None:
             return self.bound_device_id
         if self.boards:
@@ -78,8 +78,7 @@ class Carriers:
         return device(kind, index)
 
     def own_engine(self, index: int | None = None) -> Engine | None:
-        """The engine of a device, or of the one that is meant where no tensor says it; None where none carries by
-        streams."""
+        """Return the engine of a device (None: of ``own_device()``); None if no backend runs on streams."""
         kind = self.streamed_kind
         if kind is None:
             return None
@@ -95,7 +94,7 @@ class Carriers:
             self.engine_at(where).connect()
 
     def split_from(self, engine, color: int):
-        """The communicator of this group comes from that of a larger one, whose ranks all split it now."""
+        """Make this group's communicator from that of a larger group, whose ranks all split it now."""
         where = self.bound_device_id
         store = PrefixStore(f"{where.type} {len(self.boards)}", self._store)
         self.hold(where, engine.split(color, self._rank, store, self._size, self.timeout.total_seconds(),

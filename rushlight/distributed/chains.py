@@ -1,4 +1,4 @@
-"""Memory in several places, exchanged as if it lay one after the other."""
+"""Separate memory regions, communicated as if they were concatenated."""
 from __future__ import annotations
 
 import bisect
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """A part of a chain that lies in one place: how far from where the part begins that was asked for, where it is
-    read, where results go, and its bytes."""
+    """A contiguous part of a range of a chain: its offset in the range, the address to read, the address for results,
+    and its bytes."""
 
     offset: int
     source: int
@@ -27,7 +27,7 @@ class Chain:
         self.nbytes = self.ends[-1]
 
     def pieces(self, begin: int, nbytes: int) -> list[Piece]:
-        """The places of ``nbytes`` bytes from the byte ``begin`` on, in their order."""
+        """Return the contiguous pieces of ``nbytes`` bytes from the byte ``begin`` on, in order."""
         found, end, at = [], begin + nbytes, begin
         k = bisect.bisect_right(self.ends, begin)
         while at < end:

@@ -11,7 +11,7 @@ __all__ = ["SyncPayload", "broadcast", "all_gather", "all_gather_object_enforce_
 
 @dataclass
 class SyncPayload:
-    """What a process has made, or why it has not."""
+    """A process's value, or the exception that it raised instead."""
 
     stage_name: str | None
     success: bool
@@ -19,13 +19,13 @@ class SyncPayload:
     exception: Exception | None = None
 
     def complaint(self, rank) -> str:
-        """Why there is no value, in words."""
+        """Return the reason why there is no value, as text."""
         return ": ".join([f"Rank {rank} failed", *([f"stage {self.stage_name}"] if self.stage_name else []),
                           *([f"exception {self.exception}"] if self.exception is not None else [])])
 
 
 def made(data_or_fn, stage_name, success=True) -> SyncPayload:
-    """What a value is, or a function gives."""
+    """Return the payload of a value, or of what a function returns."""
     if not callable(data_or_fn):
         return SyncPayload(stage_name, success, data_or_fn)
     try:
@@ -35,9 +35,9 @@ def made(data_or_fn, stage_name, success=True) -> SyncPayload:
 
 
 def broadcast(data_or_fn, *, success: bool = True, stage_name: str | None = None, rank: int = 0, pg=None):
-    """The value of the process ``rank`` of a group, in all: given, or what a function gives that runs there alone.
-    Without a group that of this process.  RuntimeError in all processes where the function fails, or ``success`` is
-    False there.
+    """Return the value of the process ``rank`` of a group in all its processes; a function runs in that process alone.
+    Without a group, return this process's value.  RuntimeError in all processes if the function fails, or ``success``
+    is False there.
 
     >>> broadcast(lambda: 3)
     3
@@ -57,8 +57,8 @@ def broadcast(data_or_fn, *, success: bool = True, stage_name: str | None = None
 
 
 def all_gather(data_or_fn, stage_name: str | None = None, pg=None) -> list:
-    """The values of all processes of a group, in their order, in all: given, or what a function gives.  RuntimeError in
-    all processes where a function fails in one.
+    """Return the values of all processes of a group, by rank, in all processes; functions are called.  RuntimeError in
+    all processes if a function fails in one.
 
     >>> all_gather(lambda: 3)
     [3]

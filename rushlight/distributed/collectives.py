@@ -1,9 +1,8 @@
-"""What the processes of a group do together, as functions over a ``ProcessGroup``.
+"""Collectives and point-to-point messages as functions over a ``ProcessGroup``.
 
 All take ``group`` (None: all processes), and do nothing in a process that is not in it.  With ``async_op`` they return
-a ``Work`` at once, else None when they are done.  Tensors lie where a backend of the group
-carries them (the CPU, GPUs with "nccl") and have any strides; exchanged ones have
-equal sizes and dtypes in all ranks, where it is not said otherwise.
+a ``Work`` at once, else None when they are done.  Tensors are on a device for which the group has a backend (the CPU,
+GPUs with "nccl") and have any strides; unless a function says otherwise, sizes and dtypes are equal in all ranks.
 """
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def check_tensor(value, name: str):
 
 
 def check_tensors(values, name: str):
-    """TypeError for what is no list of tensors."""
+    """Raise TypeError for values that are not a list of tensors."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got "
@@ -54,8 +53,8 @@ def check_list(group, values, name: str, like, what: str):
 
 
 def rank_in(group, rank, group_rank, name: str, what: str, required: bool = False):
-    """The rank within the group of a rank of the world, or the one that is given; 0 where neither is.  ValueError or
-    RuntimeError for one that there is not."""
+    """Return the rank within the group of a rank of the world, or the given group rank; 0 if neither is given.
+    ValueError or RuntimeError for an invalid rank."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{name} and global_{name}")
     if rank is None and group_rank is None:
@@ -74,7 +73,7 @@ def rank_in(group, rank, group_rank, name: str, what: str, required: bool = Fals
 
 
 def all_reduce(tensor, op=RedOpType.SUM, group=None, async_op=False):
-    """Reduces a tensor over the group, in place.  RuntimeError where its dtype has no such reduction."""
+    """Reduces a tensor over the group, in place.  RuntimeError if its dtype has no such reduction."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     return None if found is None else found.all_reduce([tensor], op, async_op)
@@ -101,7 +100,7 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
 
 
 def reduce(tensor, dst=None, op=RedOpType.SUM, group=None, async_op=False, group_dst=None):
-    """Reduces a tensor over the group, in place in the process ``dst``; others keep theirs."""
+    """Reduces a tensor over the group, in place in the process ``dst``; the tensors of other ranks stay unchanged."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
@@ -137,8 +136,8 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
-    """Copies the tensors of all ranks into one, one after the other.  RuntimeError for an output of another number of
-    elements than all inputs have."""
+    """Concatenates the tensors of all ranks in one.  RuntimeError if the output and all inputs differ in their number
+    of elements."""
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
     found = chosen(group)
@@ -253,7 +252,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     """Copies rows of the input for rank k into the rows of rank k's output for this one.
 
     ``input_split_sizes``, ``output_split_sizes``: numbers of rows for (from) each rank; None for equal ones.
-    RuntimeError where they are not the whole.
+    RuntimeError if they do not add up to the size.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -273,7 +272,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Waits until all processes of the group have come here.  ``device_ids``: the GPU of this process (an index, or a
-    list whose first counts), where the group has GPUs and no tensor has said which.  IndexError for an empty list."""
+    list whose first counts), if the group has GPUs and none is in use.  IndexError for an empty list."""
     found = chosen(group)
     if found is None:
         return None
@@ -281,8 +280,8 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
-    """``barrier`` in which rank 0 raises RuntimeError that names the first rank (all, with ``wait_all_ranks``) that has
-    not come within the timeout.  TypeError for a timeout that is no timedelta."""
+    """``barrier`` in which rank 0 raises a RuntimeError that names the first rank (all, with ``wait_all_ranks``) that
+    has not come within the timeout.  TypeError if the timeout is not a timedelta."""
     found = chosen(group)
     checked_timeout(timeout)
     if found is not None:
@@ -290,8 +289,8 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
 
 
 def all_gather_object(object_list, obj, group=None):
-    """Puts the object of rank k into ``object_list[k]``, in every process.  Objects are pickled: trust those who send
-    them."""
+    """Puts the object of rank k into ``object_list[k]``, in every process.  Objects are pickled: use it only with
+    trusted processes."""
     found = chosen(group)
     if found is not None:
         object_list[:found.size()] = [pickle.loads(data) for data in found.gather_bytes(pickle.dumps(obj))]
@@ -330,7 +329,7 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
 
 def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None,
                         group_src=None):
-    """Puts object k of the list in the process ``src`` into the first place of rank k's output list."""
+    """Stores object k of the list in the process ``src`` at index 0 of rank k's output list."""
     found = chosen(group)
     if found is None:
         return
@@ -368,7 +367,7 @@ def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
 
 
 def irecv(tensor, src=None, group=None, tag=0, group_src=None):
-    """Fills a tensor with what the process ``src`` (None: any) sends with this tag, as a Work."""
+    """Receives a message of the process ``src`` (None: any) with this tag into a tensor, as a Work."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
@@ -386,8 +385,8 @@ def send(tensor, dst=None, group=None, tag=0, group_dst=None):
 
 
 def recv(tensor, src=None, group=None, tag=0, group_src=None):
-    """Fills a tensor with what the process ``src`` (None: any) sends with this tag; the sender's rank in the world, or
-    -1 outside the group."""
+    """Receives a message of the process ``src`` (None: any) with this tag into a tensor; returns the sender's rank in
+    the world, or -1 outside the group."""
     check_tensor(tensor, "tensor")
     found = chosen(group)
     if found is None:
@@ -436,7 +435,7 @@ class P2POp:
         self.peer = peer if found is None or peer is not None else found.ranks[self.group_peer]
 
     def __repr__(self):
-        """The message in words, as seen from this process."""
+        """Describe the message as seen from this process."""
         found = chosen(self.group)
         own = -1 if found is None else found.rank()
         source, target = (own, self.group_peer) if self.op is isend else (self.group_peer, own)
@@ -445,7 +444,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list):
-    """Starts several messages; their Works.  ValueError for what is no list of ``P2POp`` of one group."""
+    """Starts several messages; returns their Works.  ValueError unless given a list of ``P2POp`` of one group."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
     if not p2p_op_list:
@@ -465,7 +464,7 @@ def batch_isend_irecv(p2p_op_list):
 
 
 class Coalesced(Together):
-    """The exchanges of a ``_coalescing_manager`` block; those that streams carry out are begun at its end."""
+    """The collectives of a ``_coalescing_manager`` block; those on device streams start at its end."""
 
     def __init__(self):
         super().__init__()
@@ -481,8 +480,8 @@ class Coalesced(Together):
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """A block whose exchanges are waited for together: at its end, or with ``async_ops`` by ``wait()`` of what it
-    gives."""
+    """A block whose collectives are waited for together: at its end, or with ``async_ops`` by ``wait()`` of the value
+    it yields."""
     found = chosen(group)
     together = Coalesced()
     if found is None:

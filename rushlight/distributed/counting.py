@@ -1,4 +1,4 @@
-"""Who counts exchanges while they are asked for (``tensor.debug.CommDebugMode``)."""
+"""Counters of collectives as they are called (``tensor.debug.CommDebugMode``)."""
 from __future__ import annotations
 
 import contextlib
@@ -14,12 +14,11 @@ CALLED = {"all_reduce": "c10d.allreduce_", "reduce_to": "c10d.reduce_", "broadca
           "all_to_all_rows": "c10d.alltoall_base_", "meet": "c10d.barrier", "send_to": "c10d.send",
           "receive_from": "c10d.recv_", "broadcast_bytes": "c10d.broadcast_", "gather_bytes": "c10d.allgather_",
           "monitored": "c10d.barrier", "send_bytes": "c10d.send", "receive_bytes": "c10d.recv_"}
-WITHIN = threading.local()  # ``named``: whether an exchange of this thread has been counted under another name
+WITHIN = threading.local()  # ``named``: True while this thread's collectives are counted under another name
 
 
 def count(name: str):
-    """Tells those who count in this world of an exchange: by the method of a group that asks for it, or an operator's
-    name."""
+    """Report a collective to the counters of this world: by the name of the group's method, or of an operator."""
     if not getattr(WITHIN, "named", False):
         world = here()
         for counted, note in list(COUNTERS):
@@ -29,7 +28,7 @@ def count(name: str):
 
 @contextlib.contextmanager
 def counted_as(name: str):
-    """A block whose exchanges count as one, under this name."""
+    """A block whose collectives count as one, under this name."""
     if not COUNTERS:
         yield
         return

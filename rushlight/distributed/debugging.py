@@ -1,5 +1,5 @@
-"""How much a program wants to be told about its exchanges (TORCH_DISTRIBUTED_DEBUG).  Ranks that disagree are noticed
-at every level."""
+"""The level of detail for debugging collectives (TORCH_DISTRIBUTED_DEBUG).  Ranks that disagree are noticed at every
+level."""
 from __future__ import annotations
 
 import enum
@@ -13,7 +13,7 @@ class DebugLevel(enum.Enum):
 
 
 class Chosen:
-    level: DebugLevel | None = None  # None: nobody has asked yet
+    level: DebugLevel | None = None  # None: not read yet
 
 
 def get_debug_level() -> DebugLevel:
@@ -28,14 +28,14 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Sets the level.  TypeError for what is none."""
+    """Sets the level.  TypeError for other types."""
     if not isinstance(level, DebugLevel):
         raise TypeError(f"set_debug_level takes a DebugLevel, not {type(level).__name__}")
     Chosen.level = level
 
 
 def set_debug_level_from_env() -> None:
-    """Sets the level that TORCH_DISTRIBUTED_DEBUG names, in any case.  ValueError for other words."""
+    """Sets the level from TORCH_DISTRIBUTED_DEBUG, case-insensitively.  ValueError for other values."""
     name = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "") or "OFF"
     if name.upper() not in DebugLevel.__members__:
         raise ValueError("The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL.")

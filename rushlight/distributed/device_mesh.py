@@ -1,4 +1,4 @@
-"""Processes in a grid, whose rows along each dimension are groups."""
+"""DeviceMesh: processes in an n-dimensional array, with a group for each row along each dimension."""
 from __future__ import annotations
 
 import math
@@ -22,7 +22,7 @@ ENTERED = Entered()
 
 
 def nested(flat: list, shape) -> list:
-    """A list of numbers as nested lists of this shape."""
+    """Return a flat list as nested lists of this shape."""
     if len(shape) <= 1:
         return flat if shape else flat[0]
     step = math.prod(shape[1:])
@@ -30,8 +30,8 @@ def nested(flat: list, shape) -> list:
 
 
 class DeviceMesh:
-    """A grid of processes, with a name for each dimension if ``mesh_dim_names`` are given.  ``mesh``: their ranks, in
-    nested lists or a tensor.
+    """An n-dimensional array of processes, with a name for each dimension if ``mesh_dim_names`` are given.  ``mesh``:
+    their ranks, in nested lists or a tensor.
 
     All processes make it, in the same order as other groups.
 
@@ -47,7 +47,7 @@ class DeviceMesh:
     def __init__(self, device_type: str, mesh=None, *, mesh_dim_names=None, backend_override=None, _init_backend=True,
                  _groups=None, _root=None, _rank=None, _parts=None):
         import rushlight as torch
-        if _rank is None:  # else it is a grid of another world, in which this process has the place of that rank
+        if _rank is None:  # else it is a mesh of another world, in which this process has that rank's coordinate
             check_device(device_type)
         self.device_type, self.mesh = device_type, torch.as_tensor(mesh, dtype=torch.int, device="cpu").clone()
         self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
@@ -75,7 +75,7 @@ class DeviceMesh:
             backend_override or (OF_WORLD,) * self.ndim) if _init_backend else []
 
     def taken(self, tensor):
-        """A tensor, on a device of this grid's kind."""
+        """Return a tensor on a device of this mesh's type."""
         there = tensor.is_meta or tensor.device.type == self.device_type
         return tensor if there else tensor.to(self.device_type)
 
@@ -99,7 +99,7 @@ class DeviceMesh:
         return len(self._ranks) if mesh_dim is None else self._sizes[mesh_dim]
 
     def place(self, mesh_dim) -> int:
-        """A dimension by number or name.  KeyError for an unknown name."""
+        """Return the index of a dimension by index or name.  KeyError for an unknown name."""
         if not isinstance(mesh_dim, str):
             return mesh_dim
         if mesh_dim not in (self.mesh_dim_names or ()):
@@ -109,8 +109,8 @@ class DeviceMesh:
         return self.mesh_dim_names.index(mesh_dim)
 
     def get_group(self, mesh_dim=None):
-        """The processes along a dimension.  RuntimeError where it is not said which of several, or where this process
-        is in none."""
+        """Return the group along a dimension.  RuntimeError if ``mesh_dim`` is missing and there are several, or if
+        this process is in none."""
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
                 f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
@@ -128,7 +128,7 @@ class DeviceMesh:
         return membership.get_rank()
 
     def get_local_rank(self, mesh_dim=None) -> int:
-        """The place of this process along a dimension."""
+        """Return this process's coordinate along a dimension."""
         if self.ndim > 1 and mesh_dim is None:
             raise RuntimeError(
                 f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified "
@@ -138,7 +138,7 @@ class DeviceMesh:
         return self._coordinate[0 if mesh_dim is None else self.place(mesh_dim)]
 
     def get_coordinate(self) -> tuple[int, ...] | None:
-        """The place of this process; None where it is not in the grid."""
+        """Return the coordinate of this process; None if it is not in the mesh."""
         return None if self._coordinate is None else tuple(self._coordinate)
 
     def _root_mesh(self) -> DeviceMesh:
@@ -148,7 +148,7 @@ class DeviceMesh:
         return self._root_mesh()
 
     def __getitem__(self, mesh_dim_names) -> DeviceMesh:
-        """The grid along some dimensions, by their names: that in which this process is.  KeyError for unknown
+        """Return the submesh along the dimensions of these names that contains this process.  KeyError for unknown
         names."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
         if names == self.mesh_dim_names:
@@ -171,7 +171,7 @@ class DeviceMesh:
         return found
 
     def _slice(self, names: tuple, rows: dict) -> DeviceMesh:
-        """The grid along dimensions and along ``rows``, which are several dimensions as one."""
+        """Return the submesh along dimensions and along ``rows``, each of which flattens several dimensions."""
         parts = [rows.get(name) or (self.place(name),) for name in names]
         dims = [dim for part in parts for dim in part]
         if dims != sorted(set(dims)):
@@ -188,7 +188,7 @@ class DeviceMesh:
                           _root=self._root_mesh())
 
     def _flatten(self, mesh_dim_name: str | None = None, backend_override=None) -> DeviceMesh:
-        """The grid as a row.  All processes of the mesh it was sliced from call it."""
+        """Return the mesh flattened to one dimension.  All processes of the mesh it was sliced from call it."""
         name, root = mesh_dim_name or "_".join(self.mesh_dim_names or ("flat",)), self._root_mesh()
         if name in (root.mesh_dim_names or ()) and not self.mesh_dim_names == (name,):
             raise RuntimeError(f"{name} already exists in the root mesh: choose another name")
@@ -204,7 +204,7 @@ class DeviceMesh:
         return root._flat[name]
 
     def _parts(self, names) -> list:
-        """The ranks of each grid along some dimensions, in all grids that processes have in the place of this one."""
+        """Return the ranks of each submesh along some dimensions, in all meshes that were sliced as this one."""
         dims = [dim for name in names for dim in self._flat_dims.get(name) or (self.place(name),)
                 ] if names else list(range(self.ndim))
         parts: dict = {}
@@ -215,11 +215,11 @@ class DeviceMesh:
         return list(parts.values())
 
     def _unflatten(self, dim: int | str, mesh_sizes, mesh_dim_names, backend_override=None) -> DeviceMesh:
-        """The grid with a dimension divided into several, of these sizes and names, the last of which varies fastest.
+        """Return the mesh with a dimension divided into several of these sizes and names; the last varies fastest.
         All processes of the mesh it was sliced from call it.
 
-        The new grid is the one that its slices and rows belong to.  ValueError for a dimension that there is not, and
-        for sizes of another product than its size; RuntimeError for sizes and names that are not as many.
+        Slices and rows of the new mesh belong to it.  ValueError for an invalid dimension, and for sizes whose product
+        is not its size; RuntimeError if there are not as many sizes as names.
         """
         names, sizes = tuple(mesh_dim_names), tuple(mesh_sizes)
         if self.mesh_dim_names is None:
@@ -250,8 +250,8 @@ class DeviceMesh:
 
     @classmethod
     def from_group(cls, group, device_type: str, mesh=None, *, mesh_dim_names=None) -> DeviceMesh:
-        """The grid of groups that are there: of one group a row, of several ``mesh`` says the grid.  ValueError where
-        it does not."""
+        """Return the mesh of existing groups: one dimension for one group; for several, ``mesh`` gives the ranks.
+        ValueError if it does not."""
         if not isinstance(group, (list, tuple)):
             ranks = membership.get_process_group_ranks(group)
             if mesh is not None and list(map(int, getattr(mesh, "tolist", lambda: mesh)())) != ranks:
@@ -286,7 +286,7 @@ class DeviceMesh:
         return f"DeviceMesh({self._sizes}, '{self.device_type}', stride={self._strides()})"
 
     def _strides(self) -> tuple:
-        """How far ranks lie apart along each dimension."""
+        """Return the differences between adjacent ranks along each dimension."""
         steps = [math.prod(self._sizes[d + 1:]) for d in range(self.ndim)]
         return tuple(self._ranks[step] - self._ranks[0] if size > 1 else step
                      for step, size in zip(steps, self._sizes))
@@ -296,12 +296,12 @@ class DeviceMesh:
                           [getattr(group, "group_name", None) for group in self._groups])
 
 
-OF_WORLD = None, None  # the backend of a dimension, and its options, where nothing else is said
+OF_WORLD = None, None  # the default backend of a dimension, and its options
 
 
 def own_group(rows: list, backend: tuple, share: bool = True):
-    """The group of this process among groups of these ranks, which every process makes.  With ``share`` that of the
-    world stands for one of all ranks, unless ``backend`` (its name, its options) asks for another."""
+    """Return this process's group among groups of these ranks, which every process makes.  With ``share`` the default
+    group is used for all ranks, unless ``backend`` (its name, its options) is another."""
     mine, (name, options) = None, backend
     for row in rows:
         if share and backend == OF_WORLD and row == list(range(membership.get_world_size())):
@@ -315,7 +315,7 @@ def own_group(rows: list, backend: tuple, share: bool = True):
 
 
 def rows_along(ranks: list, sizes: tuple, dim: int) -> list:
-    """The ranks of each row along a dimension of a grid.
+    """Return the ranks of each row along a dimension of a mesh.
 
     >>> rows_along([0, 1, 2, 3], (2, 2), 0)
     [[0, 2], [1, 3]]
@@ -326,8 +326,8 @@ def rows_along(ranks: list, sizes: tuple, dim: int) -> list:
 
 
 def overrides(given: dict, ndim: int, names=None) -> tuple:
-    """(backend, options) of each dimension, of ``{number or name: a name, options, or both}``.  RuntimeError for keys
-    that are no dimension, and for one that is named twice.
+    """Return (backend, options) of each dimension from ``{index or name: a name, options, or both}``.  RuntimeError for
+    keys that are not a dimension, and for one that is given twice.
 
     >>> overrides({"data": "gloo"}, 2, ("data", "model"))
     (('gloo', None), (None, None))
@@ -360,14 +360,14 @@ def check_device(device_type):
 
 
 def own_device(provider):
-    """Each process that has not chosen a device gets one of its machine, by its rank."""
+    """Set the current device of a process that has not chosen one to the device of its local rank on the host."""
     if membership.chosen().bound_device_id is None and provider.current() == 0:
         provider.set_current(membership.get_node_local_rank(membership.get_rank()) % provider.count())
 
 
 def restored(device_type: str, ranks, names, groups: list) -> DeviceMesh:
-    """A grid that was pickled, with the groups that are called as its were and have its ranks; without groups where
-    there are none, until ``DeviceMesh`` makes them."""
+    """Return an unpickled mesh, with the groups that have the same names and ranks; if there are none, without groups
+    until ``DeviceMesh`` makes them."""
     found = [here().names.get(name) for name in groups]
     made = DeviceMesh(device_type, ranks, mesh_dim_names=names, _init_backend=False)
     there = found and made.get_coordinate() is not None and all(
@@ -376,7 +376,7 @@ def restored(device_type: str, ranks, names, groups: list) -> DeviceMesh:
 
 
 def coordinate_of(place: int, sizes) -> tuple:
-    """The coordinate of a place in row-major order.
+    """Return the coordinate of an index in row-major order.
 
     >>> coordinate_of(3, (2, 2))
     (1, 1)
@@ -389,13 +389,13 @@ def coordinate_of(place: int, sizes) -> tuple:
 
 
 def init_device_mesh(device_type: str, mesh_shape: tuple, *, mesh_dim_names=None, backend_override=None) -> DeviceMesh:
-    """The grid of this shape over all processes, in the order of ranks.
+    """Return the mesh of this shape over all processes, in the order of ranks.
 
-    ``backend_override``: {dimension, by number or name: a backend, ``ProcessGroup.Options``, or both} for groups that
-    are not to have the backend of the world.
+    ``backend_override``: {dimension, by number or name: a backend, ``ProcessGroup.Options``, or both} for groups with
+    another backend than the world's.
 
-    RuntimeError for names that are not as many as dimensions, or not different, for overrides of what is no dimension,
-    and for a grid that has more places than there are processes.
+    RuntimeError if the names are not unique or not as many as dimensions, for overrides of unknown dimensions, and for
+    a mesh that needs more processes than there are.
     """
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names "

@@ -1,4 +1,4 @@
-"""Memory of other ranks, read where it lies: one copy instead of two through a slot."""
+"""Direct reads of other ranks' memory: one copy instead of two through a slot."""
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +18,7 @@ class Piece(ctypes.Structure):
 
 
 def reader():
-    """The system's ``process_vm_readv``; None where it has none."""
+    """Return the system's ``process_vm_readv``; None if it has none."""
     found = getattr(here.library, "process_vm_readv", None) if here.name == "linux" else None
     if found is not None:
         found.restype, found.argtypes = ctypes.c_ssize_t, [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong,
@@ -27,7 +27,7 @@ def reader():
 
 
 class Direct:
-    """Reads the memory of ranks by their processes' numbers; of threads, it is this process's own."""
+    """Reads the memory of ranks by their process ids; the memory of threads is this process's own."""
 
     def __init__(self, pids: list):
         self.pids, self.call = pids, reader()
@@ -35,8 +35,7 @@ class Direct:
         self.at = ctypes.addressof(self.local), ctypes.addressof(self.remote)
 
     def read(self, rank: int, target: int, source: int, nbytes: int):
-        """Copies bytes at an address of a rank to one of this process.  DistBackendError where its process has
-        ended."""
+        """Copy bytes from an address of a rank to one of this process.  DistBackendError if its process has ended."""
         if self.pids[rank] == os.getpid():
             ctypes.memmove(target, source, nbytes)
             return
@@ -52,7 +51,7 @@ class Direct:
             done += found
 
     def reaches(self, rank: int, address: int, expected: bytes) -> bool:
-        """Whether the memory of a rank can be read."""
+        """True if the memory of a rank can be read."""
         if self.pids[rank] != os.getpid() and self.call is None:
             return False
         found = ctypes.create_string_buffer(TOKEN)
@@ -64,7 +63,7 @@ class Direct:
 
 
 def direct(engine):
-    """A ``Direct`` for the ranks of an engine, who all call this; None where one of them cannot read another's
+    """Return a ``Direct`` for the ranks of an engine, which all call this; None if one of them cannot read another's
     memory."""
     token = ctypes.create_string_buffer(f"rank {engine.rank} {os.getpid()}".encode().ljust(TOKEN)[:TOKEN], TOKEN)
     told = engine.told(("address",), [os.getpid(), ctypes.addressof(token)])

@@ -1,4 +1,4 @@
-"""What a backend has to offer: exchanges between ranks of one group over dense memory, each done when it returns."""
+"""The interface of a communication engine: collectives over dense memory of one group, each done when it returns."""
 from __future__ import annotations
 
 import contextlib
@@ -9,7 +9,7 @@ from .chains import Chain
 
 
 class Region:
-    """Dense memory: where it begins, its bytes, and what its elements are."""
+    """Dense memory: its address, size in bytes, and element type."""
 
     __slots__ = ("address", "nbytes", "name", "itemsize")
 
@@ -26,25 +26,25 @@ class Region:
 
 
 class Engine:
-    """Carries messages of one group.  ``rank`` and ``size``: who this process is in it; ``ranks``: its ranks in the
-    world; ``timeout``: seconds that a wait may take.
+    """Moves data of one group.  ``rank`` and ``size``: of this process in the group; ``ranks``: its ranks in the world;
+    ``timeout``: the limit of a wait in seconds.
 
-    Regions of all ranks have equal sizes unless it is said otherwise; a mismatch raises RuntimeError in every rank.
+    Regions of all ranks have equal sizes unless a method says otherwise; a mismatch raises RuntimeError in every rank.
     ``kind`` of a reduction is one of ``kernels.combine``, with the factor ``scale``.
     """
 
     rank, size, timeout, ranks = 0, 1, 1800.0, ()
-    queued = False  # whether a stream of a device does what is asked, and the host goes on (``nccl/engine.py``)
+    queued = False  # True if calls are queued on a device stream and the host continues (``nccl/engine.py``)
 
     def called(self, ranks) -> str:
-        """Ranks of the group in words, with those of the world where these are others."""
+        """Describe ranks of the group, with their ranks in the world if these differ."""
         ranks = list(ranks)
         text = f"rank{'s' if len(ranks) != 1 else ''} {', '.join(map(str, ranks))} of the group"
         world = [self.ranks[rank] for rank in ranks] if self.ranks else ranks
         return text if world == ranks else f"{text} ({', '.join(map(str, world))} of the world)"
 
     def grouped(self):
-        """A block whose exchanges may go on together."""
+        """A block whose collectives may run concurrently."""
         return contextlib.nullcontext()
 
     def all_reduce(self, memory: Region, kind: str, scale: float):
@@ -90,7 +90,7 @@ class Engine:
         raise NotImplementedError
 
     def reduce_scatter_whole(self, target: Region, source: Region, kind: str, scale: float):
-        """``reduce_scatter`` of one region, whose parts lie one after the other."""
+        """``reduce_scatter`` of one region that holds the concatenated parts."""
         self.reduce_scatter(target, source.parts(self.size), kind, scale)
 
     def all_to_all(self, targets: list, sources: list):
@@ -104,21 +104,21 @@ class Engine:
         raise NotImplementedError
 
     def receive(self, memory: Region, peer: int | None, tag: int) -> int:
-        """Fills the region with the next message of ``peer`` (None: of whoever sends first) that has the tag; who sent
-        it."""
+        """Fill the region with the next message of ``peer`` (None: of any rank) that has the tag; return its
+        sender."""
         raise NotImplementedError
 
     def stop_receiving(self):
-        """Has ``receive`` give up what it waits for."""
+        """Interrupt a ``receive`` that waits."""
 
     def close(self):
-        """Leaves: others who wait for this rank are told."""
+        """Leave the group: ranks that wait for this one are notified."""
 
     abort = close
 
 
 class Deadline:
-    """A time by which something has to happen."""
+    """A time limit of a wait."""
 
     def __init__(self, seconds: float):
         self.seconds, self.end = seconds, time.monotonic() + seconds

@@ -1,7 +1,7 @@
-"""Collectives that return what they give, and through which gradients flow
+"""Functional collectives, which return their results and are differentiable
 (``torch.distributed._functional_collectives``, ``torch.distributed.nn.functional``).
 
-They are operators (``_src/ops/collective.py``): within compiled programs they are nodes, as any operator is.
+They are operators (``_src/ops/collective.py``): within compiled programs they are nodes like any operator.
 """
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NAMESPACE = "_c10d_functional"
 
 
 class AsyncCollectiveTensor(Tensor):
-    """A result that may not have arrived: none here is one, since a collective returns what has arrived."""
+    """A result that may not have arrived; never made here, since a collective returns finished results."""
 
 
 @dataclass(frozen=True)
 class Meant:
-    """A group by what a program calls it: its name, its ranks, or None for that of all processes."""
+    """A group as a program refers to it: by its name, its ranks, or None for that of all processes."""
 
     given: str | tuple | None
 
     def group(self) -> ProcessGroup:
-        """The group that is called so now.  ValueError where there is none."""
+        """Return the group that the reference now names.  ValueError if there is none."""
         if isinstance(self.given, str):
             return _resolve_process_group(self.given)
         if self.given is None:
@@ -42,7 +42,7 @@ class Meant:
 
     @property
     def members(self) -> tuple:
-        """What compiled programs assume of it: its name, the rank of this process, and all ranks."""
+        """The constants of the group in compiled programs: its name, the rank of this process, and all ranks."""
         group = self.group()
         return group.group_name, group.rank(), tuple(group.ranks)
 
@@ -76,7 +76,7 @@ def called(name: str, tensor, *given):
 
 
 def along(tensor, dim: int):
-    """The tensor with a dimension moved to the front, whose parts are then rows; and what moves it back."""
+    """Return the tensor with a dimension moved to the front, so that its parts are rows, and the inverse function."""
     check_tensor(tensor, "self")
     dim = dim % max(tensor.dim(), 1)
     if dim == 0:
@@ -108,8 +108,8 @@ def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
 
 
 def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
-    """This process's part along a dimension of the reduction over the group.  AssertionError where that does not
-    divide."""
+    """Return this process's part along a dimension of the reduction over the group.  AssertionError if the size is not
+    divisible."""
     group = resolved(group)
     moved, back = along(self, scatter_dim)
     assert self.size(scatter_dim) % group.size() == 0, (
@@ -195,7 +195,7 @@ def nn_broadcast(tensor, src, group=None):
 
 
 def exchanged(tensor, given: list, taken: list, group):
-    """Whole tensors for each process: ``tensor`` holds them in its first dimension."""
+    """Send full tensors to all processes: ``tensor`` holds one for each in its first dimension."""
     return called("all_to_all_single", tensor, tuple(taken), tuple(given), group.group_name)
 
 
@@ -210,7 +210,8 @@ def nn_gather(tensor, dst=0, group=None) -> tuple:
 
 
 def nn_scatter(tensors, src=0, group=None):
-    """This process's tensor of the list in the process ``src``; lists elsewhere say what it is like."""
+    """Return this process's tensor of the list in the process ``src``; lists in other processes give its shape and
+    dtype."""
     group = resolved(group)
     check_tensors(tensors, "tensors")
     root = rank_in(group, src, None, "src", "scatter")

@@ -1,7 +1,7 @@
-"""Collectives that write in place, and the groups that they name, as compiled programs record them: operators of
-``functional`` whose results are copied (``capture/calls.py`` calls these for functions of their names).
+"""In-place collectives and their groups as compiled programs record them: operators of ``functional`` whose results
+are copied (``capture/calls.py`` calls these for functions of their names).
 
-What cannot be recorded raises ValueError here: the program is divided there, and the call runs by itself.
+A call that cannot be recorded raises ValueError here: the graph breaks there, and the call runs eagerly.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def joined(group, async_op: bool):
 
 
 def write(target, found):
-    """Copy a result into a tensor of as many elements, without recording it for gradients, as eager collectives do."""
+    """Copy a result into a tensor of equal size, without recording it for gradients, as eager collectives do."""
     OPS["copy_"](target.detach() if target.requires_grad else target, found.detach().reshape(target.shape))
 
 
@@ -92,7 +92,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def equal_parts(tensor, group) -> tuple:
-    """As many rows of a tensor for each rank.  ValueError if the rows cannot be divided so."""
+    """Return equal numbers of rows of a tensor for each rank.  ValueError if the rows cannot be divided."""
     rows, left = divmod(tensor.size(0), group.size())
     if left:
         raise ValueError(f"all_to_all_single: {tensor.size(0)} rows for {group.size()} ranks, without split sizes")

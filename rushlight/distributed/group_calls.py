@@ -10,7 +10,7 @@ from .worlds import here
 
 
 class Options:
-    """What a collective is told besides its tensors.  ``timeout``: unused where it is None."""
+    """Options of a collective.  ``timeout``: unused if it is None."""
 
     def __init__(self, **given):
         self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids, self.device = (
@@ -180,7 +180,7 @@ class GroupCalls:
 
     @take_timeout
     def alltoall(self, output_tensors, input_tensors, opts=None):
-        """Exchanges tensors."""
+        """Runs an all-to-all of tensors."""
         return self.all_to_all_of(list(output_tensors), list(input_tensors), True)
 
     def send(self, tensors, dstRank: int, tag: int = 0):
@@ -197,7 +197,7 @@ class GroupCalls:
 
     def split_group(self, ranks, timeout=None, opts=None, group_name: str | None = None, group_desc: str | None = None,
                     device_types=None):
-        """The group of these ranks of the group, which all of its ranks ask for; None for who is not among them."""
+        """Return the group of these ranks of the group, which all of its ranks call; None for other ranks."""
         from .membership import split_group
         accept_only("ProcessGroup.split_group", "the group has the devices of this one",
                     device_types=(device_types, None))

@@ -1,4 +1,4 @@
-"""What DistributedDataParallel does with gradients: hooks ``(group or state, bucket)`` that return a future of the
+"""Communication hooks of DistributedDataParallel: functions ``(group or state, bucket)`` that return a future of the
 bucket's new content."""
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ fp16_compress_wrapper, bf16_compress_wrapper = wrapper(float16), wrapper(bfloat1
 
 
 def noop_hook(_, bucket) -> Future:
-    """Leaves gradients as they are."""
+    """Leaves gradients unchanged."""
     found = Future()
     found.set_result(bucket.buffer())
     return found
@@ -82,13 +82,12 @@ def quantized_average(process_group, rows) -> Future:
 
 
 def quantization_pertensor_hook(process_group, bucket) -> Future:
-    """Averages gradients of which every process sends eight bits, with one scale and one zero for a bucket."""
+    """Averages gradients quantized to 8 bits, with one scale and one zero point for a bucket."""
     return quantized_average(process_group, bucket.buffer().view(1, -1)).then(lambda found: found.value().view(-1))
 
 
 def quantization_perchannel_hook(process_group, bucket, bucket_size: int = 512) -> Future:
-    """Averages gradients of which every process sends eight bits, with a scale and a zero for each ``bucket_size``
-    elements."""
+    """Averages gradients quantized to 8 bits, with a scale and a zero point for each ``bucket_size`` elements."""
     given = bucket.buffer()
     rows = OPS["cat"]((given, given.new_zeros(-given.numel() % bucket_size)), 0).view(-1, bucket_size)
     return quantized_average(process_group, rows).then(lambda found: found.value().view(-1)[:given.numel()])

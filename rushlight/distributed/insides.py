@@ -1,4 +1,4 @@
-"""What libraries ask of the inside of ``torch.distributed.distributed_c10d``."""
+"""Private functions of ``torch.distributed.distributed_c10d`` that libraries call."""
 from __future__ import annotations
 
 import pickle
@@ -10,7 +10,7 @@ from .worlds import here
 
 
 class Members:
-    """The world of the calling thread in PyTorch's words."""
+    """The world of the calling thread by PyTorch's names."""
 
     @property
     def default_pg(self):
@@ -50,7 +50,7 @@ def _group_or_default_group(group=None) -> ProcessGroup:
 
 
 def _get_pg_default_device(group=None):
-    """Where tensors lie that stand for objects."""
+    """Return the device of tensors that carry pickled objects."""
     return device_for(group)
 
 
@@ -58,7 +58,7 @@ _get_object_coll_device = _get_pg_default_device
 
 
 def _object_to_tensor(obj, device=None, group=None):
-    """(an object's bytes, their number) as tensors."""
+    """Return (an object's bytes, their count) as tensors."""
     data = bytearray(pickle.dumps(obj))
     where = device or device_for(group)
     return frombuffer(data, dtype=uint8).to(where), made_tensor([len(data)], dtype=long, device=where)
@@ -82,7 +82,7 @@ def _get_group_tag(pg) -> str:
 
 
 def _find_pg_by_ranks_and_tag(tag: str, ranks):
-    """The group of these ranks; None where there is none."""
+    """Return the group of these ranks; None if there is none."""
     return next((group for group in here().groups if group.ranks == list(ranks)), None)
 
 

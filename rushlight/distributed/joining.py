@@ -1,11 +1,11 @@
-"""Processes with different numbers of batches: who has no more takes part in what the others do."""
+"""Join: processes with different numbers of batches; one without further batches joins the others' collectives."""
 from __future__ import annotations
 
 from .membership import chosen
 
 
 class JoinHook:
-    """What a process without batches does while others go on (``main_hook``), and when nobody does (``post_hook``)."""
+    """Hooks that a process without batches runs: ``main_hook`` while others continue, ``post_hook`` at the end."""
 
     def main_hook(self):
         """Takes part in the collectives of one round."""
@@ -15,7 +15,7 @@ class JoinHook:
 
 
 class Joinable:
-    """What takes part in a ``Join`` block: a model whose forward pass calls ``Join.notify_join_context(self)``."""
+    """A participant of a ``Join`` block: a model whose forward pass calls ``Join.notify_join_context(self)``."""
 
     joining = None
 
@@ -63,7 +63,7 @@ class Join:
                 joinable.joining = None
 
     def told(self, here: bool, syncs: bool):
-        """Learns who still has batches, and whether their gradients are averaged this time."""
+        """Communicate which processes still have batches, and if their gradients are averaged this time."""
         flags = self.group.gather_bytes(bytes([here, syncs]))
         self.active, self.syncs = [rank for rank, flag in enumerate(flags) if flag[0]], any(flag[1] for flag in flags)
         if self.throws and len(self.active) < len(flags):
@@ -78,13 +78,13 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable):
-        """Says that a process goes through one more batch: called in a joinable's forward pass."""
+        """Announce one more batch of a process: called in a joinable's forward pass."""
         context = getattr(joinable, "joining", None)
         if context is not None:
             context.notify(joinable)
 
     def follow(self):
-        """Takes part in rounds of others until nobody has batches."""
+        """Take part in rounds of others until no process has batches."""
         last = True
         while True:
             self.told(False, False)
@@ -98,14 +98,14 @@ class Join:
 
 
 class ModelJoinHook(JoinHook):
-    """What DistributedDataParallel does without batches: buffers of a process that has some, gradients of zero, at the
-    end the last one's model."""
+    """Takes part in DistributedDataParallel without batches: buffers come from a process that has batches, gradients
+    are zero, and at the end the model is that of the last process."""
 
     def __init__(self, model, by_all: bool):
         self.model, self.by_all, self.context = model, by_all, None
 
     def round(self):
-        """Where gradients are averaged over those with batches: over how many."""
+        """Set the divisor of gradients, if they are averaged over the processes with batches, and the buffers' root."""
         self.model.reducer.divisor = None if self.by_all else len(self.context.active)
         self.model.buffer_root = self.context.active[0]
 

@@ -1,4 +1,4 @@
-"""Machine code under the exchange between processes: meeting at a step, and reductions over what several of them
+"""Machine code of collectives between processes: barriers at a step, and reductions over memory that several of them
 wrote."""
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .._src.devices.cpu.llvm.features import host
 from .._src.devices.cpu.llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, ptr, vector
 
 FUTEX = {"x86_64": 202, "aarch64": 98}
-LINE = 64  # bytes between the words of two members: each lies in a cache line of its own
+LINE = 64  # bytes between the words of two members: each has its own cache line
 TYPES = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "uint16": i16, "int32": i32, "uint32": i32, "int64": i64,
          "uint64": i64, "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
 BITS = {"band": "and_", "bor": "or_", "bxor": "xor"}
-TRUTH = {"sum": "bor", "product": "band", "min": "band", "max": "bor"}  # what reductions of truth values are
+TRUTH = {"sum": "bor", "product": "band", "min": "band", "max": "bor"}  # equivalents for bool
 MOST = 8  # memories that one kernel reads
 UNROLL = 4
 
 
 def futex_number():
-    """The system call with which a thread sleeps until a word of memory changes; None where there is none."""
+    """Return the number of the futex system call; None if there is none."""
     return FUTEX.get(platform.machine()) if here.name == "linux" else None
 
 
@@ -35,7 +35,7 @@ def pause(b):
 
 
 def system(b, word, operation: int, value, until):
-    """futex(word, operation, value, until); elsewhere the thread gives way to others."""
+    """Emit futex(word, operation, value, until); on other systems the thread yields."""
     null = constant(ptr, 0)
     if futex_number() is None:
         b.call(here.giving_way, [], i32)
@@ -45,7 +45,7 @@ def system(b, word, operation: int, value, until):
 
 
 def write_publish(module):
-    """publish(word, value): sets a member's word, and wakes those who sleep on it (their number is the next word)."""
+    """Emit ``publish(word, value)``: it sets a member's word, and wakes its waiters (the next word counts them)."""
     f = module.function("publish", [("word", ptr), ("value", i32)])
     word, value = f.parameters
     f.atomic_update("xchg", word, value, "seq_cst")
@@ -56,9 +56,9 @@ def write_publish(module):
 
 
 def write_reached(module):
-    """reached(word, value, spins, yields, until): 1 once the word has come to ``value``; 0 where it has not within
-    ``spins`` looks, ``yields`` more between which other threads may run (which costs less than a sleep where there are
-    more ranks than processors), and one sleep."""
+    """Emit ``reached(word, value, spins, yields, until)``: it returns 1 once the word has reached ``value``, and 0 if
+    it has not after ``spins`` polls, ``yields`` further polls with yields to other threads (cheaper than a sleep if
+    there are more ranks than CPUs), and one sleep."""
     f = module.function("reached", [("word", ptr), ("value", i32), ("spins", i64), ("yields", i64), ("until", ptr)],
                         i64)
     word, value, spins, yields, until = f.parameters
@@ -88,11 +88,11 @@ def write_reached(module):
 
 
 def write_meet(module, reached):
-    """meet(words, rank, size, value, spins, yields, until): notes that the rank has come to step ``value``, and waits
-    until all have; 1 if so, 0 where some are late.
+    """Emit ``meet(words, rank, size, value, spins, yields, until)``: it marks the rank's arrival at step ``value``, and
+    waits for all; it returns 0 if some are late, else 1.
 
-    After a word for each rank comes one that counts all arrivals: only it is slept on, and who completes it wakes the
-    others.
+    After a word for each rank comes one that counts all arrivals: threads sleep on it alone, and the last to arrive
+    wakes them.
     """
     f = module.function("meet", [("words", ptr), ("rank", i64), ("size", i64), ("value", i32), ("spins", i64),
                                  ("yields", i64), ("until", ptr)], i64)
@@ -121,7 +121,7 @@ def waiting_text() -> str:
 
 
 class TimeSpec(ctypes.Structure):
-    """How long a thread sleeps at most."""
+    """The time limit of a sleep."""
 
     _fields_ = [("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_int64)]
 
@@ -181,7 +181,7 @@ def write_combine(kind: str, name: str, count: int) -> str:
 
 @functools.cache
 def combiner_at(kind: str, name: str, count: int) -> int:
-    """Where the kernel lies that reduces ``count`` memories of a dtype."""
+    """Return the address of the kernel that reduces ``count`` buffers of a dtype."""
     return jit.build(f"distributed: combine 1 {kind} {name} {count}", lambda: write_combine(kind, name, count),
                      ["combine"])["combine"]
 

@@ -15,8 +15,8 @@ FULL = 1 << 32
 
 
 class Channel:
-    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which wait; ``available``
-    tells whether some are there."""
+    """One direction of a pair of ranks: bytes go in by ``put`` and come out by ``take``, which block; ``available`` is
+    true if there are some."""
 
     def __init__(self, engine, peer: int):
         self.engine, self.peer, self.lock, self.kept = engine, peer, threading.Lock(), []
@@ -45,14 +45,14 @@ class Channel:
         return buffer.raw
 
     def fits(self, memory: Region, nbytes: int):
-        """RuntimeError for a message of another length than what is to receive it."""
+        """Raise RuntimeError for a message whose length differs from that of its destination."""
         if nbytes != memory.nbytes:
             raise RuntimeError(
                 f"a message of {nbytes} bytes from {self.engine.called([self.peer])} does not fit a tensor of "
                 f"{memory.nbytes} bytes")
 
     def from_kept(self, memory: Region, tag: int) -> bool:
-        """Fills the region with a message that came before it was asked for; whether there was one."""
+        """Fill the region with a message that came before it was requested; False if there is none."""
         for k, (kept, data) in enumerate(self.kept):
             if kept == tag:
                 del self.kept[k]
@@ -62,7 +62,7 @@ class Channel:
         return False
 
     def next(self, memory: Region, tag: int) -> bool:
-        """Reads one message: into the region if it has the tag, else it is kept; whether it had."""
+        """Read one message: into the region if it has the tag (returns True), else it is kept."""
         found, nbytes = HEADER.unpack(self.take_bytes(HEADER.size))
         if found == tag and nbytes == memory.nbytes:
             self.take(memory.address, nbytes)
@@ -82,7 +82,7 @@ class Channel:
 
 
 class Ring(Channel):
-    """One direction of a pair.  ``written`` and ``read`` count bytes, and wrap around with their words."""
+    """One direction of a pair.  ``written`` and ``read`` count bytes, and wrap around at the word size."""
 
     def __init__(self, engine, source: int, target: int):
         super().__init__(engine, target if source == engine.rank else source)
@@ -97,7 +97,7 @@ class Ring(Channel):
         return (self.count(self.written) - self.count(self.read)) % FULL
 
     def wait(self, word: int, value: int):
-        """Waits until a count has come to ``value``."""
+        """Wait until a count has reached ``value``."""
         engine, limit = self.engine, None
         value = ctypes.c_int32(value % FULL).value
         while not engine.reached(word, value, engine.spins, engine.yields, engine.napping):
@@ -160,7 +160,7 @@ class Mailboxes:
         return Ring(self.engine, source, target)
 
     def all_gone(self, others) -> bool:
-        """Whether no other rank can send any more."""
+        """True if no other rank can send any more."""
         return all(self.engine.arena.state_of(peer) != "here" for peer in others)
 
     def send(self, memory: Region, peer: int, tag: int):

@@ -1,4 +1,4 @@
-"""Which processes belong together: how they find one another, and the groups they form."""
+"""Process groups: the rendezvous of processes, and the groups they form."""
 from __future__ import annotations
 
 import datetime
@@ -19,8 +19,8 @@ default_pg_timeout = DEFAULT_TIMEOUT
 
 
 def chosen(given=None) -> ProcessGroup | None:
-    """The group that is meant; None for one to which this process does not belong.  ValueError before
-    ``init_process_group``, and for what is no group."""
+    """Return the given group (None: the default one); None for one to which this process does not belong.  ValueError
+    before ``init_process_group``, and for values that are not groups."""
     if given is GroupMember.NON_GROUP_MEMBER:
         return None
     found = here().default if given is None else given
@@ -44,16 +44,16 @@ def from_environment(name: str) -> str:
 
 
 def queried(parsed) -> dict:
-    """What an address says behind its question mark."""
+    """Return the query parameters of a parsed URL."""
     return dict(part.split("=", 1) for part in parsed.query.split("&") if part)
 
 
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
-    """(store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a registered scheme,
-    whose function finds ``rank`` and ``world_size`` in the address it is given.
+    """Return an iterator of (store, rank, world size) for an address: env://, file://path, tcp://host:port or one of a
+    registered scheme, whose function finds ``rank`` and ``world_size`` in the address.
 
-    RuntimeError for other schemes, AssertionError where the address has ``rank`` or ``world_size`` already, ValueError
-    (of the first ``next``) for an address that says too little.
+    RuntimeError for other schemes, AssertionError if the address has ``rank`` or ``world_size`` already, ValueError
+    (of the first ``next``) for an incomplete address.
     """
     for name, value, kinds in (("url", url, str), ("rank", rank, numbers.Integral),
                                ("world_size", world_size, numbers.Integral)):
@@ -71,7 +71,7 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
 
 
 def met(url: str, timeout=DEFAULT_TIMEOUT, **kwargs):
-    """What ``rendezvous`` gives for the schemes there are from the start."""
+    """The handler of the built-in schemes of ``rendezvous``."""
     parsed = urlparse(url)
     scheme, query = parsed.scheme, queried(parsed)
     if scheme == "file" and not parsed.path:
@@ -95,7 +95,7 @@ HANDLERS = {"env": met, "file": met, "tcp": met}
 
 
 def store_at(parsed, host, port, rank, world_size, timeout, libuv):
-    """The store of an address.  A launcher that keeps a store there says so by TORCHELASTIC_USE_AGENT_STORE."""
+    """Return the store of an address.  A launcher that keeps a store there sets TORCHELASTIC_USE_AGENT_STORE."""
     if parsed.scheme == "file":
         store = FileStore(system.path_of(parsed.path), world_size)
         store.set_timeout(timeout)
@@ -110,7 +110,7 @@ def store_at(parsed, host, port, rank, world_size, timeout, libuv):
 
 
 def register_rendezvous_handler(scheme: str, handler):
-    """Has ``handler`` answer for addresses of a scheme.  RuntimeError where there is one already."""
+    """Registers ``handler`` for addresses of a scheme.  RuntimeError if the scheme has one."""
     if scheme in HANDLERS:
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
     HANDLERS[scheme] = handler
@@ -124,14 +124,14 @@ def checked_timeout(timeout):
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="",
                        pg_options=None, device_id=None, _ranks=None):
-    """Makes this process a member of the group of all: by ``store``, by an address (``file://``, ``tcp://host:port``),
+    """Makes this process a member of the default group: by ``store``, by an address (``file://``, ``tcp://host:port``),
     or by the environment.
 
-    ``backend``: "gloo", "nccl" (GPUs), "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: how
-      long exchanges may take (a timedelta); ``device_id``: this process's GPU, for which all then make their
+    ``backend``: "gloo", "nccl" (GPUs), "mpi", or one for each kind of device ("cpu:gloo,cuda:nccl"); ``timeout``: the
+      time limit of collectives (a timedelta); ``device_id``: this process's GPU, for which all ranks then make their
       communicator at once.
-    Returns once all ``world_size`` processes are here.  ValueError where there is a group already or the environment
-    says too little, DistStoreError or DistNetworkError where the others do not come.
+    Returns once all ``world_size`` processes are here.  ValueError if there is a group already or the environment is
+    incomplete, DistStoreError or DistNetworkError if the others do not come.
 
     >>> import rushlight as torch
     >>> import rushlight.distributed as dist
@@ -199,10 +199,10 @@ def enter(name, text, store: Store, rank: int, ranks, group_name: str, desc: str
 
 def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
               device_id=None, sort_ranks=True):
-    """A group of some ranks of the world (None: of all).  All processes of the world call this, in the same order; with
-    ``use_local_synchronization`` the members alone.
+    """Makes a group of some ranks of the world (None: of all).  All processes of the world call this, in the same
+    order; with ``use_local_synchronization`` the members alone.
 
-    ``GroupMember.NON_GROUP_MEMBER`` for who is not in it.  ValueError for ranks that there are not, RuntimeError for
+    Returns ``GroupMember.NON_GROUP_MEMBER`` in other processes.  ValueError for invalid ranks, RuntimeError for
     one that is given twice.
     """
     world, whole = here(), chosen()
@@ -266,7 +266,7 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups), one for each list of ranks.  ValueError where a rank is in two of
+    """Returns (the group of this process, all groups), one for each list of ranks.  ValueError if a rank is in two of
     them."""
     if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -278,8 +278,8 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
 
 
 def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
-    """The group of this process among groups that a group is cut into by lists of its ranks; None for who is in no
-    list.  ValueError for no lists."""
+    """Splits a group by lists of its ranks; returns the group of this process, or None if it is in no list.  ValueError
+    for no lists."""
     whole = chosen(parent_pg)
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
@@ -326,7 +326,7 @@ def destroy_process_group(group=None):
 
 
 def _abort_process_group(group=None):
-    """Leaves all groups (or one) at once; what is under way fails."""
+    """Leaves all groups (or one) at once; running operations fail."""
     world = here()
     for each in list(world.groups) if group in (None, world.default) else [group]:
         each.abort()
@@ -349,7 +349,7 @@ def get_rank(group=None) -> int:
 
 
 def get_world_size(group=None) -> int:
-    """How many processes a group has; -1 for one to which this process does not belong.  ValueError before
+    """Returns the size of a group; -1 for one to which this process does not belong.  ValueError before
     ``init_process_group``."""
     found = chosen(group)
     return -1 if found is None else found.size()
@@ -376,7 +376,7 @@ def get_default_backend_for_device(device) -> str:
 
 
 def device_for(group=None):
-    """Where tensors lie that a group exchanges for itself: its GPU where it has one, else the CPU."""
+    """Return the device of tensors that a group sends for itself: its GPU if it has one, else the CPU."""
     found = chosen(group)
     return device(HOST) if found is None or found.on_host else found.own_device()
 
@@ -388,7 +388,7 @@ def get_process_group_ranks(group=None) -> list:
 
 
 def get_global_rank(group, group_rank: int) -> int:
-    """The rank in the world of a rank in a group.  ValueError where there is none."""
+    """Returns the rank in the world of a rank in a group.  ValueError if there is none."""
     found = chosen(group)
     if found is None or not 0 <= group_rank < found.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -396,7 +396,7 @@ def get_global_rank(group, group_rank: int) -> int:
 
 
 def get_group_rank(group, global_rank: int) -> int:
-    """The rank in a group of a rank in the world.  ValueError where there is none."""
+    """Returns the rank in a group of a rank in the world.  ValueError if there is none."""
     found = chosen(group)
     if found is None or global_rank not in found.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
@@ -408,7 +408,7 @@ def get_pg_count() -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The environment's LOCAL_RANK, else ``fallback_rank``.  RuntimeError where neither is given."""
+    """Returns the environment's LOCAL_RANK, else ``fallback_rank``.  RuntimeError if neither is given."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
@@ -419,7 +419,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def _set_pg_timeout(timeout: datetime.timedelta, group=None):
-    """How long the exchanges of a group may take from now on."""
+    """Set the time limit of a group's future collectives."""
     found = chosen(group)
     if found is None:
         raise ValueError("Invalid process group specified")
@@ -427,7 +427,7 @@ def _set_pg_timeout(timeout: datetime.timedelta, group=None):
 
 
 def _resolve_process_group(group_name: str) -> ProcessGroup:
-    """The group of a name.  ValueError where there is none."""
+    """Return the group of a name.  ValueError if there is none."""
     found = here().names.get(group_name)
     if found is None:
         raise ValueError(f"there is no group {group_name!r}")

@@ -1,4 +1,4 @@
-"""Memory that all ranks of a group see, and how they come by it."""
+"""Memory that all ranks of a group map, and how they find it."""
 from __future__ import annotations
 
 import ctypes
@@ -24,14 +24,14 @@ def rounded(nbytes: int) -> int:
 
 
 def share_of(whole: int, parts: int, least: int, most: int) -> int:
-    """The power of two nearest below a part of ``whole``, between two bounds."""
+    """Return the power of two at or below a part of ``whole``, between two bounds."""
     return min(max(1 << (whole // parts).bit_length() - 1, least), most)
 
 
 class Arena:
-    """Mapped memory: a word for each rank and one for all, states, slots, and a ring of bytes for each pair of ranks.
+    """Mapped memory: a word for each rank and one for all, states, slots, and a ring buffer for each pair of ranks.
 
-    A rank of another process holds its own byte of the file: the system lets go of it however the process ends.
+    A rank of another process locks its own byte of the file: the system unlocks it however the process ends.
     """
 
     def __init__(self, file, size: int, separate: bool = True):
@@ -50,8 +50,7 @@ class Arena:
         return 2 * rounded((size + 1) * LINE) + 2 * size * slot + size * size * (ring + 2 * LINE)
 
     def ring_of(self, source: int, target: int) -> int:
-        """Where the ring lies by which a rank sends to another: how much was written, how much was read, then the
-        bytes."""
+        """Return the address of the ring buffer from one rank to another: bytes written, bytes read, then the data."""
         return self.rings + (source * self.size + target) * (self.ring + 2 * LINE)
 
     def state(self, rank: int):
@@ -61,19 +60,19 @@ class Arena:
         return ctypes.c_int32.from_address(self.states + rank * LINE + 4)
 
     def enter(self, rank: int):
-        """This rank is here from now on."""
+        """Mark this rank as present."""
         if self.separate:
             self.file.claim(rank)
         self.owner(rank).value = os.getpid()
         self.state(rank).value = STATES.index("here")
 
     def leave(self, rank: int, state: str):
-        """This rank is ``state`` ("left" or "failed") from now on."""
+        """Mark this rank as ``state`` ("left" or "failed")."""
         if os.getpid() == self.pid and self.state(rank).value == STATES.index("here"):
             self.state(rank).value = STATES.index(state)
 
     def state_of(self, rank: int) -> str:
-        """"here", "left", "failed", or "ended" for a rank whose process is no more."""
+        """Return "here", "left", "failed", or "ended" for a rank whose process has ended."""
         state = STATES[self.state(rank).value]
         if state != "here" or not self.separate or self.owner(rank).value == self.pid:
             return state
@@ -81,7 +80,7 @@ class Arena:
 
 
 def opened(told: dict, size: int):
-    """The arena that rank 0 has told of; None where this process cannot reach it."""
+    """Return the arena that rank 0 published; None if this process cannot reach it."""
     if told["machine"] != here.machine():
         return None
     with GUARD:
@@ -95,7 +94,7 @@ def opened(told: dict, size: int):
 
 
 def arena_for(store: Store, rank: int, size: int):
-    """The arena of a group whose ranks all call this with one store; None where they do not all see the same memory."""
+    """Return the arena of a group whose ranks all call this with one store; None if they do not share memory."""
     token = None
     if rank == 0:
         file = here.shared(Arena.length(size))

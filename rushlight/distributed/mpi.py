@@ -17,7 +17,7 @@ COLLECTIVES, MESSAGES = 1, 2  # tags
 
 
 def is_available() -> bool:
-    """Whether mpi4py is installed."""
+    """True if mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
@@ -36,7 +36,7 @@ def joined():
 
 
 class MPIEngine(SocketEngine):
-    """The engine "mpi": exchanges as between machines, by nonblocking messages of a communicator of the group's own."""
+    """The engine "mpi": collectives as between hosts, by nonblocking messages of the group's own communicator."""
 
     def __init__(self, store, rank: int, size: int, timeout: float):
         from mpi4py import MPI
@@ -62,7 +62,7 @@ class MPIEngine(SocketEngine):
             comm.Free()
 
     def gone(self, peer) -> bool:
-        return False  # MPI ends all processes where one ends
+        return False  # MPI ends all processes if one ends
 
 
 def finished(engine, requests, what: str, peers):
@@ -84,7 +84,7 @@ def finished(engine, requests, what: str, peers):
 
 
 class Post(Wire):
-    """One direction of messages by MPI: what one ``put`` gives, one ``take`` of as many bytes receives."""
+    """One direction of messages by MPI: one ``take`` of as many bytes receives the data of one ``put``."""
 
     def __init__(self, engine, peer: int):
         super(Wire, self).__init__(engine, peer)

@@ -12,14 +12,14 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 
 def with_state(hook):
-    """What registers a hook, with the state that is given."""
+    """Return a function that registers a hook with a given state."""
     def register(model, state):
         model.register_comm_hook(state, hook)
     return register
 
 
 def compressed(hook, rank: int):
-    """What registers a hook that sends products of matrices of a rank."""
+    """Return a function that registers a PowerSGD hook of a rank."""
     def register(model, state):
         model.register_comm_hook(PowerSGDState(state, matrix_approximation_rank=rank), hook)
     return register

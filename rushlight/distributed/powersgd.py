@@ -1,4 +1,4 @@
-"""Gradients sent as products of thin matrices: PowerSGD (Vogels, Karimireddy and Jaggi, arXiv 1905.13727)."""
+"""Gradients sent as low-rank factors: PowerSGD (Vogels, Karimireddy and Jaggi, arXiv 1905.13727)."""
 from __future__ import annotations
 
 from ..futures import Future
@@ -10,11 +10,11 @@ from .membership import chosen
 
 
 class PowerSGDState:
-    """What the hook keeps: the rank of the approximation, errors that are added to the next gradients, and the last
-    thin matrices.
+    """State of the hook: the rank of the approximation, errors that are added to the next gradients, and the last
+    low-rank factors.
 
-    Gradients are averaged whole for the first ``start_powerSGD_iter`` steps, and where that sends less than
-    ``min_compression_rate`` times fewer numbers.
+    Gradients are averaged uncompressed for the first ``start_powerSGD_iter`` steps, and if compression sends less than
+    ``min_compression_rate`` times fewer elements.
     """
 
     def __init__(self, process_group, matrix_approximation_rank=1, start_powerSGD_iter=1_000, min_compression_rate=2,
@@ -38,7 +38,7 @@ class PowerSGDState:
         self.iter = self.total_numel_before_compression = self.total_numel_after_compression = 0
 
     def compression_stats(self):
-        """(factor, numbers before, numbers after): how much less was sent."""
+        """Return (compression factor, elements before, elements after)."""
         after = self.total_numel_after_compression
         return (self.total_numel_before_compression / after if after else 0), self.total_numel_before_compression, after
 
@@ -51,7 +51,7 @@ def orthogonal(matrix, epsilon: float):
 
 
 def compressible(state, tensor) -> bool:
-    """Whether thin matrices are so much smaller than a gradient."""
+    """True if low-rank factors are smaller than a gradient by ``min_compression_rate``."""
     if tensor.dim() < 2:
         return False
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
@@ -65,8 +65,8 @@ def averaged(group, *tensors):
 
 
 def powerSGD_hook(state: PowerSGDState, bucket) -> Future:
-    """Averages gradients approximated by products of rank ``matrix_approximation_rank``; vectors, and the first steps,
-    whole."""
+    """Averages gradients approximated by matrices of rank ``matrix_approximation_rank``; vectors, and the first steps,
+    uncompressed."""
     if state.iter < state.start_powerSGD_iter:
         state.iter += bucket.is_last()
         return allreduce_hook(state.process_group, bucket)
@@ -106,7 +106,7 @@ def powerSGD_hook(state: PowerSGDState, bucket) -> Future:
 
 
 def lost(bucket, given, thin, local):
-    """What of this process's gradients the products do not carry."""
+    """Return the error of the low-rank approximation of this process's gradients."""
     error, at = given.zero_() if not thin else given, 0
     approximations = iter(local)
     for tensor in bucket.gradients():
@@ -120,7 +120,7 @@ def lost(bucket, given, thin, local):
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket) -> Future:
-    """``powerSGD_hook`` of the whole bucket as one square matrix, padded with zeros."""
+    """``powerSGD_hook`` of the entire bucket as one square matrix, padded with zeros."""
     if state.iter < state.start_powerSGD_iter:
         state.iter += bucket.is_last()
         return allreduce_hook(state.process_group, bucket)

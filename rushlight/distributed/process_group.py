@@ -1,4 +1,4 @@
-"""A group of processes that exchange tensors, over an engine that carries the bytes."""
+"""Process groups: collectives and messages of tensors, over an engine that moves the bytes."""
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +29,7 @@ MONITOR = -(1 << 40)  # tag of the messages of monitored_barrier
 
 
 class Options:
-    """What a group is made with: a name of its backend and a timeout."""
+    """Options of a new group: the name of its backend and a timeout."""
 
     def __init__(self, backend: str = "gloo", timeout=DEFAULT_TIMEOUT):
         self.backend, self._timeout = backend, timeout
@@ -37,8 +37,8 @@ class Options:
 
 
 class ProcessGroup(GroupCalls, Carriers):
-    """Processes that exchange tensors.  Ranks of its methods are those within the group; ``ranks`` are theirs in the
-    world.
+    """Processes that communicate tensors.  Ranks in its methods are ranks of the group; ``ranks`` has their ranks in
+    the world.
 
     ``torch.distributed`` has functions with checks over its methods; those that PyTorch's groups have are in
     ``group_calls.py``.
@@ -80,7 +80,7 @@ class ProcessGroup(GroupCalls, Carriers):
         return self.options._timeout
 
     def set_timeout(self, timeout: datetime.timedelta):
-        """How long exchanges may take from now on."""
+        """Set the time limit of future collectives."""
         self.options._timeout = timeout
         for engine in (self.engine, *self.boards.values()):
             engine.timeout = timeout.total_seconds()
@@ -121,7 +121,7 @@ class ProcessGroup(GroupCalls, Carriers):
             return self.engine_
 
     def through(self, store, rank, size, seconds):
-        """Carries bytes of the host where the group has engines of devices alone."""
+        """Return the engine for host memory in a group that has device engines alone."""
         from .nccl.through import HostThrough
         return HostThrough(self.own_engine, rank, size, seconds)
 
@@ -129,12 +129,12 @@ class ProcessGroup(GroupCalls, Carriers):
         return (f"<torch.distributed.ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, "
                 f"{self._backend}>")
 
-    # --- how exchanges run --------------------------------------------------------------------------------------------
+    # --- how collectives run ------------------------------------------------------------------------------------------
     def exchange(self, run, result, async_op: bool, line: Line | None = None, alike=None, peer: int | None = None,
                  engine: Engine | None = None, back=()):
-        """Has the engine do something: at once, or as a Work.  ``alike``: the tensors that have one shape in all ranks
-        (None: the results); ``peer``: the other side of a message; ``engine``: the one that ``run`` asks, where that
-        may be a device's; ``back``: (tensor, dense copy) that are copied once it is done."""
+        """Have the engine run an operation: at once, or as a Work.  ``alike``: the tensors that have one shape in all
+        ranks (None: the results); ``peer``: the other side of a message; ``engine``: the one that ``run`` calls, if it
+        may be a device's; ``back``: (tensor, dense copy) pairs that are copied once it is done."""
         self.sequence += line is None
         if COUNTERS:
             count(sys._getframe(1).f_code.co_name)
@@ -189,14 +189,14 @@ class ProcessGroup(GroupCalls, Carriers):
             self.engine.timeout = before
 
     def limited(self, run, timeout):
-        """Return what runs a collective within a timeout."""
+        """Return a function that runs a collective within a timeout."""
         def run_limited():
             with self.within(timeout):
                 return run()
         return run_limited
 
     def reduction(self, engine, op, *tensors):
-        """(kind, scale) of a reduction for an engine.  RuntimeError where it does not reduce such tensors."""
+        """Return (kind, scale) of a reduction for an engine.  RuntimeError if it does not support such tensors."""
         if engine.queued:
             for tensor in tensors:
                 check_op(tensor, op, engine)
@@ -220,15 +220,15 @@ class ProcessGroup(GroupCalls, Carriers):
         return op.name.lower(), 1.0 / self._size
 
     def scaled(self, engine, tensor, op):
-        """A dense tensor of what is to be reduced, times the reduction's factor where it has one and the engine leaves
-        that to us."""
+        """Return a dense tensor to reduce, multiplied by the reduction's factor if it has one and the engine does not
+        apply it."""
         multiplied = isinstance(op, Premultiplied) and not engine.queued
         return dense(tensor.detach() * op.factor if multiplied else tensor, not engine.queued)
 
     # --- collectives --------------------------------------------------------------------------------------------------
     def all_reduce(self, tensors, op=RedOpType.SUM, async_op=False, sources=None):
-        """Reduces each tensor over the group, in place; or what ``sources`` hold, one of the same shape and dtype for
-        each, into it.  Several of one dtype go as one exchange."""
+        """Reduce each tensor over the group, in place; with ``sources``, reduce these (of the same shapes and dtypes)
+        into it.  Several tensors of one dtype go as one collective."""
         engine = self.engine_of(*tensors, *(sources or ()))
         kind, scale = self.reduction(engine, op, *tensors)
         held = [dense(t, not engine.queued) for t in tensors]
@@ -254,7 +254,7 @@ class ProcessGroup(GroupCalls, Carriers):
         kind, scale = self.reduction(engine, op, tensor)
         held = self.scaled(engine, tensor, op)
         if self._rank != root and not engine.queued and held._rush_storage is tensor._rush_storage:
-            held = held.detach().clone()  # others keep what they had
+            held = held.detach().clone()  # the tensors of other ranks stay unchanged
         back = copies([tensor], [held]) if self._rank == root else ()
         return self.exchange(lambda: engine.reduce(reducible(held), kind, scale, root), [tensor], async_op,
                              engine=engine, back=back)
@@ -346,7 +346,7 @@ class ProcessGroup(GroupCalls, Carriers):
         return self.exchange(run, [], async_op)
 
     def met(self, engine, async_op, timeout):
-        """A barrier of devices: the host waits until all streams have come to it."""
+        """A barrier of devices: the host waits until all streams have reached it."""
         self.sequence += 1
         if COUNTERS:
             count("meet")
@@ -367,7 +367,7 @@ class ProcessGroup(GroupCalls, Carriers):
         return work
 
     def receive_from(self, tensor, peer, tag=0, async_op=False):
-        """Fills a tensor with a message of ``peer`` (None: of anyone); a Work whose ``source`` is who sent it."""
+        """Receive a message of ``peer`` (None: of any rank) into a tensor; a Work whose ``source`` is the sender."""
         engine = self.engine_of(tensor)
         held = dense(tensor, not engine.queued)
         engine, at = self.one_way(engine, peer, self._rank, tag)
@@ -397,8 +397,8 @@ class ProcessGroup(GroupCalls, Carriers):
         return work
 
     def one_way(self, engine, source: int, target: int, tag: int) -> tuple:
-        """(the engine for messages of a tag between two ranks, the other one's number there).  RuntimeError for a
-        message of anyone by a stream."""
+        """Return (the engine for messages of a tag between two ranks, the other one's rank there).  RuntimeError for
+        a message of any rank on a stream."""
         other = source if target == self._rank else target
         if other is None and engine.queued:
             raise RuntimeError("ProcessGroupNCCL does not support recvAnysource: name the rank that sends")
@@ -407,7 +407,7 @@ class ProcessGroup(GroupCalls, Carriers):
         return engine.pair(source, target, tag), int(other == target)
 
     def monitored(self, timeout, wait_all_ranks: bool):
-        """A barrier in which rank 0 says who has not come.  ValueError where no backend carries the host's memory."""
+        """A barrier in which rank 0 names late ranks.  ValueError if no backend serves the host's memory."""
         if not self.on_host:
             raise ValueError("monitored_barrier is only implemented for GLOO backend.")
         limit = timeout or self.timeout
@@ -485,7 +485,7 @@ class ProcessGroup(GroupCalls, Carriers):
         self.exchange(run, [], False, self.line_of("send", peer), None, peer)
 
     def receive_bytes(self, peer, tag: int = 0):
-        """(bytes, who sent them)."""
+        """Return (bytes, their sender)."""
         found = []
 
         def run():
@@ -500,12 +500,12 @@ class ProcessGroup(GroupCalls, Carriers):
 
     # --- the end ------------------------------------------------------------------------------------------------------
     def shutdown(self):
-        """Waits for what is under way, but not for messages that nobody has sent, and leaves; no thread and no memory
-        stays behind."""
+        """Wait for running operations, but not for messages that were never sent, and leave; all threads and memory
+        are released."""
         self.end(lambda engine: engine.close())
 
     def abort(self):
-        """Leaves at once; what is under way fails."""
+        """Leave at once; running operations fail."""
         for engine in (self.engine_, *self.boards.values()):
             if engine is not None:
                 engine.abort()
@@ -533,7 +533,7 @@ def ended(*_):
 
 
 def copies(tensors, held) -> list:
-    """(tensor, the dense copy that stands for it) where it has one."""
+    """Return (tensor, its dense copy) of each tensor that has one."""
     return [(tensor, memory) for tensor, memory in zip(tensors, held)
             if memory._rush_storage is not tensor._rush_storage]
 

@@ -1,11 +1,11 @@
-"""A ring of the last exchanges of this process, for when a run hangs: in PyTorch's form (flight recorder, version
-2.10), read by ``python -m rushlight.tools.flight``.
+"""Flight recorder: a ring of the last collectives of this process, for when a run hangs.  It has PyTorch's format
+(version 2.10) and is read by ``python -m rushlight.tools.flight``.
 
-It runs where TORCH_FR_BUFFER_SIZE says how many to keep.  An exchange that fails, or is not done in time, writes the
-ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name, and has all other ranks write theirs
-(``watchdog.py``); so does an error that ends the program.  A rank that has been asked goes on until it fails or ends
-itself, and then leaves its ring once more: what it did after it was asked tells what it was about to do.  ``dump()``
-gives the ring at any time.
+It runs if TORCH_FR_BUFFER_SIZE gives a number of entries.  A collective that fails, or exceeds its time limit, writes
+the ring to the file that TORCH_FR_DUMP_TEMP_FILE and the rank name, and has all other ranks write their rings
+(``watchdog.py``); so does an error that ends the program.  A rank that received this request continues until it fails
+or ends itself, and then writes its ring once more: its later operations show what it was about to do.  ``dump()``
+returns the ring at any time.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VERSION = "2.10"
 
 
 class Ring:
-    """The last exchanges of a process, or of a thread that stands for one."""
+    """The last collectives of a process, or of a thread that acts as one."""
 
     def __init__(self, size: int):
         self.size, self.entries, self.count, self.guard = size, [], 0, threading.Lock()
@@ -48,7 +48,7 @@ class Ring:
 
 
 def ring():
-    """The ring of the calling thread's world; None where nothing is recorded."""
+    """Return the ring of the calling thread's world; None if nothing is recorded."""
     size = settings.flight_buffer
     if not size:
         return None
@@ -68,7 +68,7 @@ def frames(frame) -> list:
 
 
 class Entry:
-    """One exchange in the ring of a world."""
+    """One collective in the ring of a world."""
 
     def __init__(self, world, fields: dict):
         self.world, self.fields = world, fields
@@ -86,7 +86,7 @@ class Entry:
 
 
 def entered(group, tensors, peer_to_peer: bool, peer: int | None, frame, backend: str) -> Entry | None:
-    """An entry of the ring for what a frame asks a group for; None where nothing is recorded.
+    """Add the operation that a frame calls on a group to the ring; return its entry, or None if nothing is recorded.
 
     ``tensors``: those that have one shape in all ranks; ``peer``: for messages, the other side's rank in the group.
     """
@@ -109,7 +109,7 @@ def entered(group, tensors, peer_to_peer: bool, peer: int | None, frame, backend
 
 
 def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
-    """``run`` as an entry of the ring (``entered``); ``run`` itself where nothing is recorded."""
+    """Return ``run`` with an entry of the ring (``entered``); ``run`` itself if nothing is recorded."""
     entry = entered(group, tensors, peer_to_peer, peer, sys._getframe(2), str(group._backend))
     if entry is None:
         return run
@@ -127,9 +127,9 @@ def watched(group, run, tensors, peer_to_peer: bool, peer: int | None = None):
 
 
 def content(world, reason: str = "", raised=()) -> dict:
-    """What is known of a world: its last exchanges, oldest first, its groups, and where its main thread is.
+    """Return the record of a world: its last collectives, oldest first, its groups, and its main thread's stack.
 
-    Of a rank that was asked for its ring, ``asked_ns`` is when, and ``main_thread`` is where it was then.
+    In a rank whose ring was requested, ``asked_ns`` is the time of the request, and ``main_thread`` the stack then.
     """
     kept = world.ring
     entries = []
@@ -144,7 +144,7 @@ def content(world, reason: str = "", raised=()) -> dict:
 
 
 def main_thread(world) -> list:
-    """Where the main thread of a process is, innermost first."""
+    """Return the stack of a process's main thread, innermost frame first."""
     return frames(sys._current_frames().get(threading.main_thread().ident) if world is PROCESS else None)
 
 
@@ -158,7 +158,7 @@ def path_of(world) -> str:
 
 
 def leave(world, reason: str, raised=()):
-    """Writes the ring to its file, in place of what is there."""
+    """Write the ring to its file, and replace its content."""
     path = path_of(world)
     handle, part = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".trace")
     with os.fdopen(handle, "wb") as file:
@@ -167,8 +167,8 @@ def leave(world, reason: str, raised=()):
 
 
 def write(world, reason: str, raised=()):
-    """Leaves the ring of a rank that has failed or ends, once; an error after another rank's is no cause."""
-    with world.dumping:  # a process ends only when its trace is whole
+    """Write the ring of a rank that has failed or ends, once; an error after another rank's is not a cause."""
+    with world.dumping:  # a process ends only when its trace is complete
         if not world.dumped and world.default is not None:
             world.dumped = True
             leave(world, reason, () if world.asked else raised)
@@ -183,14 +183,14 @@ def write_asked(world, reason: str):
 
 
 def report(world, reason: str, raised=()):
-    """Leaves the ring in a file, and has the other ranks leave theirs."""
+    """Write the ring to a file, and have the other ranks write their rings."""
     write(world, reason, raised)
     if world.watchdog is not None:
         world.watchdog.tell(reason)
 
 
 def report_raised(error: BaseException):
-    """``report`` of what ends the program, with the lines that raised it."""
+    """Call ``report`` for the error that ends the program, with the lines that raised it."""
     trace, places = error.__traceback__, []
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""What reductions over processes combine by."""
+"""Reduction operators of collectives."""
 from __future__ import annotations
 
 import enum
@@ -7,7 +7,7 @@ from .._src.core.advice import warn
 
 
 class RedOpType(enum.Enum):
-    """What reductions combine by."""
+    """A reduction operator."""
 
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
@@ -28,7 +28,7 @@ class Premultiplied:
 
 
 class ReduceOp:
-    """What reductions over processes combine by."""
+    """Reduction operators of collectives."""
 
     RedOpType = RedOpType
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
@@ -61,8 +61,8 @@ BITWISE = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
 
 
 def check_op(tensor, op, engine=None):
-    """RuntimeError for what cannot reduce the tensor's elements, TypeError for what is no reduction; ``engine``: that
-    of a device, which has rules of its own besides."""
+    """Raise RuntimeError for a reduction that does not support the tensor's dtype, TypeError for values that are not a
+    reduction; ``engine``: that of a device, which has further rules."""
     if not isinstance(op, (RedOpType, Premultiplied)):
         raise TypeError(f"Invalid reduction {op!r}: expected a torch.distributed.ReduceOp")
     if op in BITWISE and engine is None and (tensor.is_floating_point() or tensor.is_complex()):
@@ -74,7 +74,7 @@ def check_op(tensor, op, engine=None):
 
 
 def check_name(what: str, reduce: str, dtype):
-    """RuntimeError where no collective reduces by this name, or none such numbers."""
+    """Raise RuntimeError if no collective has a reduction of this name, or it does not support the dtype."""
     if reduce not in NAMED or reduce == "premul_sum":
         raise RuntimeError(
             f"unknown reduction {reduce!r}: it is one of {', '.join(n for n in NAMED if n != 'premul_sum')}")
@@ -83,5 +83,5 @@ def check_name(what: str, reduce: str, dtype):
 
 
 def supports_complex(reduceOp) -> bool:
-    """Whether a reduction combines complex numbers."""
+    """True if a reduction supports complex dtypes."""
     return reduceOp not in (RedOpType.MAX, RedOpType.MIN, RedOpType.PRODUCT, *BITWISE)

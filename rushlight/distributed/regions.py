@@ -12,8 +12,8 @@ REAL = {"complex64": ("float32", 4), "complex128": ("float64", 8)}
 
 
 def dense(tensor, on_host: bool = True):
-    """The tensor itself where its elements lie one after the other in order, else a copy that does; with ``on_host`` in
-    memory that the host reads.  RuntimeError for a tensor without data."""
+    """Return the tensor itself if it is contiguous, else a contiguous copy; with ``on_host`` in memory that the host
+    reads.  RuntimeError for a meta tensor."""
     meta = tensor._rush_meta
     if not meta.device.provider.has_data:
         raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
@@ -33,8 +33,8 @@ def region(tensor) -> Region:
 
 
 def reducible(tensor) -> Region:
-    """The memory of a dense tensor, to be reduced: complex numbers are pairs of real ones.  RuntimeError for a dtype
-    that has no sum."""
+    """Return the memory of a dense tensor, as a reduction sees it: complex numbers are pairs of real ones.
+    RuntimeError for a dtype that has no sum."""
     name, itemsize = REAL.get(tensor.dtype.name, (tensor.dtype.name, tensor.itemsize))
     if name not in TYPES:
         raise RuntimeError(f"Invalid scalar type: {tensor.dtype} is stored, not computed with")
@@ -42,14 +42,14 @@ def reducible(tensor) -> Region:
 
 
 def touched(tensor):
-    """The tensor's elements change: what has been saved of it for a backward is no longer what it was."""
+    """Bump a tensor's version: tensors saved for backward are out of date."""
     if counter(tensor).version >= 0:
         counter(tensor).version += 1
     tensor._rush_storage.writes += 1
 
 
 def bring_back(target, source):
-    """Copies what an exchange has put into a dense copy into the tensor that it is a copy of."""
+    """Copy the result of a collective in a dense copy back into its tensor."""
     if source._rush_storage is not target._rush_storage:
         with no_grad():
             OPS["copy_"](target, source)

@@ -1,4 +1,4 @@
-"""Starts the processes of a program, on one machine or several: ``python -m rushlight.distributed.run``, or
+"""Starts the processes of a program, on one host or several: ``python -m rushlight.distributed.run``, or
 ``rushlight-run``, with torchrun's arguments."""
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse_args(args=None):
 
 
 def parse_min_max_nnodes(nnodes: str):
-    """(least, most) machines.  RuntimeError for what does not read so."""
+    """Return (minimum, maximum) of the number of hosts.  RuntimeError for another format."""
     parts = str(nnodes).split(":")
     if len(parts) not in (1, 2) or not all(part.isdigit() for part in parts):
         raise RuntimeError(f'nnodes={nnodes} is not in "MIN:MAX" format')
@@ -63,7 +63,7 @@ def parse_min_max_nnodes(nnodes: str):
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:
-    """How many processes run on this machine.  ValueError for what is neither a number nor cpu, auto."""
+    """Return the number of processes on this host.  ValueError for other values than a number, cpu or auto."""
     if nproc_per_node.isdigit():
         return int(nproc_per_node)
     if nproc_per_node in ("cpu", "auto"):
@@ -72,7 +72,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 
 
 def config_from_args(args):
-    """(configuration, what is started, its arguments) of a command line.  ValueError for what does not go together."""
+    """Return (configuration, entry point, its arguments) of a command line.  ValueError for incompatible options."""
     least, most = parse_min_max_nnodes(args.nnodes)
     conf, backend, endpoint, run_id = (parse_rendezvous_config(args.rdzv_conf), args.rdzv_backend, args.rdzv_endpoint,
                                        args.rdzv_id)
@@ -95,7 +95,7 @@ def config_from_args(args):
 
 
 def command_of(args) -> list:
-    """Returns the command line of one process, in which ``import torch`` means Rushlight unless ``--no-python`` is
+    """Return the command line of one process, in which ``import torch`` imports Rushlight unless ``--no-python`` is
     given."""
     if args.no_python:
         if args.module:
@@ -106,7 +106,7 @@ def command_of(args) -> list:
 
 
 def run(args):
-    """Starts the processes and waits for them.  ChildFailedError where one fails once too often."""
+    """Starts the processes and waits for them.  ChildFailedError if processes fail more than ``max_restarts`` times."""
     config, entrypoint, arguments = config_from_args(args)
     elastic_launch(config, entrypoint)(*arguments)
     if args.log_dir is None:
@@ -114,7 +114,7 @@ def run(args):
 
 
 def main(args=None):
-    """The command line program; exits with 1, and says which rank failed first, where a process fails."""
+    """The command line program; if a process fails, it exits with 1 and names the rank that failed first."""
     try:
         run(parse_args(args))
     except ChildFailedError as error:

@@ -1,4 +1,4 @@
-"""Exchanges between machines: connections of each rank to each other, two for a pair (collectives, and messages)."""
+"""Collectives between hosts: two connections for each pair of ranks (one for collectives, one for messages)."""
 from __future__ import annotations
 
 import ctypes
@@ -23,8 +23,8 @@ NAP = 0.05
 
 
 def own_address(store) -> str:
-    """The address by which other machines reach this one: that of the way to the store's, or the one that
-    RUSHLIGHT_ADDRESS names."""
+    """Return the address by which other hosts reach this one: RUSHLIGHT_ADDRESS if set, else the local address of the
+    route to the store's host."""
     if settings.own_address:
         return settings.own_address
     target = os.environ.get("MASTER_ADDR", "127.0.0.1")
@@ -85,7 +85,7 @@ class SocketEngine(Engine):
         line.settimeout(5)
         try:
             hello = line.recv(HELLO.size, socket.MSG_WAITALL)
-        except OSError:  # a stranger that says nothing, or has gone
+        except OSError:  # an unknown client that sends nothing, or has gone
             hello = b""
         if len(hello) < HELLO.size or not secrets.compare_digest(hello[:16], secret):
             line.close()  # no rank of this group
@@ -102,10 +102,10 @@ class SocketEngine(Engine):
         for line in (*self.lines.values(), *self.letters.values()):
             line.close()
 
-    # --- one exchange -------------------------------------------------------------------------------------------------
+    # --- one collective -----------------------------------------------------------------------------------------------
     def swap(self, sends: dict, receives: dict):
-        """Sends memory to some ranks while it receives from some.  DistBackendError where one of them ends, or after
-        the timeout."""
+        """Send memory to some ranks while receiving from some.  DistBackendError if one of them ends, or after the
+        timeout."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         out, into = {p: m for p, m in sends.items() if len(m)}, {p: m for p, m in receives.items() if len(m)}
@@ -150,8 +150,8 @@ class SocketEngine(Engine):
             selector.modify(key.fileobj, wanted, peer)
 
     def agree(self, what: tuple, sizes=None):
-        """Tells all ranks what this one is about (``sizes``: and how many bytes each gets).  RuntimeError where one is
-        about something else; what each sends here."""
+        """Tell all ranks which operation this one runs (``sizes``: and how many bytes each gets); return the bytes that
+        each sends here.  RuntimeError if one of them runs another operation."""
         mine = heading(what).ljust(HEAD, b"\0")
         others = [peer for peer in range(self.size) if peer != self.rank]
         heads = {peer: bytearray(HEAD + 8) for peer in others}
@@ -251,7 +251,7 @@ class SocketEngine(Engine):
         return self.mail.receive(memory, peer, tag)
 
     def gone(self, peer) -> bool:
-        """Whether a rank's connection for messages has been closed, and nothing is left in it."""
+        """True if a rank's connection for messages is closed and empty."""
         try:
             return not self.letters[peer].recv(1, socket.MSG_PEEK)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Messages of stores: the questions asked of a table of keys and their answers, in a format that only holds data.
+"""Messages of stores: requests to a table of keys and their answers, in a format that only holds data.
 
-A part is text, bytes, an integer of 64 bits, a truth value, None or a list of such parts, and lists do not nest.
-Whatever is read may come from a stranger: a message that does not follow the format is a ValueError or TypeError.
+A part is text, bytes, a 64-bit integer, a bool, None or a list of such parts, and lists do not nest.  Messages may come
+from untrusted peers: one that does not follow the format raises ValueError or TypeError.
 """
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OF_KEYS = ("wait", "check")  # questions about any number of keys
 
 
 def check_question(kind, given):
-    """Raises TypeError for a question that a table does not have, or that is given something else than it takes."""
+    """Raise TypeError for a request that a table does not have, or for arguments that it does not take."""
     if not isinstance(kind, str) or kind not in OF_KEYS and kind not in SIGNATURES:
-        raise TypeError(f"a store is asked {kind!r:.50}, but answers {', '.join((*OF_KEYS, *SIGNATURES))}")
+        raise TypeError(f"unknown store request {kind!r:.50}; expected one of {', '.join((*OF_KEYS, *SIGNATURES))}")
     accepted = (str,) * len(given) if kind in OF_KEYS else SIGNATURES[kind]
     if len(given) > MOST_KEYS:
         raise TypeError(f"{kind}() of a store takes at most {MOST_KEYS} keys, but was given {len(given)}")
@@ -65,11 +65,11 @@ def encode(parts) -> bytes:
 
 
 def decode(data: bytes, is_nested: bool = False, most: int = LIMIT) -> list:
-    """The parts of a message, ``most`` at most.  ValueError for what is none."""
+    """Return the parts of a message, ``most`` at most.  ValueError for an invalid one."""
     try:
         (count,), at, parts = COUNT.unpack_from(data), COUNT.size, []
         if count > most:
-            raise ValueError(f"a message has {count} parts, of which {most} are accepted")
+            raise ValueError(f"a message has {count} parts, but at most {most} are accepted")
         for _ in range(count):
             kind, length = PART.unpack_from(data, at)
             at += PART.size + length
@@ -84,8 +84,8 @@ def decode(data: bytes, is_nested: bool = False, most: int = LIMIT) -> list:
 
 
 def decode_question(data: bytes) -> tuple:
-    """(kind, seconds it may wait, what it is given) of a client's message.  ValueError or TypeError for one that is no
-    question; no question has a list."""
+    """Return (kind, seconds it may wait, arguments) of a client's message.  ValueError or TypeError for an invalid
+    request; no request has a list."""
     parts = decode(data, True, MOST_KEYS + 2)
     if len(parts) < 2 or type(parts[1]) is not int:
         raise ValueError("a question begins with its kind and the milliseconds that it may wait")
@@ -117,7 +117,7 @@ def frame(parts) -> bytes:
 
 
 def frame_length(header) -> int:
-    """The length that a message's first bytes announce.  ValueError where it exceeds ``LIMIT``."""
+    """Return the length in a message's header.  ValueError if it exceeds ``LIMIT``."""
     length, = COUNT.unpack_from(header)
     if length > LIMIT:
         raise ValueError(f"a message of a store has at most {LIMIT} bytes, but one of {length} is announced")

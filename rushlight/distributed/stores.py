@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT = datetime.timedelta(minutes=30)
 
 
 class DistError(RuntimeError):
-    """What goes wrong between processes."""
+    """An error of communication between processes."""
 
 
 class DistStoreError(DistError):
@@ -24,7 +24,7 @@ class DistStoreError(DistError):
 
 
 class DistBackendError(DistError):
-    """What goes wrong in a backend."""
+    """An error of a backend."""
 
 
 class DistNetworkError(DistError):
@@ -47,15 +47,15 @@ class Store:
     """Keys and values.  ``ask`` is the one entry that a kind of store defines; one that a program writes itself may
     define the functions that it has instead.
 
-    ``get``, ``wait`` and the like wait for keys that are not there until the timeout; DistStoreError then.
+    ``get``, ``wait`` and similar wait for missing keys until the timeout, and then raise DistStoreError.
     """
 
     def __init__(self):
         self.timeout = DEFAULT_TIMEOUT
 
     def ask(self, kind: str, *given, timeout=None):
-        """The answer to a question of ``Table`` once it has one: where nothing else is defined, that of the function of
-        the question's name."""
+        """Return the answer to a request of ``Table`` once it has one; by default, call the method of the request's
+        name."""
         if kind == "queue_take":
             kind, given = "queue_pop", (*given, False)
         if getattr(type(self), kind) is getattr(Store, kind):
@@ -81,14 +81,14 @@ class Store:
         return self.ask("check", *keys)
 
     def add(self, key: str, amount: int) -> int:
-        """Adds to the number under a key, 0 at first; the sum."""
+        """Adds to the integer under a key, 0 at first; returns the sum."""
         return self.ask("add", key, int(amount))
 
     def append(self, key: str, value):
         self.ask("append", key, as_bytes(value))
 
     def compare_set(self, key: str, expected, desired) -> bytes:
-        """Sets a key whose value is ``expected`` (or that has none, where that is empty); the value it has then."""
+        """Sets a key whose value is ``expected`` (or a missing one, if that is empty); returns its value after it."""
         return self.ask("compare_set", key, as_bytes(expected), as_bytes(desired))
 
     def delete_key(self, key: str) -> bool:
@@ -112,8 +112,7 @@ class Store:
         self.ask("queue_push", key, as_bytes(value))
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Takes the first value of a queue, once there is one; QueueEmptyError where there is none and it is not to
-        wait."""
+        """Takes the first value of a queue, once there is one; without ``block`` QueueEmptyError if it is empty."""
         found = self.ask("queue_pop", key) if block else self.ask("queue_take", key)
         if found is None:
             raise QueueEmptyError("queue is empty")
@@ -126,11 +125,11 @@ class Store:
         self.timeout = timeout
 
     def has_extended_api(self) -> bool:
-        """Whether ``append``, ``multi_get`` and ``multi_set`` are one question each."""
+        """True if ``append``, ``multi_get`` and ``multi_set`` are one request each."""
         return type(self).ask is not Store.ask
 
     def append_by_comparing(self, key: str, value: bytes):
-        """Appends where there is only ``compare_set``, which is asked again as long as others change the value."""
+        """Append with ``compare_set`` alone; it is repeated as long as others change the value."""
         found = self.ask("compare_set", key, b"", b"")
         while (now := self.ask("compare_set", key, found, found + value)) != found + value:
             found = now
@@ -140,7 +139,7 @@ class Store:
         return self
 
     def late(self, kind: str, given, timeout):
-        """Raises what a question without an answer in time raises."""
+        """Raise the error of a request without an answer in time."""
         keys = ", ".join(f"/{key}" for key in (given if kind == "wait" else given[:1]))
         raise DistStoreError(f"wait timeout after {milliseconds(timeout or self.timeout)}ms, keys: {keys}")
 
@@ -150,7 +149,7 @@ DIGITS = 20  # of the longest integer of 64 bits, with its sign
 
 
 class Table:
-    """Keys and values in memory.  Each method answers at once; None says that the answer must wait for a key."""
+    """Keys and values in memory.  Each method answers at once; None means that the answer must wait for a key."""
 
     def __init__(self):
         self.values, self.queues = {}, {}
@@ -213,7 +212,7 @@ class Table:
 
 
 def unpacked(answer):
-    """An answer that may itself be None comes as a tuple of it."""
+    """Unpack an answer: one that may itself be None comes in a tuple."""
     return answer[0] if isinstance(answer, tuple) else answer
 
 
@@ -256,7 +255,7 @@ class FileStore(Store):
         except OSError as error:
             raise DistStoreError(
                 f"FileStore: {self.path} cannot be used: {error.strerror}. Expected a file that this user "
-                "owns and nobody else may write to, or a path at which this user may make one") from error
+                "owns and other users cannot write to, or a path at which this user may make one") from error
         with open(handle, "a+b") as file:
             here.locked(file)
             yield file
@@ -362,6 +361,6 @@ class PrefixStore(Store):
 
 
 def copied(value):
-    """An object as it would arrive from another process."""
+    """Return an object as it would arrive from another process."""
     return pickle.loads(pickle.dumps(value))
 

@@ -9,12 +9,12 @@ import time
 from .store_messages import COUNT, LIMIT, check_question, decode, decode_question, frame, frame_length
 from .stores import DEFAULT_TIMEOUT, DistNetworkError, DistStoreError, Store, Table, milliseconds, unpacked
 
-LONGEST = 3600.0  # seconds to select for at once: systems take no arbitrary time, and waiting goes on afterwards
+LONGEST = 3600.0  # seconds of one select: systems limit the time, and the wait continues afterwards
 RETRY = 0.01  # seconds before connections are accepted again when the process has no descriptor for one
 
 
 def taken(file: socket.socket, count: int) -> bytes:
-    """``count`` bytes of a connection.  ConnectionError where it ends before."""
+    """Return ``count`` bytes of a connection.  ConnectionError if it ends before."""
     data = bytearray()
     while len(data) < count:
         piece = file.recv(count - len(data))
@@ -25,11 +25,11 @@ def taken(file: socket.socket, count: int) -> bytes:
 
 
 class Client:
-    """One connection of a server: what it has sent so far (``buffer``), the question that waits for an answer until
-    ``until``, and what it has not received yet (``answer``).
+    """One connection of a server: the bytes received (``buffer``), the request that waits for an answer until
+    ``until``, and the bytes still to send (``answer``).
 
-    It has one question at a time, and nothing is read while it has to take an answer, so that what is kept for a client
-    is about the largest message each way.
+    It has one request at a time, and nothing is read while it has to take an answer, so the memory for a client is
+    about the largest message each way.
     """
 
     def __init__(self, file):
@@ -47,12 +47,12 @@ class Client:
         return decode_question(data)
 
     def events(self) -> int:
-        """What is awaited of the connection."""
+        """Return the selector event that the connection waits for."""
         return selectors.EVENT_WRITE if self.answer else selectors.EVENT_READ
 
     def receive(self):
-        """Reads what has arrived.  ConnectionError where the connection has ended, ValueError for more than a client
-        sends before it has its answer."""
+        """Read the bytes that have arrived.  ConnectionError if the connection has ended, ValueError for more than a
+        client sends before it has its answer."""
         data = self.file.recv(1 << 16)
         if not data:
             raise ConnectionError("the connection was closed")
@@ -61,7 +61,7 @@ class Client:
             raise ValueError("more than a message arrived while the answer to another is awaited")
 
     def send(self):
-        """Sends as much of the answer as the connection takes without waiting."""
+        """Send as much of the answer as the connection takes without waiting."""
         try:
             while self.answer:
                 self.answer = self.answer[self.file.send(self.answer):]
@@ -70,8 +70,8 @@ class Client:
 
 
 class Server:
-    """Keeps the keys and answers questions, in a thread of its own.  Anybody may connect: a client that sends what is
-    no question, or ends, loses its connection, and none waits for another's."""
+    """Keeps the keys and answers requests, in a thread of its own.  Any client may connect: one that sends an invalid
+    request, or ends, loses its connection, and none waits for another's."""
 
     def __init__(self, host: str, port: int, listener: socket.socket | None = None):
         self.table, self.clients = Table(), {}
@@ -107,7 +107,7 @@ class Server:
         except BlockingIOError:
             return  # it has ended meanwhile
         except OSError:
-            return time.sleep(RETRY)  # it is still there: without a pause this thread would ask again at once
+            return time.sleep(RETRY)  # it is still there: without a pause this thread would retry at once
         file.setblocking(False)
         try:
             file.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -122,7 +122,7 @@ class Server:
         client.file.close()
 
     def attend(self, client, ready: int):
-        """Reads from a connection, or writes to it, and answers what is complete then."""
+        """Read from a connection, or write to it, and answer the requests that are then complete."""
         try:
             if ready & selectors.EVENT_READ:
                 client.receive()
@@ -130,10 +130,10 @@ class Server:
                 client.send()
             self.answer(client)
         except (OSError, ValueError, TypeError, MemoryError):
-            self.drop(client)  # it ended, or is no client of ours
+            self.drop(client)  # it ended, or does not speak this protocol
 
     def answer(self, client):
-        """Answers the questions of a client as far as they have arrived, can be answered, and it takes the answers."""
+        """Answer a client's requests as far as they have arrived, can be answered, and it takes the answers."""
         while not client.answer:
             if client.question is None:
                 if (question := client.next_question()) is None:
@@ -150,12 +150,12 @@ class Server:
         self.watch(client)
 
     def watch(self, client):
-        """Selects what is awaited of a connection."""
+        """Select the events that a connection waits for."""
         if self.selector.get_key(client.file).events != client.events():
             self.selector.modify(client.file, client.events())
 
     def answer_waiting(self):
-        """Answers what waited for a key that is there now, or has waited too long."""
+        """Answer requests whose key has come, or whose time is over."""
         for client in list(self.clients.values()):
             if client.question is not None:
                 self.attend(client, 0)
@@ -174,7 +174,7 @@ class Server:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens on all addresses.  DistNetworkError where the port is taken."""
+    """Return a socket that listens on all addresses.  DistNetworkError if the port is taken."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
         return socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024,
@@ -189,8 +189,8 @@ class TCPStore(Store):
     """A store at ``host_name:port``, kept by the process that is ``is_master`` (port 0: a free one, then in ``port``).
 
     The process that keeps the keys waits for ``world_size`` processes unless ``wait_for_workers`` is False.
-    ``use_libuv`` changes nothing but ``libuvBackend``: there is one server.  DistNetworkError where the address cannot
-    be reached within the timeout, ValueError for a world of none.
+    ``use_libuv`` changes nothing but ``libuvBackend``: there is one server.  DistNetworkError if the address cannot be
+    reached within the timeout, ValueError for a world size of 0.
 
     >>> from rushlight.distributed import TCPStore
     >>> store = TCPStore("127.0.0.1", 0, 1, is_master=True)
@@ -279,7 +279,7 @@ class TCPStore(Store):
         return TCPStore(self.host, self.port, timeout=self.timeout, wait_for_workers=False)
 
     def close(self):
-        """Ends the connection, and the server where this is the last store that uses it."""
+        """Close the connection, and the server if this is the last store that uses it."""
         with self.lock:
             if self.file is not None:
                 self.file.close()

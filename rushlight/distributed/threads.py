@@ -1,5 +1,5 @@
-"""A world of threads: each stands for a process, has a rank and groups of its own, and exchanges tensors with the
-others.  For tests without processes."""
+"""A world of threads: each acts as a process, has a rank and groups of its own, and communicates with the others.  For
+tests without processes."""
 from __future__ import annotations
 
 import datetime
@@ -15,10 +15,10 @@ PATIENCE = datetime.timedelta(minutes=10)
 
 
 def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo") -> list:
-    """What ``function(rank, *args)`` returns in each of ``world_size`` threads, which form a group; it may call all of
+    """Return the results of ``function(rank, *args)`` in ``world_size`` threads, which form a group; it may call all of
     ``torch.distributed``.
 
-    Where it raises in a thread, the others' exchanges fail, and the first error is raised here.
+    If it raises in a thread, the others' collectives fail, and the first error is raised here.
 
     >>> import rushlight as torch
     >>> from rushlight import distributed as dist

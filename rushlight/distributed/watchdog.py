@@ -1,6 +1,7 @@
-"""Has every process leave its flight recorder once an exchange of any has failed, and notes what ends the program.
+"""Has every process write its flight recorder once a collective of any process has failed, and records the error that
+ends the program.
 
-It runs in processes (not in threads that stand for processes) where TORCH_FR_BUFFER_SIZE is above 0.
+It runs in processes (not in threads that act as processes) if TORCH_FR_BUFFER_SIZE is above 0.
 """
 from __future__ import annotations
 
@@ -50,11 +51,11 @@ class Watchdog:
     def tell(self, reason: str):
         """Lets the other ranks know of a failure of this one."""
         if not self.ended.is_set():
-            with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended: others see that too
+            with contextlib.suppress(DistError, OSError):  # the store's owner may have ended: others see that too
                 self.store.set(KEY, f"rank {self.world.default.rank()}: {reason}")
 
     def note(self, kind, error, trace):
-        """Reports an error that ends the program, then does what was done before."""
+        """Report an error that ends the program, then call the previous hook."""
         if issubclass(kind, Exception):
             recorder.report_raised(error.with_traceback(trace))
         self.before(kind, error, trace)

@@ -1,4 +1,4 @@
-"""Exchanges that are under way: what they are waited for by, and the thread that runs them one after the other."""
+"""Work objects of asynchronous collectives, and the thread that runs them one after the other."""
 from __future__ import annotations
 
 import collections
@@ -11,7 +11,7 @@ limits = threading.local()  # ``timeout`` of the collective that the thread begi
 
 
 class Work:
-    """An exchange.  ``result``: the tensors it gives; without ``run`` it is done when it is handed out."""
+    """A collective.  ``result``: the tensors it gives; without ``run`` it is done when it is returned."""
 
     def __init__(self, result=None, run=None, timeout=None):
         self._result, self.run, self.timeout, self.error, self.source = result, run, timeout, None, None
@@ -19,10 +19,10 @@ class Work:
         self.future, self.guard = None, threading.Lock()
 
     def execute(self):
-        """Runs the exchange in the calling thread; what it raises is raised where the exchange is waited for."""
+        """Run the collective in the calling thread; its error is raised by ``wait``."""
         try:
             self.source = self.run()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in ``wait``
             self.error = error
         self.run = None
         with self.guard:
@@ -38,7 +38,7 @@ class Work:
             future.set_exception(self.error if isinstance(self.error, Exception) else RuntimeError(str(self.error)))
 
     def wait(self, timeout=None) -> bool:
-        """Waits until the exchange is done.  Its error where it failed, RuntimeError after ``timeout`` (a
+        """Wait until the collective is done.  Raises its error if it failed, RuntimeError after ``timeout`` (a
         timedelta)."""
         if self.finished is not None:
             limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
@@ -55,7 +55,7 @@ class Work:
         return self.is_completed() and self.error is None
 
     def exception(self):
-        """What the exchange failed with; None while it runs or where it did not fail."""
+        """Return the error of the collective; None while it runs or if it did not fail."""
         return self.error
 
     def synchronize(self):
@@ -66,8 +66,8 @@ class Work:
         return self._result
 
     def source_rank(self) -> int:
-        """The rank, in the group, that sent what ``irecv`` without a source received.  RuntimeError for other
-        exchanges."""
+        """Return the group rank of the sender of what ``irecv`` without a source received.  RuntimeError for other
+        operations."""
         if not isinstance(self.source, int):
             raise RuntimeError(
                 "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call.")
@@ -92,7 +92,7 @@ class Work:
 
 
 class Together(Work):
-    """Several exchanges as one."""
+    """Several collectives as one."""
 
     def __init__(self, works=()):
         super().__init__()
@@ -118,8 +118,7 @@ class Together(Work):
 
 
 class Line:
-    """Exchanges in their order: run at once by who asks where nothing is under way, else by a thread of the line's
-    own."""
+    """Collectives in order: run at once by the caller if none is running, else by the line's thread."""
 
     def __init__(self, name: str):
         self.name, self.waiting, self.lock = name, collections.deque(), threading.Lock()
@@ -127,7 +126,7 @@ class Line:
         self.busy, self.closed, self.thread = False, False, None
 
     def run(self, work: Work):
-        """Runs an exchange for a caller who waits for it."""
+        """Run a collective for a caller who waits for it."""
         if not self.enter():
             return self.submit(work).wait()
         try:
@@ -147,7 +146,7 @@ class Line:
             self.submit(Work(None, function)).wait()
 
     def enter(self) -> bool:
-        """Whether nothing is under way: the caller then has the line until ``leave()``."""
+        """True if nothing is running: the caller then has the line until ``leave()``."""
         with self.lock:
             if self.busy or self.waiting or self.closed:
                 return False
@@ -161,7 +160,7 @@ class Line:
                 self.changed.notify_all()
 
     def submit(self, work: Work) -> Work:
-        """Has the line's thread run an exchange.  RuntimeError once the line is closed."""
+        """Have the line's thread run a collective.  RuntimeError once the line is closed."""
         with self.changed:
             if self.closed:
                 raise RuntimeError(f"{self.name} has been destroyed")
@@ -188,7 +187,7 @@ class Line:
             del work
 
     def close(self):
-        """Ends the thread once what was submitted has run."""
+        """End the thread once the submitted work has run."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()

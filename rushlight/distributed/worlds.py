@@ -1,14 +1,14 @@
-"""What a process belongs to; a thread that stands for a process (``threads.py``) has a world of its own."""
+"""The groups of a process, or of a thread that acts as a process (``threads.py``)."""
 from __future__ import annotations
 
 import threading
 
 
 class World:
-    """The groups of a process.  ``default``: the one of all processes; ``count``: how many have been made; ``names``:
-    groups by name; ``names_given``: how many groups of the same ranks there have been; ``owned``: the store that
+    """The groups of a process.  ``default``: the one of all processes; ``count``: the number of groups made; ``names``:
+    groups by name; ``names_given``: the number of groups made of the same ranks; ``owned``: the store that
     ``init_process_group`` opened; ``ring``, ``asked``, ``dumped``, ``dumping`` and ``watchdog``: the flight recorder's;
-    ``rpc``: what ``init_rpc`` made; ``savers``: processes that write checkpoints, by the ranks of their groups."""
+    ``rpc``: the agent of ``init_rpc``; ``savers``: processes that write checkpoints, by the ranks of their groups."""
 
     rpc = None
 
@@ -18,15 +18,14 @@ class World:
         self.dumping, self.savers = threading.Lock(), {}
 
     def end(self):
-        """Ends what runs beside the groups."""
+        """Stop the background services other than the groups."""
         if self.watchdog is not None:
             self.watchdog.end()
         for saver in self.savers.values():
             saver.end()
 
     def enter(self):
-        """The calling thread belongs to this world from now on: a thread that works for one that stands for a
-        process."""
+        """Make the calling thread belong to this world: it works for a thread that acts as a process."""
         OF_THREAD.world = self
 
     def add(self, group):
@@ -34,7 +33,7 @@ class World:
         self.names[group.group_name] = group
 
     def rename(self, group, name: str):
-        """Has a group be known by another name."""
+        """Change the name of a group."""
         self.names.pop(group.group_name, None)
         group.group_name = name
         self.names[name] = group
@@ -46,11 +45,11 @@ class World:
 
 PROCESS = World()
 OF_THREAD = threading.local()
-ISOLATED = False  # whether threads stand for processes
+ISOLATED = False  # True if threads act as processes
 
 
 def here() -> World:
-    """The world of the calling thread: that of the process, but in threads that stand for processes."""
+    """Return the world of the calling thread: the process's, or its own in threads that act as processes."""
     found = getattr(OF_THREAD, "world", None)
     if found is None:
         found = PROCESS
@@ -60,8 +59,8 @@ def here() -> World:
 
 
 def isolate(enabled: bool):
-    """Whether threads that start from now on stand for processes, each with a world of its own; the calling one stays
-    in the world it has."""
+    """Set if threads that start later act as processes, each with a world of its own; the calling one stays in the
+    world it has."""
     global ISOLATED
     here().enter()
     ISOLATED = bool(enabled)
@@ -80,7 +79,7 @@ class Groups(type):
 
 
 class GroupMember(metaclass=Groups):
-    """What a process is handed for a group to which it does not belong."""
+    """The value that a process gets for a group to which it does not belong."""
 
     NON_GROUP_MEMBER = -100
 

@@ -416,7 +416,7 @@ def test_a_rank_that_does_not_come(peers, quick):
         return str(engine.broken)
 
     first, second = run(2, member)
-    assert first == second and "exchange 3 (all_reduce of [2] float32)" in first
+    assert first == second and "collective 3 (all_reduce of [2] float32)" in first
     assert len(peers.asked("ncclCommAbort")) == 2
 
 

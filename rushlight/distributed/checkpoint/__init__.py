@@ -1,4 +1,4 @@
-"""Checkpoints of several processes in a folder, in PyTorch's format, and states by names of parameters
+"""Distributed checkpoints in a directory, in PyTorch's format, and state dicts by parameter name
 (docs/sharding.md)."""
 from ..._src.core.later import later
 

@@ -10,15 +10,15 @@ FLATTEN_MAPPING = dict[str, tuple]
 
 
 def opened(value) -> bool:
-    """Whether a value is taken apart: a mapping, or a list in which a tensor or something to be taken apart lies."""
+    """True if a value is flattened: a mapping, or a list that contains a tensor or another flattened value."""
     if isinstance(value, Mapping):
         return True
     return isinstance(value, list) and any(isinstance(v, torch.Tensor) or opened(v) for v in value)
 
 
 def flatten_state_dict(state_dict) -> tuple[dict[str, Any], FLATTEN_MAPPING]:
-    """(flat name -> value, flat name -> path).  Keys of mappings are text in paths, places in lists are numbers.
-    ValueError for two values of one flat name.
+    """Return (flat name -> value, flat name -> path).  Keys of mappings are strings in paths, indices of lists are
+    integers.  ValueError for two values of one flat name.
 
     >>> flatten_state_dict({"a": {"b": 1}, "c": [2]})
     ({'a.b': 1, 'c': [2]}, {'a.b': ('a', 'b'), 'c': ('c',)})
@@ -42,7 +42,7 @@ def flatten_state_dict(state_dict) -> tuple[dict[str, Any], FLATTEN_MAPPING]:
 
 
 def set_element(root, path, value):
-    """Puts a value at a path of a nested state; what is missing on the way is made.
+    """Store a value at a path of a nested state; missing containers on the way are made.
 
     >>> state = {}
     >>> set_element(state, ("a", 1, "b"), 5), state
@@ -62,7 +62,7 @@ def set_element(root, path, value):
 
 
 def own_key(mapping, key):
-    """The key of a mapping that a path names, which has it as text."""
+    """Return the key of a mapping that a path names, which has it as a string."""
     if isinstance(mapping, Mapping) and key not in mapping:
         return next((k for k in mapping if str(k) == key), key)
     return key

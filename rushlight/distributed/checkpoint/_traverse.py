@@ -15,8 +15,8 @@ def _keep_visiting_tensors(value) -> bool:
 
 
 def traverse_state_dict(state_dict, visitor, keep_traversing=_keep_visiting_tensors) -> None:
-    """``visitor(path, value)`` of every value that is not taken apart: mappings are, and lists in which lies
-    something to be taken apart, or for which ``keep_traversing`` is true.  Keys of mappings are text in paths.
+    """Call ``visitor(path, value)`` on every value that is not flattened.  Mappings are flattened, and lists that
+    contain a flattened value or one for which ``keep_traversing`` is true.  Keys of mappings are strings in paths.
 
     >>> traverse_state_dict({"a": {1: 2}, "b": [3]}, lambda path, value: print(path, value))
     ('a', '1') 2
@@ -40,7 +40,7 @@ def traverse_state_dict(state_dict, visitor, keep_traversing=_keep_visiting_tens
 
 
 def get_element(root_dict, path, default_value=None):
-    """The value at a path of a nested state, with keys of mappings as they are; ``default_value`` where there is none.
+    """Return the value at a path of a nested state, with the original keys; ``default_value`` if there is none.
 
     >>> get_element({"a": [0, {"b": 5}]}, ("a", 1, "b")), get_element({}, ("a",), 3)
     (5, 3)

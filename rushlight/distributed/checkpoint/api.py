@@ -7,7 +7,7 @@ __all__ = ["CheckpointException"]
 
 
 class CheckpointException(BaseException):
-    """What went wrong in which rank: ``failures`` is {rank: (exception, its traceback as text)}."""
+    """Errors by rank: ``failures`` is {rank: (exception, its traceback as text)}."""
 
     def __init__(self, msg: str, failures: dict):
         super().__init__(msg, failures)

@@ -1,4 +1,4 @@
-"""What several processes do together: each its part, one of them the whole, and an error of one is an error of all."""
+"""Steps of several processes: each does its part, one combines them, and an error of one is an error of all."""
 from __future__ import annotations
 
 from .. import membership
@@ -16,7 +16,7 @@ class Together:
         self.is_coordinator = not use_dist or self.rank == self.coordinator
 
     def gathered(self, value) -> list | None:
-        """What each process has, in the coordinator."""
+        """Return the values of all processes in the coordinator."""
         if not self.use_dist:
             return [value]
         found = [None] * self.size if self.is_coordinator else None
@@ -24,7 +24,7 @@ class Together:
         return found
 
     def told(self, value):
-        """What the coordinator has."""
+        """Return the coordinator's value."""
         if not self.use_dist:
             return value
         box = [value]
@@ -46,7 +46,7 @@ class Together:
             return _wrap_exception(error)
 
     def combined(self, step, results, whole):
-        """What ``whole(results)`` gives, or what went wrong before, as a CheckpointException."""
+        """Return ``whole(results)``; previous errors give a CheckpointException."""
         wrong = {k: r for k, r in enumerate(results) if _is_wrapped_exception(r)}
         if not wrong:
             found = self.attempt(whole, results)
@@ -56,7 +56,7 @@ class Together:
         return CheckpointException(step, wrong)
 
     def reduce_scatter(self, step: str, part, whole):
-        """``part()`` in each process, ``whole(parts)`` in the coordinator: a list with a value for each process."""
+        """Run ``part()`` in each process, ``whole(parts)`` in the coordinator: a list with a value for each process."""
         parts, answers = self.gathered(self.attempt(part)), None
         if self.is_coordinator:
             found = self.combined(step, parts, whole)
@@ -64,7 +64,7 @@ class Together:
         return raised(self.shared_out(answers))
 
     def all_reduce(self, step: str, part, whole):
-        """``part()`` in each process, ``whole(parts)`` in the coordinator, whose value all get."""
+        """Run ``part()`` in each process, ``whole(parts)`` in the coordinator; all get its value."""
         parts = self.gathered(self.attempt(part))
         return raised(self.told(self.combined(step, parts, whole) if self.is_coordinator else None))
 

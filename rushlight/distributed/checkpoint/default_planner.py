@@ -1,5 +1,5 @@
-"""The planners that are used where none is given: nested states are flattened, what several processes have is written
-once, boxes are read where they overlap."""
+"""Default planners: nested states are flattened, replicated values are written once, and boxes are read where they
+overlap."""
 from __future__ import annotations
 
 import dataclasses
@@ -27,8 +27,8 @@ def whole(size) -> ChunkStorageMetadata:
 
 
 def write_items(name: str, value) -> list[WriteItem]:
-    """What is written of a value: of a tensor over several processes (one with ``__create_write_items__``) the chunks
-    of this one."""
+    """Return the items to write of a value: of a sharded tensor (one with ``__create_write_items__``) the chunks of
+    this process."""
     if hasattr(value, "__create_write_items__"):
         return value.__create_write_items__(name, value)
     if isinstance(value, torch.Tensor):
@@ -51,8 +51,8 @@ def local_tensor(value, index: MetadataIndex):
 
 
 def overlap(stored: ChunkStorageMetadata, wanted: ChunkStorageMetadata):
-    """(offsets in the stored chunk, offsets in the wanted one, lengths) of what both have; None where that is
-    nothing."""
+    """Return (offsets in the stored chunk, offsets in the wanted one, lengths) of the intersection; None if it is
+    empty."""
     begins = [max(a, b) for a, b in zip(stored.offsets, wanted.offsets)]
     ends = [min(a + n, b + m) for a, n, b, m in zip(stored.offsets, stored.sizes, wanted.offsets, wanted.sizes)]
     lengths = torch.Size([e - b for b, e in zip(begins, ends)])
@@ -63,8 +63,8 @@ def overlap(stored: ChunkStorageMetadata, wanted: ChunkStorageMetadata):
 
 
 def create_read_items(name: str, stored, value) -> list[ReadItem]:
-    """What is read for a value: of a tensor each box that a stored chunk and one of this process share.  ValueError
-    where both differ in kind."""
+    """Return the items to read for a value: for a tensor, each intersection of a stored chunk with one of this process.
+    ValueError if the stored value and ``value`` differ in kind."""
     if isinstance(stored, BytesStorageMetadata):
         return [ReadItem(LoadItemType.BYTE_IO, MetadataIndex(name), torch.Size([0]), MetadataIndex(name),
                          torch.Size([0]), torch.Size([0]))]
@@ -84,13 +84,13 @@ def create_read_items(name: str, stored, value) -> list[ReadItem]:
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 def create_default_local_save_plan(state_dict, is_coordinator: bool) -> SavePlan:
-    """What this process could write: its chunks, and what every process has."""
+    """Return the plan of all that this process could write: its chunks, and values that every process has."""
     return SavePlan([item for name, value in state_dict.items() for item in write_items(name, value)])
 
 
 def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
-    """Each item in one plan: that with the fewest bytes so far, or the first one.  ValueError for a tensor that is not
-    the same in all."""
+    """Return plans with each item in one plan: the one with the fewest bytes, or the first.  ValueError for a tensor
+    that differs between plans."""
     holders, seen = {}, {}
     for k, plan in enumerate(plans):
         for item in plan.items:
@@ -110,7 +110,7 @@ def written_once(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
 
 def create_default_global_save_plan(all_plans: list[SavePlan],
                                     rewrite_index_hints: bool = True) -> tuple[list[SavePlan], Metadata]:
-    """The plans with each chunk's place in its tensor, and what they make."""
+    """Return the plans with each chunk's index in its tensor, and the metadata of all."""
     known: dict = {}
     plans = []
     for plan in all_plans:
@@ -130,7 +130,7 @@ def create_default_global_save_plan(all_plans: list[SavePlan],
 
 
 def check_chunks(metadata: Metadata):
-    """ValueError for chunks that overlap, lie outside of their tensor, or leave something out."""
+    """Raise ValueError for chunks that overlap, exceed their tensor, or do not cover it."""
     for name, tensor in metadata.state_dict_metadata.items():
         if isinstance(tensor, BytesStorageMetadata):
             continue
@@ -153,8 +153,8 @@ def check_chunks(metadata: Metadata):
 
 
 def create_default_local_load_plan(state_dict, metadata: Metadata, strict: bool = True) -> LoadPlan:
-    """What this process reads.  RuntimeError for a name that the checkpoint lacks (where ``strict``), ValueError for a
-    tensor of another size."""
+    """Return the plan of what this process reads.  RuntimeError for a name that the checkpoint lacks (if ``strict``),
+    ValueError for a tensor of another size."""
     items = []
     for name, value in state_dict.items():
         stored = metadata.state_dict_metadata.get(name)
@@ -175,8 +175,8 @@ def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]
 
 # --- planners ---------------------------------------------------------------------------------------------------------
 class DefaultSavePlanner(SavePlanner):
-    """Plans what is saved.  ``dedup_save_to_lowest_rank``: what several processes have is written by the first of them
-    rather than by the one with the least to write."""
+    """Plans saving.  ``dedup_save_to_lowest_rank``: replicated values are written by the first process that has them,
+    instead of the one with the least to write."""
 
     mappings: dict
 
@@ -217,12 +217,12 @@ class DefaultSavePlanner(SavePlanner):
         return self.transform_object(write_item, self.lookup_object(write_item.index))
 
     def lookup_object(self, index: MetadataIndex):
-        """What an index names in the state of this process."""
+        """Return the object of this process's state that an index names."""
         found = self.state_dict[index.fqn]
         return local_tensor(found, index) if isinstance(found, torch.Tensor) else found
 
     def transform_object(self, write_item: WriteItem, object):
-        """What is no tensor as bytes."""
+        """Serialize objects that are not tensors."""
         if write_item.type is WriteItemType.BYTE_IO:
             text = io.BytesIO()
             torch.save(object, text)
@@ -231,8 +231,7 @@ class DefaultSavePlanner(SavePlanner):
 
 
 class DefaultLoadPlanner(LoadPlanner):
-    """Plans what is loaded into a state.  ``allow_partial_load``: names that the checkpoint lacks are left as they
-    are."""
+    """Plans loading into a state.  ``allow_partial_load``: names that the checkpoint lacks stay unchanged."""
 
     original_state_dict: dict
     mappings: dict
@@ -260,8 +259,8 @@ class DefaultLoadPlanner(LoadPlanner):
         return new_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO):
-        """Takes weights, plain containers, and what ``torch.serialization.add_safe_globals`` allows;
-        pickle.UnpicklingError for more."""
+        """Loads weights, plain containers, and types that ``torch.serialization.add_safe_globals`` allows;
+        pickle.UnpicklingError for others."""
         found, name = torch.load(value, weights_only=True), read_item.dest_index.fqn
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[name], found)
@@ -291,7 +290,7 @@ def narrowed(tensor, offsets, lengths):
 
 
 class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Loads into an empty state what the checkpoint has: all of it, or what lies below one of ``keys``."""
+    """Loads the checkpoint into an empty state: all of it, or the values below one of ``keys``."""
 
     def __init__(self, keys=None, *args, **kwargs):
         self.keys = keys

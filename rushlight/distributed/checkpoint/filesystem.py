@@ -1,7 +1,7 @@
-"""Checkpoints in a folder: chunks in ``.distcp`` files, ``.metadata`` last.
+"""Checkpoints in a directory: chunks in ``.distcp`` files, ``.metadata`` last.
 
-Files are written without a name and named when they are whole.  A checkpoint over an older one takes names that the
-older one does not use, so that until ``.metadata`` is replaced, in one step, the older one is whole; then its files are
+Files are written without a name and named when they are complete.  A checkpoint over an older one uses names that the
+older one does not use, so the older one stays complete until ``.metadata`` is replaced atomically; then its files are
 removed.
 """
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = ["FileSystemWriter", "FileSystemReader", "FileSystem", "FileSystemBase
 CURRENT_DCP_VERSION, DEFAULT_SUFFIX, METADATA = "1.0.0", ".distcp", ".metadata"
 CUSTOM_METADATA_KEY, DCP_VERSION_KEY, FORMAT_KEY, FORMAT_VALUE, HF_DCP_VERSION = ("DCP_SHARDING_INFO", "DCP_VERSION",
                                                                                   "format", "pt", 1.0)
-WRITTEN = re.compile(r"__\d+_.*\.(distcp|safetensors)")  # names of our files
+WRITTEN = re.compile(r"__\d+_.*\.(distcp|safetensors)")  # names of the files written here
 
 
 class SerializationFormat(enum.Enum):
-    """How chunks are written: each as ``torch.save`` does, or those of a file in the safetensors format."""
+    """The format of chunks: each as ``torch.save`` writes it, or those of a file in the safetensors format."""
 
     TORCH_SAVE, SAFETENSORS = "torch_save", "safetensors"
 
 
 class FileSystemBase(abc.ABC):
-    """Where files lie."""
+    """The interface to the storage of files."""
 
     @abc.abstractmethod
     def create_stream(self, path, mode: str): ...
@@ -75,7 +75,7 @@ class FileSystemBase(abc.ABC):
 
 
 class FileSystem(FileSystemBase):
-    """Files of this machine.  A file that is written takes its place when it is whole."""
+    """Files of this host.  A file that is written gets its name when it is complete."""
 
     def create_stream(self, path, mode: str):
         return replaced(path) if mode == "wb" else open(path, mode)
@@ -136,15 +136,15 @@ class Shifted(io.RawIOBase):
 
 
 def to_disk(stream):
-    """Has what was written lie on the disk."""
+    """Flush a stream to disk."""
     stream.flush()
     if hasattr(stream, "fileno"):
         os.fsync(stream.fileno())
 
 
 def settle(folder):
-    """Has the names in a folder lie on the disk."""
-    with contextlib.suppress(OSError):  # of systems that do not open folders
+    """Flush the entries of a directory to disk."""
+    with contextlib.suppress(OSError):  # of systems that do not open directories
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -153,7 +153,7 @@ def settle(folder):
 
 
 def shares(items, count: int) -> list[list]:
-    """Items in ``count`` lists of about the same number of bytes."""
+    """Split items into ``count`` lists of about the same number of bytes."""
     lists, loads = [[] for _ in range(count)], [0] * count
     for item in sorted(items, key=lambda item: -(item.tensor_storage_size() or 0)):
         least = loads.index(min(loads))
@@ -163,18 +163,17 @@ def shares(items, count: int) -> list[list]:
 
 
 def compact(tensor):
-    """A tensor over memory that holds nothing else."""
+    """Return a tensor whose storage holds no other elements."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
 
 class FileSystemWriter(BlockingAsyncStager, StorageWriter):
-    """Writes checkpoints into the folder ``path``.
+    """Writes checkpoints into the directory ``path``.
 
-    ``single_file_per_rank``: a file for each process (and each of ``thread_count`` threads) rather than one for each
-      chunk; ``sync_files``: what was written lies on the
-    disk before it gets its name; ``overwrite``: an older checkpoint in the folder is replaced, with a UserWarning; else
-    RuntimeError.
+    ``single_file_per_rank``: one file for each process (and each of ``thread_count`` threads) instead of one for each
+      chunk; ``sync_files``: files are flushed to disk before they get their names; ``overwrite``: an older checkpoint
+      in the directory is replaced, with a UserWarning; else RuntimeError.
 
     >>> import rushlight as torch, tempfile
     >>> import rushlight.distributed.checkpoint as dcp
@@ -283,7 +282,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         return results
 
     def write_tensors(self, name, items, planner, stream) -> list[WriteResult]:
-        """All tensors as one safetensors file.  TypeError for what is no tensor, ValueError for two chunks of one
+        """Write all tensors as one safetensors file.  TypeError for other values, ValueError for two chunks of one
         tensor."""
         tensors, offsets = {}, {}
         for item in items:
@@ -301,8 +300,8 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
                             _StorageInfo(name, 0, tensors[item.index.fqn].nbytes)) for item in items]
 
     def finish(self, metadata: Metadata, results):
-        """Writes ``.metadata``: from then on the folder holds this checkpoint; files that it does not name are
-        removed."""
+        """Write ``.metadata``, which makes the directory hold this checkpoint, and remove files that it does not
+        name."""
         metadata.storage_data = {result.index: result.storage_data for one in results for result in one}
         metadata.storage_meta, metadata.version = self.storage_meta(), CURRENT_DCP_VERSION
         if self.sync_files and isinstance(self.fs, FileSystem):
@@ -321,8 +320,8 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
 
 
 class FileSystemReader(StorageReader):
-    """Reads checkpoints from the folder ``path``: those written here, and PyTorch's.  Reading never runs what a file
-    says."""
+    """Reads checkpoints from the directory ``path``: those written here, and PyTorch's.  Reading never executes code
+    from a file."""
 
     def __init__(self, path, _extension_registry=None):
         if _extension_registry is not None:
@@ -346,7 +345,8 @@ class FileSystemReader(StorageReader):
         return FileSystem.validate_checkpoint_id(checkpoint_id)
 
     def read_metadata(self, *args, **kwargs) -> Metadata:
-        """What the checkpoint holds.  FileNotFoundError where there is none; errors as of ``metadata_file.loaded``."""
+        """Return the checkpoint's metadata.  FileNotFoundError if there is none; errors as of
+        ``metadata_file.loaded``."""
         rank = kwargs.get("rank")
         with self.fs.create_stream(self.fs.concat_path(self.path, METADATA if rank is None else f"__{rank}{METADATA}"),
                                    "rb") as stream:
@@ -390,7 +390,7 @@ class FileSystemReader(StorageReader):
         return done
 
     def read_chunk(self, stream, info: _StorageInfo, items, planner):
-        """Reads one range of a file to where it is wanted."""
+        """Read one range of a file into the planner's targets."""
         if info.transform_descriptors:
             raise NotImplementedError(
                 f"{info.relative_path} was transformed by {info.transform_descriptors} when it was written; such "

@@ -1,4 +1,4 @@
-"""Checkpoints of ``torch.save`` as checkpoints in a folder, and the reverse."""
+"""Conversion of ``torch.save`` checkpoints to distributed checkpoints, and the reverse."""
 from __future__ import annotations
 
 import argparse
@@ -20,20 +20,20 @@ __all__ = ["dcp_to_torch_save", "torch_save_to_dcp", "BroadcastingTorchSaveReade
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
-    """Writes what a folder holds to one file."""
+    """Writes the contents of a checkpoint directory to one file."""
     state: dict = {}
     read(state, FileSystemReader(dcp_checkpoint_dir), None, 0, True, _EmptyStateDictLoadPlanner())
     torch.save(state, torch_save_path)
 
 
 def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
-    """Writes what a file of weights holds into a folder."""
+    """Writes the contents of a file of weights to a checkpoint directory."""
     written(torch.load(torch_save_path, weights_only=True), FileSystemWriter(dcp_checkpoint_dir), None, 0, True, None)
 
 
 class DynamicMetaLoadPlanner(DefaultLoadPlanner):
-    """Plans what is loaded where the storage has no metadata: tensors are as the state has them, each in one piece.
-    RuntimeError for a state with other values than tensors."""
+    """Plans loading without stored metadata: tensors have the sizes of the state, each in one chunk.  RuntimeError for
+    a state with other values than tensors."""
 
     def set_up_planner(self, state_dict, metadata=None, is_coordinator=False):
         super().set_up_planner(state_dict, metadata, is_coordinator)
@@ -47,9 +47,9 @@ class DynamicMetaLoadPlanner(DefaultLoadPlanner):
 
 
 class BroadcastingTorchSaveReader(StorageReader):
-    """Reads a file of ``torch.save`` in one process, which hands each tensor to the others: those take their parts.
+    """Reads a file of ``torch.save`` in one process, which broadcasts each tensor; the others take their parts.
 
-    Goes with ``DynamicMetaLoadPlanner``.  RuntimeError, in all processes, where the file cannot be read or lacks a
+    For use with ``DynamicMetaLoadPlanner``.  RuntimeError, in all processes, if the file cannot be read or lacks a
     tensor of the state, or has it in another size.
     """
 
@@ -60,7 +60,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         self.checkpoint_id = checkpoint_id if checkpoint_id is not None else self.checkpoint_id
 
     def read_metadata(self, *args, **kwargs):
-        """Nothing: the planner says what there is."""
+        """Return empty metadata: the planner makes them."""
         return Metadata({})
 
     def set_up_storage_reader(self, metadata, is_coordinator: bool, *args, **kwargs) -> None:
@@ -75,7 +75,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         return plans
 
     def stored(self, wanted: dict):
-        """(the tensors of the file by name, in the coordinator; what is wrong with them, in all)."""
+        """Return (the tensors of the file by name, in the coordinator; their error, in all)."""
         found, wrong = {}, None
         if self.is_coordinator:
             try:
@@ -91,7 +91,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         return found, box[0]
 
     def read_data(self, plan, planner):
-        """A Future, done when all tensors of the planner's state lie there."""
+        """Return a Future that is done when all tensors of the planner's state are read."""
         items: dict = {}
         for item in plan.items:
             if item.type is LoadItemType.BYTE_IO:
@@ -117,18 +117,18 @@ class BroadcastingTorchSaveReader(StorageReader):
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id) -> bool:
-        """Whether it is a file."""
+        """True if it is a file."""
         return os.path.isfile(checkpoint_id)
 
 
 def main(args=None) -> None:
-    """Converts a checkpoint as the command line says, or says that there is none."""
+    """Converts a checkpoint by the command line, or reports that there is none."""
     parser = argparse.ArgumentParser("python -m rushlight.distributed.checkpoint.format_utils", description=__doc__)
     conversions = {"torch_to_dcp": (os.path.isfile, torch_save_to_dcp),
                    "dcp_to_torch": (os.path.isdir, dcp_to_torch_save)}
     parser.add_argument("mode", choices=conversions, help="the direction of the conversion")
-    parser.add_argument("src", help="the checkpoint to read: a file of torch.save, or a folder")
-    parser.add_argument("dst", help="the folder or file to write")
+    parser.add_argument("src", help="the checkpoint to read: a file of torch.save, or a directory")
+    parser.add_argument("dst", help="the directory or file to write")
     options = parser.parse_args(args)
     is_there, convert = conversions[options.mode]
     print(f"Converting checkpoint from {options.src} to {options.dst} using method: '{options.mode}'")

@@ -30,11 +30,11 @@ def file_name(index: int, count: int, shard: int | None = None) -> str:
 
 
 class HuggingFaceStorageWriter(FileSystemWriter):
-    """Writes tensors as safetensors files: whole tensors by one process, or with ``save_distributed`` each process its
-    chunks, which ``enable_consolidation`` puts together.
+    """Writes tensors as safetensors files: full tensors by one process, or with ``save_distributed`` each process its
+    chunks, which ``enable_consolidation`` combines.
 
-    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is whole; a checkpoint
-      of several files is not replaced in one step.
+    ``fqn_to_index_mapping``: name -> number of its file, from 1.  Every file is replaced once it is complete; a
+      checkpoint of several files is not replaced atomically.
     """
 
     def __init__(self, path, fqn_to_index_mapping=None, thread_count=1, save_distributed=False,
@@ -85,7 +85,7 @@ def write_index(path, weights: dict, size: int):
 
 
 def consolidate(source, target, mapping: dict):
-    """Puts the chunks of files in one folder together as whole tensors in another."""
+    """Combine the chunks of files in one directory into full tensors in another."""
     reader = HuggingFaceStorageReader(source)
     metadata = reader.read_metadata()
     count, files, total = max(mapping.values(), default=1), {}, 0
@@ -103,7 +103,7 @@ def consolidate(source, target, mapping: dict):
 
 
 class HuggingFaceStorageReader(FileSystemReader):
-    """Reads safetensors files of a folder: whole tensors, and chunks with their offsets."""
+    """Reads safetensors files of a directory: full tensors, and chunks with their offsets."""
 
     def __init__(self, path, thread_count: int = 1):
         super().__init__(path)
@@ -126,7 +126,7 @@ class HuggingFaceStorageReader(FileSystemReader):
         for name, tensor in tensors.items():
             start = torch.Size(offsets.get(name, {}).get("saved_offsets", [0] * tensor.dim()))
             if len(start) != tensor.dim():
-                raise CorruptFileError(f"{path}: {name!r} lies at {list(start)} and has {tensor.dim()} dimensions",
+                raise CorruptFileError(f"{path}: {name!r} has offsets {list(start)} and {tensor.dim()} dimensions",
                                        "an offset for each dimension", "save the checkpoint again")
             stored = known.setdefault(name, TensorStorageMetadata(TensorProperties(tensor.dtype), tensor.size(), []))
             stored.chunks.append(ChunkStorageMetadata(start, tensor.size()))

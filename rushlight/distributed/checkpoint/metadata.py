@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: which tensors it has, of which chunks, and in which file each chunk lies."""
+"""Metadata of a checkpoint: its tensors, their chunks, and the file of each chunk."""
 from __future__ import annotations
 
 import enum
@@ -14,7 +14,7 @@ __all__ = ["ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadat
 
 @dataclass
 class ChunkStorageMetadata:
-    """A box of a tensor: where it begins, and its sizes, in elements."""
+    """A box of a tensor: its offsets and sizes, in elements."""
 
     offsets: torch.Size
     sizes: torch.Size
@@ -29,7 +29,7 @@ class _MEM_FORMAT_ENCODING(enum.Enum):
 
 
 def encodings() -> dict:
-    """Memory format -> what a file says."""
+    """Return {memory format: its encoding in a file}."""
     return {torch.contiguous_format: _MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT,
             torch.channels_last: _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST,
             torch.preserve_format: _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT}
@@ -37,7 +37,7 @@ def encodings() -> dict:
 
 @dataclass
 class TensorProperties:
-    """How a tensor is made."""
+    """Properties of a tensor other than its size."""
 
     dtype: Any = field(default_factory=torch.get_default_dtype)
     layout: Any = torch.strided
@@ -69,7 +69,7 @@ class TensorStorageMetadata:
 
 @dataclass
 class BytesStorageMetadata:
-    """Something that is no tensor."""
+    """A value that is not a tensor."""
 
 
 STORAGE_TYPES = TensorStorageMetadata | BytesStorageMetadata
@@ -78,7 +78,7 @@ STATE_DICT_TYPE = dict[str, Any]
 
 @dataclass
 class StorageMeta:
-    """Which checkpoint this is, and by which save and load it came about."""
+    """Identifiers of a checkpoint, and of the save and load that made it."""
 
     checkpoint_id: str | os.PathLike | None = None
     save_id: str | None = None
@@ -88,8 +88,8 @@ class StorageMeta:
 
 @dataclass
 class Metadata:
-    """Everything a reader has to know.  ``planner_data``: flat name -> path in the nested state; ``storage_data``:
-    MetadataIndex -> where it lies."""
+    """All that a reader needs.  ``planner_data``: flat name -> path in the nested state; ``storage_data``:
+    MetadataIndex -> storage location."""
 
     state_dict_metadata: dict[str, STORAGE_TYPES]
     planner_data: Any = None
@@ -100,7 +100,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class MetadataIndex:
-    """A tensor's chunk by its offset, or something else by its name.  ``index``: a hint where it stands among the
+    """A tensor's chunk by its offset, or another value by its name.  ``index``: a hint, the chunk's index among the
     chunks.
 
     >>> MetadataIndex("weight", [0, 2], index=1) == MetadataIndex("weight", [0, 2])

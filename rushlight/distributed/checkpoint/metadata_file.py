@@ -1,5 +1,5 @@
-"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  It is read without running anything: an allow
-list says which classes it may make."""
+"""The file ``.metadata``: a pickle of ``Metadata`` with PyTorch's names.  Reading it executes no code: an allow list
+restricts the classes that it may make."""
 from __future__ import annotations
 
 import io
@@ -19,7 +19,7 @@ from .places import StorageInfo
 METADATA, FILESYSTEM = "torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem"
 CLASSES = {(METADATA, name): getattr(kinds, name)
            for name in (*kinds.__all__, "_MEM_FORMAT_ENCODING")} | {(FILESYSTEM, "_StorageInfo"): StorageInfo}
-SHARDED = "torch.distributed._shard.sharded_tensor.metadata"  # where older checkpoints have what describes tensors
+SHARDED = "torch.distributed._shard.sharded_tensor.metadata"  # module of tensor descriptions in older checkpoints
 OLDER = {(SHARDED, "TensorProperties"): kinds.TensorProperties,
          (SHARDED, "MEM_FORMAT_ENCODING"): kinds._MEM_FORMAT_ENCODING}
 NAMES = {kind: place for place, kind in CLASSES.items()}
@@ -32,7 +32,7 @@ FIELDS = {kind: frozenset(getattr(kind, "__dataclass_fields__", ())) for kind in
 
 
 class MetadataPickler(Pickler):
-    """Writes our classes under PyTorch's names."""
+    """Writes Rushlight's classes under PyTorch's names."""
 
     dispatch = dict(Pickler.dispatch)
 
@@ -54,7 +54,7 @@ class MetadataPickler(Pickler):
 
 
 class MetadataUnpickler(WeightsUnpickler):
-    """Makes instances of the classes in KNOWN, and sets their fields: nothing else is made, called or set."""
+    """Makes instances of the classes in KNOWN, and sets their fields: no other class is made or called."""
 
     dispatch = dict(WeightsUnpickler.dispatch)
 
@@ -95,8 +95,8 @@ def dumped(metadata: kinds.Metadata) -> bytes:
 
 
 def loaded(text: bytes) -> kinds.Metadata:
-    """Metadata from a file's content.  CorruptFileError (a RuntimeError) for what is none, pickle.UnpicklingError for
-    one that asks for more than metadata need."""
+    """Return metadata from a file's content.  CorruptFileError (a RuntimeError) for invalid content,
+    pickle.UnpicklingError for a pickle that refers to more than metadata need."""
     try:
         found = MetadataUnpickler(io.BytesIO(text), no_storage, KNOWN).load()
         problem = problem_of(found)
@@ -112,7 +112,7 @@ def loaded(text: bytes) -> kinds.Metadata:
 
 
 def problem_of(found) -> str | None:
-    """What is wrong with metadata, if anything is."""
+    """Return a description of what is invalid in metadata, or None."""
     if not isinstance(found, kinds.Metadata) or not isinstance(getattr(found, "state_dict_metadata", None), dict):
         return "it holds no Metadata"
     for field in ("planner_data", "storage_data", "storage_meta", "version"):
@@ -129,7 +129,7 @@ def problem_of(found) -> str | None:
             return f"the chunks of {name!r} have no sizes"
     for index, info in (found.storage_data or {}).items() if isinstance(found.storage_data, (dict, type(None))) else ():
         if isinstance(info, StorageInfo) and not (isinstance(index, kinds.MetadataIndex) and info.inside()):
-            return f"{index!r} lies at {info!r}"
+            return f"{index!r} has the invalid location {info!r}"
     return None
 
 

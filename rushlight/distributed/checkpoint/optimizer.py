@@ -13,7 +13,7 @@ __all__ = ["load_sharded_optimizer_state_dict"]
 
 def load_sharded_optimizer_state_dict(model_state_dict: dict, optimizer_key: str, storage_reader, planner=None) -> dict:
     """Return {``optimizer_key``: the state that a checkpoint has there}.  States of parameters that are DTensors in
-    ``model_state_dict`` are split as these, others are whole."""
+    ``model_state_dict`` are sharded as these, others are full."""
     metadata = storage_reader.read_metadata()
     paths = {name: path for name, path in metadata.planner_data.items() if path[0] == optimizer_key}
     state = {name: allocate(metadata.state_dict_metadata[name], model_state_dict.get(path[2]) if len(path) > 2
@@ -23,7 +23,7 @@ def load_sharded_optimizer_state_dict(model_state_dict: dict, optimizer_key: str
 
 
 def allocate(entry, parameter):
-    """A tensor for an entry of a checkpoint, split as a parameter of its size is; None for what is no tensor."""
+    """Return a tensor for an entry of a checkpoint, sharded as a parameter of its size; None for other entries."""
     if not isinstance(entry, TensorStorageMetadata):
         return None
     if isinstance(parameter, DTensor) and parameter.shape == entry.size:

@@ -15,7 +15,7 @@ ALIGNED = 64  # bytes
 
 
 class Packer(pickle.Pickler):
-    """Leaves plain tensors out of a pickle, as their places among ``tensors``, and the groups of grids."""
+    """Replaces plain tensors in a pickle by their indices in ``tensors``, and leaves out the groups of meshes."""
 
     def __init__(self, file):
         super().__init__(file, 5)
@@ -36,7 +36,7 @@ class Packer(pickle.Pickler):
 
 
 def elsewhere(device_type, ranks, names, rank) -> DeviceMesh:
-    """The grid of a process that has this rank, in another process."""
+    """Return the mesh of a process that has this rank, in another process."""
     return DeviceMesh(device_type, ranks, mesh_dim_names=names, _groups=[], _rank=rank)
 
 
@@ -52,8 +52,8 @@ class Unpacker(pickle.Unpickler):
 
 
 def packed(value) -> tuple:
-    """(the pickle, the block, where each tensor lies in it): what ``unpacked`` takes in another process.  Tensors are
-    copied, to the host's memory, before it returns."""
+    """Return (the pickle, the block, each tensor's offset, shape and dtype): the arguments of ``unpacked`` in another
+    process.  Tensors are copied, to the host's memory, before it returns."""
     file = io.BytesIO()
     packer = Packer(file)
     packer.dump(value)
@@ -68,7 +68,7 @@ def packed(value) -> tuple:
 
 
 def unpacked(text: bytes, block, places):
-    """What ``packed`` was given, over the block's memory."""
+    """Return the value given to ``packed``, over the block's memory."""
     return Unpacker(io.BytesIO(text), rooms(block, places)).load()
 
 

@@ -1,4 +1,4 @@
-"""Where a chunk lies."""
+"""The storage location of a chunk."""
 from __future__ import annotations
 
 import os
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class StorageInfo:
-    """A range of bytes of a file in the checkpoint's folder."""
+    """A range of bytes of a file in the checkpoint's directory."""
 
     relative_path: str
     offset: int
@@ -18,7 +18,7 @@ class StorageInfo:
         return {key: value for key, value in vars(self).items() if value is not None}
 
     def inside(self) -> bool:
-        """Whether it names a file in the folder, and a range."""
+        """True if it is a valid range of a file in the directory."""
         if type(self.relative_path) is not str or type(self.offset) is not int or type(
                 self.length) is not int or self.offset < 0 or self.length < 0:
             return False
@@ -28,6 +28,6 @@ class StorageInfo:
 
 @dataclass
 class StoragePrefix:
-    """How the names of one process's files begin."""
+    """The prefix of the names of one process's files."""
 
     prefix: str

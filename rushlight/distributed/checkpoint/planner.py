@@ -1,4 +1,4 @@
-"""Plans: what each process writes or reads, and the interfaces of those who make plans."""
+"""Plans of each process's reads and writes, and the interfaces of planners."""
 from __future__ import annotations
 
 import abc
@@ -31,7 +31,7 @@ class BytesIOWriteData:
 
 @dataclass(frozen=True)
 class TensorWriteData:
-    """A chunk, and the whole tensor that it is of."""
+    """A chunk, and its full tensor's properties and size."""
 
     chunk: ChunkStorageMetadata
     properties: TensorProperties
@@ -40,7 +40,7 @@ class TensorWriteData:
 
 @dataclass(frozen=True)
 class WriteItem:
-    """One thing to write."""
+    """One object or chunk to write."""
 
     index: MetadataIndex
     type: WriteItemType
@@ -48,7 +48,7 @@ class WriteItem:
     tensor_data: TensorWriteData | None = None
 
     def tensor_storage_size(self) -> int | None:
-        """Bytes of the chunk; None for what is no tensor."""
+        """Return the bytes of the chunk; None for values that are not tensors."""
         if self.tensor_data is None:
             return None
         return math.prod(self.tensor_data.chunk.sizes) * self.tensor_data.properties.dtype.itemsize
@@ -56,7 +56,7 @@ class WriteItem:
 
 @dataclass(frozen=True)
 class ReadItem:
-    """A box of a stored chunk, and where it goes in the tensor that is loaded."""
+    """A box of a stored chunk, and its position in the tensor that is loaded."""
 
     type: LoadItemType
     dest_index: MetadataIndex
@@ -82,8 +82,8 @@ class LoadPlan:
 
 
 class SavePlanner(abc.ABC):
-    """Decides what is written: ``set_up_planner`` in every process, then ``create_local_plan``, ``create_global_plan``
-    in one, and ``finish_plan`` and ``resolve_data`` in every process."""
+    """Plans writes: ``set_up_planner`` in every process, then ``create_local_plan``, ``create_global_plan`` in one, and
+    ``finish_plan`` and ``resolve_data`` in every process."""
 
     @abc.abstractmethod
     def set_up_planner(self, state_dict, storage_meta: StorageMeta | None = None,
@@ -103,7 +103,7 @@ class SavePlanner(abc.ABC):
 
 
 class LoadPlanner(abc.ABC):
-    """Decides what is read, and where it goes."""
+    """Plans reads and their destinations."""
 
     @abc.abstractmethod
     def set_up_planner(self, state_dict, metadata: Metadata | None = None, is_coordinator: bool = False) -> None: ...

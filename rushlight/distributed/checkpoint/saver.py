@@ -1,4 +1,4 @@
-"""Processes that write checkpoints: one beside each that trains, which go on while it does."""
+"""Processes that write checkpoints: one for each training process, while that continues."""
 from __future__ import annotations
 
 import contextlib
@@ -23,9 +23,9 @@ from .staging import BlockingAsyncStager, ready
 
 
 class Saver:
-    """A process that writes checkpoints for this one, one after the other.  ``place``: where it meets those of the
-    other processes (None: it is alone); ``store``: which this process keeps for them, if it does; ``sound``: whether
-    it lives, and meets the others."""
+    """A process that writes checkpoints for this one, one after the other.  ``place``: the arguments of ``meet`` (None:
+    it is alone); ``store``: the store of these processes, if this process keeps it; ``sound``: True if the process is
+    alive and communicates with the others."""
 
     def __init__(self, place, store=None):
         context = multiprocessing.get_context("spawn")
@@ -60,7 +60,7 @@ class Saver:
 
     @contextlib.contextmanager
     def or_alone(self):
-        """A block that hands the process what others wait for: where that fails it ends, which the others see."""
+        """A block that sends the process data that others wait for: if that fails, it ends, which the others see."""
         try:
             yield
         except BaseException:
@@ -69,14 +69,14 @@ class Saver:
             raise
 
     def exchange(self, make):
-        """What the other process answers to the message ``make()``."""
+        """Send the message ``make()`` to the other process; return its answer."""
         try:
             message = make()
         except BaseException:
             self.sound = False
             self.pipe.close()
             raise
-        with contextlib.suppress(OSError):  # the process has ended; it may have said why
+        with contextlib.suppress(OSError):  # the process has ended; it may have reported the reason
             self.pipe.send(message)
         try:
             answer = self.pipe.recv()
@@ -91,7 +91,7 @@ class Saver:
         return answer
 
     def end(self):
-        """Ends the process, once it has written what it was given."""
+        """End the process, once it has written all that it was given."""
         self.thread.submit(self.close)
         self.thread.shutdown(wait=False)
 
@@ -103,7 +103,7 @@ class Saver:
 
 
 def told(code: int) -> str:
-    """How a process ended, by its exit code.
+    """Describe how a process ended, by its exit code.
 
     >>> told(1), told(-9)
     ('exit code 1', 'SIGKILL')
@@ -112,8 +112,8 @@ def told(code: int) -> str:
 
 
 def saver_of(group, no_dist: bool) -> Saver:
-    """The process that writes for this one in a group, started if need be: those of all processes of the group anew
-    where one has ended.  All processes of the group call it."""
+    """Return the process that writes for this one in a group, and start it if needed; if one has ended, those of all
+    processes of the group are restarted.  All processes of the group call it."""
     savers, key = here().savers, None if no_dist else tuple(membership.get_process_group_ranks(group))
     found = savers.get(key)
     together = Together(group, not no_dist, key[0] if key else 0)
@@ -133,8 +133,8 @@ def saver_of(group, no_dist: bool) -> Saver:
 
 # --- in the other process ---------------------------------------------------------------------------------------------
 def serve(pipe, place):
-    """Writes what comes through a pipe, until it ends, or the others cannot be met."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is under way is written to its end
+    """Write the states that come through a pipe, until it ends, or the others cannot be reached."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # checkpoints in progress are completed
     parent = multiprocessing.parent_process()
     with pipe:
         try:
@@ -165,7 +165,7 @@ def meet(host, port, rank, size, timeout):
 
 
 def answer(message):
-    """The Metadata of what was written, or the error of some process that could not."""
+    """Return the Metadata of the written checkpoint, or the error of some process that failed."""
     from .state_dict_saver import written  # which starts this process
     try:
         state, writer, planner = unpacked(*message)

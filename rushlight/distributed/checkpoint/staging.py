@@ -1,4 +1,4 @@
-"""Copies of states, from which they are written while training goes on."""
+"""Copies of states, which are written while training continues."""
 from __future__ import annotations
 
 import io
@@ -35,7 +35,7 @@ def check_types(value):
 
 
 class AsyncStager:
-    """What copies a state before ``async_save`` returns."""
+    """Copies a state before ``async_save`` returns."""
 
     _synchronize_after_execute = True
 
@@ -50,7 +50,7 @@ class AsyncStager:
         """Waits until the copy is there."""
 
     def close(self):
-        """Frees what is kept."""
+        """Free cached memory."""
 
 
 class BlockingAsyncStager(AsyncStager):
@@ -72,7 +72,7 @@ class BlockingAsyncStager(AsyncStager):
         return self.state_dict_cache
 
     def copies_alone(self) -> bool:
-        """Whether ``stage`` makes a copy of its own and does nothing else."""
+        """True if ``stage`` makes a new copy and does nothing else."""
         does_more = self.cache_staged_state_dict or self.type_check
         return type(self).stage is BlockingAsyncStager.stage and not does_more
 
@@ -89,7 +89,7 @@ def ready(staged):
 
 
 def refreshed(copy, value):
-    """A copy made before, brought up to date; a new one where it does not fit."""
+    """Update a previous copy; return a new one if it does not fit."""
     if isinstance(value, torch.Tensor) and isinstance(copy, torch.Tensor) and type(copy) is type(
             value.detach()) and copy.size() == value.size() and copy.dtype == value.dtype:
         return copy.copy_(value.detach())
@@ -100,8 +100,8 @@ def refreshed(copy, value):
 
 @dataclass
 class StagingOptions:
-    """How ``DefaultStager`` copies.  Memory that is pinned or shared is of use where there is an accelerator, or
-    another process."""
+    """Options of ``DefaultStager``'s copies.  Pinned or shared memory is useful with an accelerator, or another
+    process."""
 
     use_pinned_memory: bool = False
     use_shared_memory: bool = False

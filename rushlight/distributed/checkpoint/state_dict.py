@@ -9,17 +9,17 @@ import rushlight as torch
 from ..fsdp.api import StateDictType, settings_of
 from . import whole_state
 
-AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # what wrappers put into names
+AROUND = ("_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")  # name parts added by wrappers
 STATE, GROUPS, PARAMS = "state", "param_groups", "params"
 
 
 @dataclass
 class StateDictOptions:
-    """What is read or loaded.
+    """Options for reading and loading state dicts.
 
-    ``full_state_dict``: tensors are whole, in every process; with ``cpu_offload`` in the first one alone, and the
-    others read ``{}``.  ``broadcast_from_rank0``: what the first process loads is loaded by all, whatever these give;
-    ValueError without ``full_state_dict``.
+    ``full_state_dict``: tensors are unsharded, in every process; with ``cpu_offload`` in the first one alone, and the
+    others read ``{}``.  ``broadcast_from_rank0``: all processes load what the first one loads, and the arguments of
+    the others are ignored; ValueError without ``full_state_dict``.
     """
 
     full_state_dict: bool = False
@@ -41,12 +41,12 @@ def checked(options) -> StateDictOptions:
 
 
 def as_asked(state, options):
-    """A state that is read: of whole tensors where these are asked for."""
+    """Return a state dict that was read: unsharded with ``full_state_dict``."""
     return whole_state.put_together(state, options.cpu_offload) if options.full_state_dict else state
 
 
 def as_it_lies(state, options, model_of):
-    """A state that is loaded: whole tensors as those that they go to, ``model_of(path)``, lie."""
+    """Return a state dict to load: full tensors become sharded as their targets, ``model_of(path)``."""
     if not options.full_state_dict:
         return state
     if options.broadcast_from_rank0 and not whole_state.alone():
@@ -69,8 +69,8 @@ def as_parts(model):
 
 
 def own_name(model, name: str) -> str:
-    """A name in the model without what wrappers add: ``module.`` of data parallel ones, ``_orig_mod.`` of compiled
-    ones, and of checkpointed ones."""
+    """Return a name in the model without the parts of wrappers: ``module.`` of data parallel ones, ``_orig_mod.`` of
+    compiled ones, and those of checkpointed ones."""
     kept, module, parts = [], model, name.split(".")
     for part in parts:
         wrapped = isinstance(module, (torch.nn.parallel.DistributedDataParallel,
@@ -125,7 +125,7 @@ def listed(optimizers) -> tuple:
 
 
 def begin(optimizer):
-    """Has an optimizer without state make it, by a step of length 0 along no gradient."""
+    """Have an optimizer without state make it, by a step with a learning rate of 0 and gradients of 0."""
     parameters = [p for group in optimizer.param_groups for p in group[PARAMS]]
     if optimizer.state or any(p.grad is not None for p in parameters):
         return
@@ -191,7 +191,7 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
 
 
 def value_of(group, key, state_dict, names):
-    """What a flat or nested state says of a group's option, or the group's own value."""
+    """Return a group's option from a flat or nested state dict, or the group's own value."""
     if GROUPS not in state_dict:
         return next((state_dict[f"{GROUPS}.{n}.{key}"] for n in names if f"{GROUPS}.{n}.{key}" in state_dict),
                     group[key])
@@ -199,7 +199,7 @@ def value_of(group, key, state_dict, names):
 
 
 def held_at(held, path):
-    """What an optimizer has at a path of a state, nested or flat; None for what is no state of a parameter."""
+    """Return an optimizer's value at a path of a nested or flat state dict; None if the path is not parameter state."""
     if path[0] == STATE and len(path) == 3:
         return held.get(path[1], {}).get(path[2])
     beginning, _, rest = str(path[0]).partition(".")
@@ -208,7 +208,7 @@ def held_at(held, path):
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
-    """Loads what ``get_optimizer_state_dict`` gave.  RuntimeError where a parameter's state is missing and
+    """Loads a state dict of ``get_optimizer_state_dict``.  RuntimeError if a parameter's state is missing and
     ``strict``."""
     options = checked(options)
     if optim_state_dict or options.broadcast_from_rank0:
@@ -217,7 +217,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
 
 
 def loadable(model, optimizers, optim_state_dict, options) -> list:
-    """(optimizer, its state as its ``load_state_dict`` takes it) of each."""
+    """Return (optimizer, its state for its ``load_state_dict``) of each."""
     names = parameters_of(model)
     for optimizer in optimizers:
         begin(optimizer)
@@ -229,7 +229,7 @@ def loadable(model, optimizers, optim_state_dict, options) -> list:
 
 
 def loadable_by(optimizer, names, optim_state_dict, options) -> dict:
-    """A state by names as one optimizer's, by numbers."""
+    """Return a state dict by names as one optimizer's, by parameter indices."""
     states, groups, number = {}, [], 0
     for group in optimizer.param_groups:
         own = [names[p] for p in group[PARAMS]]
@@ -250,15 +250,15 @@ def loadable_by(optimizer, names, optim_state_dict, options) -> dict:
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
-    """Loads both of them; returns what ``set_model_state_dict`` does."""
+    """Loads both of them; returns the result of ``set_model_state_dict``."""
     found = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found
 
 
 def _init_optim_state(optim):
-    """Has an optimizer that has none yet make its state, by a step with gradients of zero and a learning rate of zero;
-    nothing where there are gradients."""
+    """Has an optimizer without state make it, by a step with gradients of zero and a learning rate of zero; does
+    nothing if there are gradients."""
     parameters = [p for group in optim.param_groups for p in group["params"]]
     if optim.state or any(p.grad is not None for p in parameters):
         return

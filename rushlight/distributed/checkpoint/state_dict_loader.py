@@ -15,7 +15,7 @@ __all__ = ["load_state_dict", "load"]
 
 
 def reader_of(storage_reader, checkpoint_id):
-    """The reader that is given, or one of a folder.  RuntimeError where neither is."""
+    """Return the given reader, or one of a directory.  RuntimeError if neither is given."""
     if storage_reader is None:
         if not checkpoint_id:
             raise RuntimeError("`checkpoint_id` must be specified if storage_reader is None.")
@@ -26,10 +26,10 @@ def reader_of(storage_reader, checkpoint_id):
 
 def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_reader=None, planner=None,
          process_group=None, no_dist=False) -> None:
-    """Loads a checkpoint into the tensors of a nested state; what is no tensor is replaced.  Tensors may be split
-    otherwise than when they were saved.
+    """Loads a checkpoint into the tensors of a nested state; other values are replaced.  Tensors may be sharded
+    differently than when they were saved.
 
-    CheckpointException where a process fails: for a name that the checkpoint lacks, or a tensor of another size.
+    CheckpointException if a process fails: for a name that the checkpoint lacks, or a tensor of another size.
     """
     states = {}
     for key in sorted(state_dict, key=str):
@@ -48,7 +48,7 @@ def load(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
 
 def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False,
                     planner=None) -> None:
-    """``load`` as it was called before."""
+    """Deprecated form of ``load``."""
     storage_reader.reset()
     read(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 
@@ -74,7 +74,7 @@ def read(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_
 
 
 def _load_state_dict_from_keys(keys=None, *, checkpoint_id=None, storage_reader=None, process_group=None) -> dict:
-    """What a checkpoint has below some names: all of it without names."""
+    """Return the part of a checkpoint below some names: all of it without names."""
     found: dict = {}
     keys = {keys} if isinstance(keys, str) else keys
     read(found, reader_of(storage_reader, checkpoint_id), process_group, 0, alone(False),

@@ -24,21 +24,21 @@ __all__ = ["save_state_dict", "save", "async_save", "AsyncCheckpointerType", "As
 
 
 class AsyncCheckpointerType(enum.Enum):
-    """What writes while training goes on."""
+    """The kind of worker that writes while training continues."""
 
     THREAD, PROCESS = "thread", "process"
 
 
 @dataclass
 class AsyncSaveResponse:
-    """What ``async_save`` gives where copying goes on, too."""
+    """The result of ``async_save`` if copying is asynchronous, too."""
 
     staging_completion: Future
     upload_completion: Future
 
 
 def writer_of(storage_writer, checkpoint_id):
-    """The writer that is given, or one into a folder.  RuntimeError where neither is."""
+    """Return the given writer, or one into a directory.  RuntimeError if neither is given."""
     if storage_writer is None:
         if not checkpoint_id:
             raise RuntimeError("`checkpoint_id` must be specified if storage_writer is None.")
@@ -48,13 +48,13 @@ def writer_of(storage_writer, checkpoint_id):
 
 
 def states_of(state_dict) -> dict:
-    """What is saved: of objects with a state that."""
+    """Return the values to save: Stateful objects are replaced by their state dicts."""
     return {key: value.state_dict() if not isinstance(value, torch.Tensor) and isinstance(value, Stateful) else value
             for key, value in state_dict.items()}
 
 
 def alone(no_dist: bool) -> bool:
-    """Whether a process saves or loads for itself."""
+    """True if a process saves or loads by itself."""
     if not no_dist and not membership.is_initialized():
         warnings.warn(
             "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single "
@@ -65,10 +65,10 @@ def alone(no_dist: bool) -> bool:
 def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_writer=None, planner=None,
          process_group=None, no_dist=False,
          use_collectives=True) -> Metadata:
-    """Saves a nested state: each process its chunks of tensors that are split, and its share of what all have.  All
+    """Saves a nested state: each process its chunks of sharded tensors, and its share of replicated values.  All
     processes of the group call it.
 
-    CheckpointException where a process fails: the folder then holds the checkpoint that it held before.
+    CheckpointException if a process fails: the directory then keeps its previous checkpoint.
 
     >>> import rushlight as torch, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -84,13 +84,13 @@ def save(state_dict, *, checkpoint_id: str | os.PathLike | None = None, storage_
 
 def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False,
                     planner=None) -> Metadata:
-    """``save`` as it was called before."""
+    """Deprecated form of ``save``."""
     storage_writer.reset()
     return written(states_of(state_dict), storage_writer, process_group, coordinator_rank, no_dist, planner)
 
 
 def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Metadata:
-    """Plans, writes, and writes down what was written."""
+    """Plan, write, and write the metadata."""
     together, planner, known = Together(group, not no_dist, coordinator_rank), planner or DefaultSavePlanner(), []
 
     def local_plan():
@@ -116,8 +116,8 @@ def written(state_dict, writer, group, coordinator_rank, no_dist, planner) -> Me
 
 
 def find_upload_group(process_group):
-    """Return the group in which threads write checkpoints of a group's processes, so that what they send never meets
-    what training sends.  The first call of all processes makes it."""
+    """Return the group in which threads write checkpoints of a group's processes, so that their messages never match
+    those of training.  The first call of all processes makes it."""
     group = membership.chosen(process_group)
     if group.uploads is None:
         group.uploads = membership.new_group(group.ranks, use_local_synchronization=True, group_desc="async_save")
@@ -153,9 +153,9 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     stager that copies in a thread, too, an AsyncSaveResponse.  All processes of the group call it.
 
     The threads have a group of their own, with the processes of ``process_group``, and write checkpoints one after
-    another.  With ``AsyncCheckpointerType.PROCESS`` a process beside each one writes, which is started once, imports
-    the main module as ``multiprocessing`` does, and has a group of its own; planners and writers go there as pickles.
-    Where one of these processes ends before a checkpoint is whole the result is RuntimeError in all, and the next call
+    another.  With ``AsyncCheckpointerType.PROCESS`` each process has a further process that writes: it starts once,
+    imports the main module as ``multiprocessing`` does, and has a group of its own; planners and writers are pickled.
+    If one of these processes ends before a checkpoint is complete, the result is RuntimeError in all, and the next call
     starts others.
     """
     accept_only("async_save", "leave it out: the processes agree on one plan", use_collectives=(use_collectives, True))

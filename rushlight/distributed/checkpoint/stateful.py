@@ -1,4 +1,4 @@
-"""Objects that say themselves what is saved of them."""
+"""Stateful: objects with their own state dict."""
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar, runtime_checkable

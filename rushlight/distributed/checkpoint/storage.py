@@ -1,4 +1,4 @@
-"""The interfaces of what stores and reads chunks."""
+"""The interfaces of storage writers and readers."""
 from __future__ import annotations
 
 import abc
@@ -12,7 +12,7 @@ __all__ = ["WriteResult", "StorageWriter", "StorageReader"]
 
 @dataclass(frozen=True)
 class WriteResult:
-    """Something written: ``storage_data`` says where it lies."""
+    """The result of one write: ``storage_data`` is the storage location."""
 
     index: MetadataIndex
     size_in_bytes: int
@@ -20,7 +20,7 @@ class WriteResult:
 
 
 class StorageWriter(abc.ABC):
-    """Stores what plans say: ``finish`` is called in one process, once all have written."""
+    """Stores the items of plans: ``finish`` is called in one process, once all have written."""
 
     @abc.abstractmethod
     def reset(self, checkpoint_id=None) -> None: ...
@@ -50,7 +50,7 @@ class StorageWriter(abc.ABC):
 
 
 class StorageReader(abc.ABC):
-    """Reads what plans say."""
+    """Reads the items of plans."""
 
     @abc.abstractmethod
     def reset(self, checkpoint_id=None) -> None: ...
@@ -69,7 +69,7 @@ class StorageReader(abc.ABC):
 
     @abc.abstractmethod
     def read_data(self, plan, planner):
-        """A Future, done when everything lies where the planner wants it."""
+        """Return a Future that is done when the planner's targets have all data."""
 
     @classmethod
     @abc.abstractmethod

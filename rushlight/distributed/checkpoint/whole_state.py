@@ -1,4 +1,4 @@
-"""States of whole tensors: put together from parts, sent by the first process, and split again."""
+"""Full state dicts: gathered from shards, broadcast by the first process, and sharded again."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ..tensor import DTensor, distribute_tensor
 
 
 class Hole(NamedTuple):
-    """Where a tensor stands in a state that is described."""
+    """The placeholder of a tensor in the description of a state dict."""
 
     shape: tuple
     dtype: torch.dtype
@@ -19,7 +19,7 @@ class Hole(NamedTuple):
 
 
 def mapped(state, change, path=()):
-    """A nested state with ``change(path, value)`` of each value that is no mapping and no list."""
+    """Return a nested state with ``change(path, value)`` in place of each value, except mappings and lists."""
     if isinstance(state, Mapping):
         return {key: mapped(value, change, (*path, key)) for key, value in state.items()}
     if type(state) in (list, tuple):
@@ -32,7 +32,7 @@ def alone() -> bool:
 
 
 def put_together(state, only_first: bool):
-    """A state with whole tensors in place of DTensors, in every process, or ``{}`` in all but the first."""
+    """Return a state with full tensors in place of DTensors, in every process, or ``{}`` in all but the first."""
     kept = not only_first or alone() or membership.get_rank() == 0
 
     def whole(path, value):
@@ -45,20 +45,20 @@ def put_together(state, only_first: bool):
 
 
 def split_as(value, model):
-    """A whole tensor, the same in all processes, as the tensor ``model`` lies."""
+    """Return a full tensor, the same in all processes, with the placements of ``model``."""
     if not isinstance(model, DTensor) or isinstance(value, DTensor) or not isinstance(value, torch.Tensor):
         return value
     return distribute_tensor(value.detach(), model.device_mesh, model.placements, src_data_rank=None)
 
 
 def split(state, model_of):
-    """A state of whole tensors, each as the tensor ``model_of(path)`` lies."""
+    """Return a state dict of full tensors, each with the placements of ``model_of(path)``."""
     return mapped(state, lambda path, value: split_as(value, model_of(path)))
 
 
 def sent_by_first(state, model_of):
-    """The state of the first process in all of them, each tensor split as ``model_of(path)`` lies when it arrives: no
-    process but the first has more than one whole tensor of those that are split."""
+    """Return the first process's state dict in all processes, each tensor sharded as ``model_of(path)`` when it
+    arrives: other processes than the first have at most one full tensor of the sharded ones."""
     first, tensors = membership.get_rank() == 0, []
 
     def described(path, value):
@@ -81,7 +81,7 @@ def sent_by_first(state, model_of):
 
 
 def holes_filled(state, fill, path=()):
-    """A described state with ``fill(path, hole)`` in place of each Hole."""
+    """Return a described state with ``fill(path, hole)`` in place of each Hole."""
     if isinstance(state, Hole):
         return fill(path, state)
     if isinstance(state, Mapping):

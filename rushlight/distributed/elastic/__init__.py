@@ -1,1 +1,1 @@
-"""Programs of several processes that are started again, by as many machines as there are."""
+"""Elastic jobs of several processes, restarted on as many hosts as there are."""

@@ -1,4 +1,4 @@
-"""Parameters split over processes that train alike: each layer is whole while it computes (docs/sharding.md)."""
+"""Parameters sharded over data-parallel processes: each layer is full while it computes (docs/sharding.md)."""
 from ..._src.core.later import later
 
 __getattr__ = later(__name__, {

@@ -1,4 +1,4 @@
-"""What FullyShardedDataParallel is told: how parameters are split, in which dtypes it computes, what states hold."""
+"""Options of FullyShardedDataParallel: sharding of parameters, compute dtypes, contents of state dicts."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ __all__ = ["BackwardPrefetch", "MixedPrecision", "CPUOffload", "StateDictType", 
 
 
 class ShardingStrategy(Enum):
-    """FULL_SHARD: parameters are parts between uses; SHARD_GRAD_OP: whole from forward to backward; NO_SHARD: whole
-    always; HYBRID_SHARD: parts within a machine, and machines hold the same."""
+    """FULL_SHARD: parameters are sharded between uses; SHARD_GRAD_OP: full from forward to backward; NO_SHARD: always
+    full; HYBRID_SHARD: sharded within a host, and replicated between hosts."""
 
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
@@ -33,8 +33,8 @@ class BackwardPrefetch(Enum):
 
 @dataclass
 class MixedPrecision:
-    """Dtypes of parameters while a layer computes, of sums of gradients, and of buffers; None leaves one as it is.
-    Modules of ``_module_classes_to_ignore`` compute as they are."""
+    """Dtypes of parameters while a layer computes, of gradient reduction, and of buffers; None leaves one unchanged.
+    Modules of ``_module_classes_to_ignore`` compute in their own dtype."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -47,13 +47,13 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Parts lie in the memory of the processor, as all memory here does."""
+    """Accepted without effect: shards stay on the device of the parameters."""
 
     offload_params: bool = False
 
 
 class StateDictType(Enum):
-    """Whole tensors, this process's elements, or DTensors."""
+    """Full tensors, this process's elements, or DTensors."""
 
     FULL_STATE_DICT = auto()
     LOCAL_STATE_DICT = auto()
@@ -111,7 +111,7 @@ CONFIGS = {StateDictType.FULL_STATE_DICT: (FullStateDictConfig, FullOptimStateDi
 
 @dataclass
 class StateDictSettings:
-    """What ``state_dict()`` of a model gives."""
+    """Settings of a model's ``state_dict()``."""
 
     state_dict_type: StateDictType = StateDictType.FULL_STATE_DICT
     state_dict_config: StateDictConfig = field(default_factory=FullStateDictConfig)

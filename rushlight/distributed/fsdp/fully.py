@@ -20,25 +20,25 @@ class UnshardHandle:
         self.group = group
 
     def wait(self):
-        """Returns when they are whole."""
+        """Return when the parameters are full."""
         if self.group is not None:
             self.group.unshard()
 
 
 class State:
-    """What ``fully_shard`` keeps of a module."""
+    """The state of a module under ``fully_shard``."""
 
     def __init__(self, group, reshard, policy):
         self.group, self.reshard, self.policy = group, reshard, policy
         self.ahead_forward, self.ahead_backward, self.root, self.reshard_backward = [], [], None, True
 
     def parts_after(self, module) -> bool:
-        """Whether a module's parameters are parts between its forward and its backward."""
+        """True if a module's parameters are sharded between its forward and its backward."""
         return self.reshard if self.reshard is not None else self.root is not module
 
 
 def taken(tensor):
-    """What a backward pass keeps of a whole parameter: which one, and how it is seen."""
+    """Pack a saved tensor: a full parameter becomes (its member, shape, strides, offset)."""
     member = LIVE.get(id(tensor._rush_storage))
     if member is None or member.tensor_mesh is not None:
         return tensor
@@ -46,7 +46,7 @@ def taken(tensor):
 
 
 def brought(kept):
-    """The parameter again, whole."""
+    """Unpack a saved tensor: the full parameter again."""
     if isinstance(kept, torch.Tensor):
         return kept
     member, shape, strides, offset = kept
@@ -56,7 +56,7 @@ def brought(kept):
 
 @disable
 def before_forward(module, args, kwargs):
-    """Has the parameters be whole; (arguments in their dtypes, the block in which hooks see what is saved, or None)."""
+    """Unshard the parameters; return (arguments in their dtypes, the block of saved-tensor hooks, or None)."""
     state = module._fsdp
     if state.root is None:
         adopt(module)
@@ -83,7 +83,7 @@ def left(module, keeping):
 
 @disable
 def after_forward(module, outputs):
-    """The outputs in their dtype, which tell when backward comes to them."""
+    """Return the outputs in their dtype, with hooks for the start of their backward."""
     dtype = module._fsdp.policy.output_dtype
     if dtype is not None:
         outputs = tree_map(lambda v: cast(v, dtype), outputs)
@@ -105,8 +105,8 @@ class FSDPModule:
         return after_forward(self, outputs)
 
     def unshard(self, async_op: bool = False):
-        """Has the parameters be whole; with ``async_op`` they are on their way, and the handle's ``wait()`` returns
-        when they are."""
+        """Unshards the parameters; with ``async_op`` it only starts, and the handle's ``wait()`` returns when they are
+        full."""
         if async_op:
             self._fsdp.group.begin()
             return UnshardHandle(self._fsdp.group)
@@ -121,40 +121,40 @@ class FSDPModule:
         return [m for m in (self.modules() if recurse else (self,)) if isinstance(m, FSDPModule)]
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True):
-        """Whether backward passes sum gradients over processes; without, they add up in each."""
+        """Sets if backward passes sum gradients over processes; without, they accumulate in each."""
         for module in self.each(recurse):
             module._fsdp.group.sync = requires_gradient_sync
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True):
-        """Whether gradients are summed over replicas, where the grid has such."""
+        """Set if gradients are summed over replicas, if the mesh has any."""
         for module in self.each(recurse):
             module._fsdp.group.reduce_replicas = requires_all_reduce
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True):
-        """Whether parameters are parts between forward and backward."""
+        """Sets if parameters are sharded between forward and backward."""
         for module in self.each(recurse):
             module._fsdp.reshard = reshard_after_forward
 
     def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True):
-        """Whether parameters are parts after backward."""
+        """Sets if parameters are sharded after backward."""
         for module in self.each(recurse):
             module._fsdp.reshard_backward = reshard_after_backward
 
     def set_is_last_backward(self, is_last_backward: bool):
-        """Accepted: every backward pass ends with nothing under way."""
+        """Accepted without effect: every backward pass completes all communication."""
 
     def set_gradient_divide_factor(self, factor: float):
-        """What sums of gradients are divided by, in place of the number of processes."""
+        """Set the divisor of summed gradients, in place of the number of processes."""
         self._fsdp.group.divisor = factor
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
     def set_modules_to_forward_prefetch(self, modules: list):
-        """Has the parameters of these travel while this one computes forward."""
+        """Gathers the parameters of these modules while this one computes forward."""
         self._fsdp.ahead_forward = list(modules)
 
     def set_modules_to_backward_prefetch(self, modules: list):
-        """Has the parameters of these travel while this one computes backward."""
+        """Gathers the parameters of these modules while this one computes backward."""
         self._fsdp.ahead_backward = list(modules)
 
 
@@ -163,14 +163,14 @@ def cast(value, dtype):
 
 
 def adopt(root):
-    """The first module that runs is the root of those in it: it stays whole between forward and backward where nothing
-    else is said."""
+    """Make the first module that runs the root of those in it: by default it stays full between forward and
+    backward."""
     for module in root.each(True):
         module._fsdp.root = module._fsdp.root or root
 
 
 def before_backward(module):
-    """The gradient of an output is there: parameters become whole, and at the end of the pass parts."""
+    """Unshard the parameters when the gradient of an output arrives; they are resharded at the end of the pass."""
     state = module._fsdp
     state.group.unshard()
     for other in state.ahead_backward:
@@ -182,7 +182,7 @@ def before_backward(module):
 
 
 def after_backward(root):
-    """The end of a backward pass: what gradients are left are summed, and parameters are parts."""
+    """End a backward pass: sum the remaining gradients, and reshard the parameters."""
     root._fsdp_under_way = False
     for module in root.each(True):
         group = module._fsdp.group
@@ -214,13 +214,13 @@ def owned(modules, ignored) -> dict:
 def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None,
                 mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(),
                 ignored_params=None):
-    """Splits the parameters of a module that no inner call has taken; they are whole while it computes, forward and
+    """Shards the parameters of a module that no inner call has taken; they are full while it computes, forward and
     backward.  Returns the module, now an FSDPModule, too.
 
-    ``mesh``: the processes in a row, or in a grid of (replicas, parts); ``reshard_after_forward``: whether parameters
-      are parts between forward and backward (default:
-    but for the outermost module); ``shard_placement_fn(parameter)``: along which dimension, as a Shard (default: the
-    first).  ValueError for a module that is an FSDPModule already.
+    ``mesh``: a mesh of one dimension, or of (replicas, shards); ``reshard_after_forward``: True if parameters are
+      sharded between forward and backward (default: except for the outermost module);
+      ``shard_placement_fn(parameter)``: the dimension to shard, as a Shard (default: the first).
+    ValueError for a module that is an FSDPModule already.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.fsdp import fully_shard
@@ -263,7 +263,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
 
 
 def register_fsdp_forward_method(module, method_name: str):
-    """Has another method of an FSDPModule find whole parameters, as ``forward`` does."""
+    """Has another method of an FSDPModule unshard parameters, as ``forward`` does."""
     own = getattr(module, method_name)
 
     def run(*args, **kwargs):

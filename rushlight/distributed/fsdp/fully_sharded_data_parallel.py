@@ -27,19 +27,19 @@ __all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
 FSDP_WRAPPED_MODULE = "_fsdp_wrapped_module"
 FSDP_PREFIX = f"{FSDP_WRAPPED_MODULE}."
-BETWEEN = {ShardingStrategy.FULL_SHARD: None, ShardingStrategy.HYBRID_SHARD: None}  # others stay whole until backward
+BETWEEN = {ShardingStrategy.FULL_SHARD: None, ShardingStrategy.HYBRID_SHARD: None}  # others stay full until backward
 HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
 
 
 class OptimStateKeyType(Enum):
-    """By what states of optimizers name parameters."""
+    """The keys of parameters in optimizer states."""
 
     PARAM_NAME = auto()
     PARAM_ID = auto()
 
 
 def kind_of(module, device_id) -> str:
-    """The kind of device that a module is to lie on: that of ``device_id``, to which it is moved, or where it is."""
+    """Return the device type of a module: that of ``device_id``, to which it is moved, or its current one."""
     if device_id is not None:
         found = torch.device("cuda", device_id) if isinstance(device_id, int) else torch.device(device_id)
         if any(not p.is_meta for p in module.parameters()):
@@ -49,8 +49,8 @@ def kind_of(module, device_id) -> str:
 
 
 def mesh_of(group, strategy, mesh, where: str) -> DeviceMesh:
-    """The grid of a strategy on devices of a kind: (parts), or (replicas, parts).  ValueError for one that does not
-    fit."""
+    """Return the mesh of a strategy on a device type: (shards), or (replicas, shards).  ValueError for one that does
+    not fit."""
     if mesh is not None:
         if group is not None:
             raise ValueError("Cannot pass both process_group and device_mesh at the same time. Please just pass only "
@@ -75,14 +75,14 @@ def mesh_of(group, strategy, mesh, where: str) -> DeviceMesh:
 
 
 class FullyShardedDataParallel(torch.nn.Module):
-    """Wraps a module: its parameters, those aside that inner wrappers have, are split over processes between uses.
+    """Wraps a module: its parameters, except those of inner wrappers, are sharded over processes between uses.
 
-    Parameters are DTensors, each by itself, whatever ``use_orig_params`` says: there is no flat parameter.
+    Parameters are DTensors, each by itself, whatever ``use_orig_params`` is: there is no flat parameter.
     ``auto_wrap_policy`` (``fsdp.wrap``) wraps modules below; ``mixed_precision`` has dtypes; ``sync_module_states``
-    sends the values of the first process; ``param_init_fn(module)`` gives values to parameters on the device meta;
-    ``ignored_states`` (or ``ignored_modules``) stay as they are.  ``backward_prefetch``, ``forward_prefetch``,
-    ``limit_all_gathers``, ``device_id`` and ``cpu_offload`` ask for what does not change results: parameters of the
-    next layer travel when they are asked for, and all memory is the processor's.
+    broadcasts the values of the first process; ``param_init_fn(module)`` initializes parameters on the meta device;
+    ``ignored_states`` (or ``ignored_modules``) stay unchanged.  ``backward_prefetch``, ``forward_prefetch``,
+    ``limit_all_gathers``, ``device_id`` and ``cpu_offload`` do not change results: parameters of the next layer are
+    gathered when they are needed, and shards stay on their device.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed.fsdp import FullyShardedDataParallel as FSDP
@@ -129,7 +129,7 @@ class FullyShardedDataParallel(torch.nn.Module):
                         collectives.broadcast(tensor.detach(), group=self.mesh.get_group(k), group_src=0)
 
     def split(self, module, ignored):
-        """Splits what is left of a module's parameters."""
+        """Shard a module's remaining parameters."""
         mixed = self.mixed_precision
         reshard = BETWEEN.get(self.sharding_strategy, False)
         ignored_classes = tuple(mixed._module_classes_to_ignore)
@@ -167,7 +167,7 @@ class FullyShardedDataParallel(torch.nn.Module):
         return self._fsdp_wrapped_module[key]
 
     def check_is_root(self) -> bool:
-        """Whether no other wrapper is around this one; decided by the first forward."""
+        """True if no other wrapper contains this one; decided by the first forward."""
         if self._is_root is None:
             for one in FullyShardedDataParallel.fsdp_modules(self):
                 one._is_root = one is self
@@ -188,7 +188,7 @@ class FullyShardedDataParallel(torch.nn.Module):
             yield name.replace(FSDP_PREFIX, ""), buffer
 
     def apply(self, fn):
-        """Calls a function on every module, with whole parameters."""
+        """Calls a function on every module, with full parameters."""
         with FullyShardedDataParallel.summon_full_params(self):
             return super().apply(fn)
 
@@ -204,7 +204,7 @@ class FullyShardedDataParallel(torch.nn.Module):
     # --- gradients ----------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def no_sync(self):
-        """A block whose backward passes leave gradients where they are; the next pass outside sums them all."""
+        """A block whose backward passes do not reduce gradients; the next pass outside sums them all."""
         groups = states.groups_of(self, True)
         before = [g.sync for g in groups]
         for group in groups:
@@ -227,11 +227,11 @@ class FullyShardedDataParallel(torch.nn.Module):
         return total
 
     def register_comm_hook(self, state, hook):
-        """Has ``hook(state, gradients, output)`` average the gradients of each layer, ``hook(state, gradients)`` in
-        place where parameters are not split (``fsdp/hooks.py``).
+        """Registers ``hook(state, gradients, output)``, which averages the gradients of each layer, or in place
+        ``hook(state, gradients)`` if parameters are not sharded (``fsdp/hooks.py``).
 
-        AssertionError for a wrapper within another, for hybrid strategies, and for a second hook; ValueError for what
-        cannot be called.
+        AssertionError for a wrapper within another, for hybrid strategies, and for a second hook; ValueError for a
+        value that is not callable.
         """
         if not self.check_is_root():
             raise AssertionError("register_comm_hook can only be called on a root instance.")
@@ -259,7 +259,7 @@ class FullyShardedDataParallel(torch.nn.Module):
     @contextlib.contextmanager
     def summon_full_params(module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False,
                            offload_to_cpu: bool = False, with_grads: bool = False):
-        """A block in which parameters are whole plain ones; with ``writeback`` what is written into them is kept."""
+        """A block in which parameters are full plain tensors; with ``writeback`` changes to them are kept."""
         if rank0_only and writeback:
             raise NotImplementedError("writeback=True and rank0_only=True is not supported: processes would end up "
                                       "with different parameters")
@@ -284,13 +284,13 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     # --- states -------------------------------------------------------------------------------------------------------
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
-        """By the type that ``set_state_dict_type`` chose: whole tensors where nothing else is said."""
+        """Returns the state dict of the type set by ``set_state_dict_type``: by default full tensors."""
         found = self._fsdp_wrapped_module.state_dict(*args, destination=destination, prefix=prefix, keep_vars=keep_vars)
         return states.converted(found, prefix, self.settings)
 
     @staticmethod
     def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
-        """What ``state_dict()`` of a model gives from now on; what it gave before."""
+        """Set the kind of ``state_dict()`` of a model; return the previous settings."""
         wrappers = FullyShardedDataParallel.fsdp_modules(module)
         before = FullyShardedDataParallel.get_state_dict_type(module) if wrappers else StateDictSettings()
         for one in wrappers:
@@ -299,7 +299,7 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def get_state_dict_type(module) -> StateDictSettings:
-        """What ``state_dict()`` of a model gives."""
+        """Returns the settings of a model's ``state_dict()``."""
         wrappers = FullyShardedDataParallel.fsdp_modules(module)
         if not wrappers:
             raise ValueError("get_state_dict_type: the module has no FullyShardedDataParallel in it")
@@ -328,7 +328,7 @@ class FullyShardedDataParallel(torch.nn.Module):
     @staticmethod
     def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer: bool = False,
                                  load_directly: bool = False, group=None) -> dict:
-        """Such a state as ``optim.load_state_dict`` takes it; ``load_directly`` has it loaded."""
+        """Converts such a state for ``optim.load_state_dict``; ``load_directly`` loads it."""
         accept_only("FSDP.optim_state_dict_to_load", "give an optimizer of torch.optim",
                     is_named_optimizer=(is_named_optimizer, False))
         found = states.optimizer_loadable(model, optim, optim_state_dict)
@@ -338,7 +338,7 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None) -> dict:
-        """The state of an optimizer with whole tensors; ``{}`` in other processes than the first with
+        """Returns the state of an optimizer with full tensors; ``{}`` in other processes than the first with
         ``rank0_only``."""
         return states.optimizer_state(model, optim, states.whole_settings(rank0_only))
 
@@ -349,22 +349,22 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None) -> dict:
-        """A state with whole tensors as ``optim.load_state_dict`` takes it."""
+        """Converts a state with full tensors for ``optim.load_state_dict``."""
         return states.optimizer_loadable(model, optim, full_optim_state_dict)
 
     @staticmethod
     def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None) -> dict:
-        """The first process's state with whole tensors as ``optim.load_state_dict`` takes it, in all processes."""
+        """Converts the first process's state with full tensors for ``optim.load_state_dict``, in all processes."""
         return states.optimizer_loadable(model, optim, full_optim_state_dict, from_first=True)
 
     @staticmethod
     def flatten_sharded_optim_state_dict(sharded_optim_state_dict, model, optim) -> dict:
-        """A state with DTensors as ``optim.load_state_dict`` takes it."""
+        """Converts a state with DTensors for ``optim.load_state_dict``."""
         return states.optimizer_loadable(model, optim, sharded_optim_state_dict)
 
     @staticmethod
     def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None) -> dict:
-        """A state by names of parameters as one by their numbers, or the other way round.  Numbers count the parameters
-        of ``optim``, or those of ``optim_input``, else those of the model."""
+        """Converts a state by parameter names to one by indices, or the reverse.  Indices count the parameters of
+        ``optim``, or those of ``optim_input``, else those of the model."""
         parameters = states.numbered_parameters(model, optim_input, optim)
         return states.rekeyed(optim_state_dict, optim_state_key_type is OptimStateKeyType.PARAM_NAME, model, parameters)

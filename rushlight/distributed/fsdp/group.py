@@ -1,4 +1,4 @@
-"""The parameters of a layer: parts that become whole together, and whose gradients are summed together."""
+"""The parameters of a layer: shards that are gathered together, and whose gradients are reduced together."""
 from __future__ import annotations
 
 import math
@@ -13,12 +13,12 @@ from ..tensor.layout import box
 from ..tensor.placement_types import Replicate, Shard, _StridedShard
 
 log = logger("buckets")
-LIVE: dict = {}  # id of a storage -> the parameter that is whole in it
+LIVE: dict = {}  # id of a storage -> its unsharded parameter
 
 
 class Member:
     """One parameter: ``sharded``, this process's part as a DTensor, and ``full``, all of it while its layer computes;
-    ``places``: (module, name) of those that have it."""
+    ``places``: (module, name) of the modules that have it."""
 
     def __init__(self, parameter, places, mesh, shard_dim, dtype):
         self.places, self.dim, self.tensor_mesh = places, shard_dim, None
@@ -41,7 +41,7 @@ class Member:
         self.count = max(self.lengths) * math.prod(n for d, n in enumerate(self.shape) if d != shard_dim)
 
     def placed(self, parameter, part, mesh):
-        """The part as a DTensor over the grid of this layer, and of the tensor's own where it is split already."""
+        """Return the shard as a DTensor over this layer's mesh, and over the tensor's own if it is a DTensor."""
         placements = (Replicate(),) * (mesh.ndim - 1) + (Shard(self.dim),)
         if not isinstance(parameter, DTensor):
             return DTensor.wrapped(part, mesh, placements, parameter._rush_meta)
@@ -86,7 +86,7 @@ class Member:
         return torch.stack(parts)
 
     def join_rows(self, rows):
-        """Return the whole tensor of which ``rows_of`` gives these rows, in memory of its own."""
+        """Return the full tensor from the rows that ``rows_of`` gives, in memory of its own."""
         if self.is_even:
             whole = self.part_of(rows.reshape(-1), sum(self.lengths))
             is_own = whole._rush_storage is not rows._rush_storage and whole.is_contiguous()
@@ -132,7 +132,7 @@ class Member:
             self.show(found)
 
     def show(self, parameter):
-        """Has the modules have the whole parameter, or the part."""
+        """Set the modules' parameter to the full one, or the shard."""
         for module, name in self.places:
             module._parameters[name] = parameter
 
@@ -146,15 +146,15 @@ class Group:
         self.size = mesh.size(mesh.ndim - 1)
         self.is_whole, self.coming, self.sync, self.reduce_replicas, self.divisor, self.arrived = (False, None, True,
                                                                                                    True, None, 0)
-        self.held = False  # whether the program holds whole parameters
+        self.held = False  # True if the program uses full parameters
         self.name = "layer"
-        self.hook = None  # (gradients of a layer, where averages of this process's part go): in place of a collective
+        self.hook = None  # (gradients of a layer, output for this process's averages): in place of a collective
         for member in members:
             if member.needs:
                 member.full.register_post_accumulate_grad_hook(lambda _: self.noted())
 
     def announce(self, name: str):
-        """Gives the group the name of its layer, and tells what will travel together."""
+        """Set the layer's name, and log the sizes that are communicated together."""
         self.name, nbytes = name, {}
         for member in self.members:
             kind = member.compute_dtype.name
@@ -164,7 +164,7 @@ class Group:
 
     # --- whole --------------------------------------------------------------------------------------------------------
     def begin(self, wait=False):
-        """Has the parts travel."""
+        """Start gathering the shards."""
         if self.is_whole or self.coming is not None:
             return
         self.coming = []
@@ -183,7 +183,7 @@ class Group:
                                                                        async_op=not wait)))
 
     def unshard(self):
-        """Has every parameter be whole."""
+        """Unshard every parameter."""
         if self.is_whole:
             return
         self.begin(wait=True)
@@ -209,7 +209,7 @@ class Group:
         self.is_whole = False
 
     def put_away(self):
-        """Leaves the parts alone, unless the program holds whole parameters."""
+        """Reshard, unless the program uses full parameters."""
         if not self.held:
             self.reshard()
 
@@ -221,7 +221,7 @@ class Group:
             self.reduce()
 
     def reduce(self):
-        """Sums gradients over processes, of which each keeps its part."""
+        """Sum gradients over processes; each keeps its shard."""
         self.arrived = 0
         members = [m for m in self.members if m.full.grad is not None]
         if not self.sync or not members:
@@ -254,7 +254,7 @@ class Group:
             start += member.count
 
     def local_gradient(self, member):
-        """The gradient of the whole parameter, as the parameter lies over a grid of its own."""
+        """Return the full parameter's gradient, redistributed to the placements of the parameter's own mesh."""
         gradient = member.full.grad
         return gradient.redistribute(member.tensor_mesh,
                                      member.tensor_placements)._local_tensor if isinstance(
@@ -262,7 +262,7 @@ class Group:
 
 
 def world_mesh(module):
-    """All processes in a row, with the kind of device on which a module's parameters lie."""
+    """Return the one-dimensional mesh of all processes, with the device type of a module's parameters."""
     from ..device_mesh import init_device_mesh
     where = next((p.device for p in module.parameters() if p.device.provider.has_data), torch.device("cpu"))
     return init_device_mesh(where.type, (membership.get_world_size(),))

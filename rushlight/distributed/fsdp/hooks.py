@@ -1,7 +1,7 @@
-"""What FullyShardedDataParallel does with gradients: hooks ``(state, gradient, output)``.
+"""Communication hooks of FullyShardedDataParallel: functions ``(state, gradient, output)``.
 
-``gradient`` is a vector of those of a layer, one share of it for each process, and ``output`` is where this process's
-share of the averages goes; where parameters are not split (NO_SHARD), ``(state, gradient)`` works in place.
+``gradient`` is a vector of a layer's gradients, one share for each process; this process's share of the averages is
+written to ``output``.  If parameters are not sharded (NO_SHARD), ``(state, gradient)`` works in place.
 """
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["DefaultState", "LowPrecisionState", "allreduce_hook", "reduce_scatte
 
 
 class DefaultState:
-    """The group of a hook, and what gradients are divided by before they are summed and afterwards, so that neither
-    sums nor terms leave the range of the dtype.  ValueError without a group."""
+    """The group of a hook, and the divisors of gradients before and after the reduction, so that neither terms nor sums
+    leave the range of the dtype.  ValueError without a group."""
 
     def __init__(self, process_group):
         if process_group is None:
@@ -49,7 +49,7 @@ def allreduce_hook(state: DefaultState, grad) -> None:
 
 
 def reduce_scatter_hook(state: DefaultState, grad, output) -> None:
-    """Averages a vector over the group, of which ``output`` gets this process's share."""
+    """Averages a vector over the group; ``output`` gets this process's share."""
     grad.div_(state.gradient_predivide_factor)
     collectives.reduce_scatter_tensor(output, grad, group=state.process_group)
     output.div_(state.gradient_postdivide_factor)

@@ -1,4 +1,4 @@
-"""In which dtypes layers compute, and where parts lie."""
+"""Policies for compute dtypes of layers, and for offloading shards."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ __all__ = ["MixedPrecisionPolicy", "OffloadPolicy", "CPUOffloadPolicy"]
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """``param_dtype``: that of whole parameters, and of inputs where ``cast_forward_inputs``; ``reduce_dtype``: that in
-    which gradients are summed; ``output_dtype``: that of outputs.  None leaves one as it is."""
+    """``param_dtype``: that of full parameters, and of inputs with ``cast_forward_inputs``; ``reduce_dtype``: that of
+    gradient reduction; ``output_dtype``: that of outputs.  None leaves one unchanged."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -20,11 +20,11 @@ class MixedPrecisionPolicy:
 
 @dataclass
 class OffloadPolicy:
-    """Parts lie where the layers compute."""
+    """No offloading: shards stay on the device of their layers."""
 
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts lie in the memory of the processor, as all memory here does.  ``pin_memory`` is for accelerators."""
+    """Accepted without effect: shards stay on the device of the parameters."""
 
     pin_memory: bool = True

@@ -1,4 +1,4 @@
-"""A GradScaler for parameters of which each process has a part."""
+"""A GradScaler for sharded parameters."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -34,7 +34,7 @@ class ShardedGradScaler(GradScaler):
             self.process_group = membership.chosen(process_group)
 
     def unscale_(self, optimizer):
-        """Divides an optimizer's gradients by the scale, and asks all processes whether theirs are finite."""
+        """Divides an optimizer's gradients by the scale, and reduces over all processes if they are finite."""
         super().unscale_(optimizer)
         if self._enabled:
             state = self._per_optimizer_states[id(optimizer)]

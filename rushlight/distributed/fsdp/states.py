@@ -1,4 +1,4 @@
-"""Parameters of FullyShardedDataParallel as states of models and optimizers have them, whole or in parts."""
+"""State dicts of models and optimizers under FullyShardedDataParallel, full or sharded."""
 from __future__ import annotations
 
 import copy
@@ -17,8 +17,8 @@ PREFIX = "_fsdp_wrapped_module."
 
 
 def grid_of(groups) -> list:
-    """The ranks of a grid whose rows along its second dimension are ``groups[0]`` and its kin, along the first
-    ``groups[1]``."""
+    """Return the ranks of a mesh of (replicas, shards) from this process's groups: ``groups[0]`` of shards and
+    ``groups[1]`` of replicas."""
     parts = membership.get_process_group_ranks(groups[0])
     replicas = membership.get_process_group_ranks(groups[1])
     own = membership.get_rank()
@@ -26,7 +26,7 @@ def grid_of(groups) -> list:
 
 
 def ignored(modules, given) -> set:
-    """The parameters that stay as they are.  ValueError where both ways to say so are taken."""
+    """Return the ignored parameters.  ValueError if both arguments are given."""
     if modules is not None and given is not None:
         raise ValueError("Cannot pass both ignored_modules and ignored_states at the same time. Please just pass "
                          "ignored_states.")
@@ -55,7 +55,7 @@ def materialized(module, init, where: str):
 
 
 def kept_exact(module):
-    """Has a module compute as it is among those of lower precision: its inputs are cast, and its output back."""
+    """Have a module keep its dtype among those of lower precision: its inputs are cast, and its output back."""
     def wide(mod, args):
         mod._fsdp_given = next((a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()), None)
         return tuple(a.float() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args)
@@ -74,7 +74,7 @@ def groups_of(module, recurse: bool) -> list:
 
 
 def keep_written(group):
-    """Takes what was written into whole parameters."""
+    """Copy changes of full parameters to the shards."""
     with torch.no_grad():
         for m in group.members:
             full = m.full._local_tensor if isinstance(m.full, DTensor) else m.full.detach()
@@ -97,7 +97,7 @@ def hide_gradients(group):
 
 
 def norm_of(gradients, kind: float):
-    """The norm of gradients together, of which each process has parts."""
+    """Return the total norm of sharded gradients."""
     kinds, gradients = {}, list(gradients)
     for gradient in gradients:
         if isinstance(gradient, DTensor):
@@ -121,7 +121,7 @@ def norm_of(gradients, kind: float):
 
 # --- states of models -------------------------------------------------------------------------------------------------
 def converted(state, prefix: str, settings):
-    """A state with the parameters of a wrapper as its settings say."""
+    """Return a state dict with a wrapper's parameters converted by its settings."""
     kind = settings.state_dict_type
     kept = not getattr(settings.state_dict_config, "rank0_only", False) or membership.get_rank() == 0
     for name in [n for n in state if n.startswith(prefix)]:
@@ -138,7 +138,7 @@ def converted(state, prefix: str, settings):
 
 
 def before_loading(wrapper, state, prefix, *_):
-    """Gives names in a state what the wrapper puts into them, and tensors the parts of this process."""
+    """Adapt a state dict to a wrapper: rename keys as the wrapper's, and take this process's shards."""
     own = dict(wrapper._fsdp_wrapped_module.named_parameters())
     own = {name.replace(PREFIX, ""): p for name, p in own.items()}
     for name in [n for n in state if n.startswith(prefix)]:
@@ -172,13 +172,13 @@ def optimizer_state(model, optimizer, settings) -> dict:
 
 
 def optimizer_loadable(model, optimizer, state, from_first: bool = False) -> dict:
-    """A state by names as ``optimizer.load_state_dict`` takes it, with parts of this process."""
+    """Convert a state by names for ``optimizer.load_state_dict``, with this process's shards."""
     options = helpers.StateDictOptions(full_state_dict=True, broadcast_from_rank0=from_first)
     return helpers.loadable(model, [optimizer], state or {}, options)[0][1]
 
 
 def optimizer_with(optimizer, given):
-    """Return a copy of an optimizer over the same parameters whose state is ``given``, by numbers."""
+    """Return a copy of an optimizer over the same parameters whose state is ``given``, by parameter indices."""
     made = copy.copy(optimizer)
     parameters = numbered_parameters(None, None, optimizer)
     made.state = defaultdict(dict, {parameters[number]: value for number, value in given["state"].items()})
@@ -188,7 +188,7 @@ def optimizer_with(optimizer, given):
 
 
 def numbered_parameters(model, optim_input, optimizer) -> list:
-    """Return parameters in the order in which a state by numbers counts them."""
+    """Return parameters in the order of the indices in optimizer states."""
     if optimizer is None and optim_input is None:
         return list(model.parameters())
     groups = list(optimizer.param_groups if optim_input is None else optim_input)
@@ -196,7 +196,7 @@ def numbered_parameters(model, optim_input, optimizer) -> list:
 
 
 def rekeyed(state, by_name: bool, model, parameters) -> dict:
-    """A state by numbers of ``parameters`` as one by names, or the other way round."""
+    """Convert a state by indices of ``parameters`` to one by names, or the reverse."""
     known = {id(p): helpers.own_name(model, n) for n, p in model.named_parameters()}
     names = [known[id(p)] for p in parameters]
     change = dict(enumerate(names)) if by_name else {n: k for k, n in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Which modules of a model are wrapped: policies, and blocks in which ``wrap`` does."""
+"""Policies that select the modules of a model to wrap, and blocks in which ``wrap`` wraps."""
 from __future__ import annotations
 
 import contextlib
@@ -17,7 +17,7 @@ def always_wrap_policy(*args, **kwargs) -> bool:
 
 
 def lambda_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, lambda_fn) -> bool:
-    """Modules of which ``lambda_fn`` holds."""
+    """Select modules for which ``lambda_fn`` is true."""
     return recurse or lambda_fn(module)
 
 
@@ -31,7 +31,7 @@ _module_wrap_policy = transformer_auto_wrap_policy
 
 def size_based_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
                                 force_leaf_modules: set | None = None, exclude_wrap_modules: set | None = None) -> bool:
-    """Modules with at least ``min_num_params`` parameters that nothing below them has wrapped."""
+    """Select modules with at least ``min_num_params`` parameters that are not wrapped further below."""
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     never = size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
     large = nonwrapped_numel >= min_num_params
@@ -48,7 +48,7 @@ def _or_policy(module, recurse: bool, nonwrapped_numel: int, policies) -> bool:
 
 
 class _Policy:
-    """A policy that says at once which modules are wrapped, and how."""
+    """A policy that selects all modules and their arguments at once."""
 
     def _run_policy(self, root_module, ignored_modules, root_kwargs) -> dict:
         raise NotImplementedError
@@ -81,7 +81,7 @@ class ModuleWrapPolicy(_Policy):
 
 
 class CustomPolicy(_Policy):
-    """``lambda_fn(module)`` says whether a module is wrapped: a bool, or a dict of what it is told otherwise."""
+    """Selects modules by ``lambda_fn(module)``: a bool, or a dict of keyword arguments that replace the defaults."""
 
     def __init__(self, lambda_fn):
         self._lambda_fn = lambda_fn
@@ -99,8 +99,8 @@ def numel(module, ignored) -> int:
 
 
 def wrap_below(module, policy, wrapper, ignored_modules=(), ignored_params=()) -> int:
-    """Wraps modules below one, inner ones first: ``wrapper(module, **what the policy says)``.  How many parameters are
-    wrapped."""
+    """Wrap modules below one, inner ones first: ``wrapper(module, **policy arguments)``; return the number of wrapped
+    parameters."""
     if isinstance(policy, _Policy):
         decide = functools.partial(by_choice, policy)
     else:
@@ -109,7 +109,7 @@ def wrap_below(module, policy, wrapper, ignored_modules=(), ignored_params=()) -
 
 
 def by_choice(policy, module, wrapper, ignored_modules, ignored_params, known) -> int:
-    """Where each module is judged by itself."""
+    """Wrap modules by a policy that judges each by itself."""
     for name, child in module.named_children():
         if child in ignored_modules:
             continue
@@ -125,7 +125,7 @@ def by_choice(policy, module, wrapper, ignored_modules, ignored_params, known) -
 
 
 def by_size(policy, module, wrapper, ignored_modules, ignored_params, known) -> int:
-    """Where a policy is told how many parameters are left."""
+    """Wrap modules by a policy that receives the number of parameters left."""
     total = 0
     for name, child in module.named_children():
         if child in ignored_modules:
@@ -146,7 +146,7 @@ def by_size(policy, module, wrapper, ignored_modules, ignored_params, known) -> 
 
 
 class Wrapping(threading.local):
-    """What ``wrap`` does within a block of ``enable_wrap``."""
+    """The settings of ``wrap`` within a block of ``enable_wrap``."""
 
     in_autowrap_context = False
     wrapper_cls = None
@@ -158,7 +158,7 @@ _ConfigAutoWrap = Wrapping()
 
 @contextlib.contextmanager
 def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
-    """A block in which ``wrap`` wraps: by ``wrapper_cls``, told these keywords."""
+    """A block in which ``wrap`` wraps: by ``wrapper_cls``, with these keywords."""
     before = _ConfigAutoWrap.in_autowrap_context, _ConfigAutoWrap.wrapper_cls, _ConfigAutoWrap.kwargs
     if before[0]:
         raise NotImplementedError("You are already within an autowrap context and we currently do not supported nested "
@@ -172,7 +172,7 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
 
 
 def wrap(module, **wrap_overrides):
-    """A module, wrapped where a block of ``enable_wrap`` says so."""
+    """Returns a module, wrapped if it is in a block of ``enable_wrap``."""
     if not _ConfigAutoWrap.in_autowrap_context:
         return module
     return _ConfigAutoWrap.wrapper_cls(module, **{**_ConfigAutoWrap.kwargs, **wrap_overrides})

@@ -1,4 +1,4 @@
-"""A launcher: how many processes of what, on how many machines."""
+"""The launcher of elastic jobs, and its configuration."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,8 +15,8 @@ from ...numa.binding import NumaOptions, refuse_binding
 
 @dataclasses.dataclass
 class LaunchConfig:
-    """``min_nodes`` to ``max_nodes`` machines with ``nproc_per_node`` processes each, which meet by ``rdzv_backend`` at
-    ``rdzv_endpoint`` ("host:port") under the name ``run_id``, with the settings ``rdzv_configs``."""
+    """``min_nodes`` to ``max_nodes`` hosts with ``nproc_per_node`` processes each, whose rendezvous is by
+    ``rdzv_backend`` at ``rdzv_endpoint`` ("host:port") with the name ``run_id`` and settings ``rdzv_configs``."""
 
     min_nodes: int
     max_nodes: int
@@ -47,9 +47,10 @@ class LaunchConfig:
 
 
 class elastic_launch:
-    """A function, or the path of a program, that is run in processes when this is called.
+    """A function, or the path of a program, that runs in processes when this is called.
 
-    Returns what the function returned by rank, of this machine.  ChildFailedError where a process fails once too often.
+    Returns the function's results by rank, of this host.  ChildFailedError if processes fail more than
+    ``max_restarts`` times.
     """
 
     def __init__(self, config: LaunchConfig, entrypoint):
@@ -73,7 +74,7 @@ def launch_agent(config: LaunchConfig, entrypoint, args: list) -> dict:
     try:
         result = agent.run()
     except SignalException:
-        closes = False  # others go on, and machines may come
+        closes = False  # others continue, and hosts may come
         raise
     finally:
         if closes:
@@ -87,7 +88,7 @@ def launch_agent(config: LaunchConfig, entrypoint, args: list) -> dict:
 
 
 def name_of(entrypoint, args) -> str:
-    """What a failed program is called: a function by its name, a script by that of its file."""
+    """Return the name of a program in reports of failures: a function's name, or that of a script's file."""
     if not isinstance(entrypoint, str):
         return entrypoint.__qualname__
     return next((str(a) for a in args if not str(a).startswith("-")), os.path.basename(entrypoint))

@@ -1,4 +1,4 @@
-"""One communicator of NCCL: exchanges between the GPUs of a group, on a stream of its own."""
+"""An NCCL communicator: collectives between the GPUs of a group, on a stream of its own."""
 from __future__ import annotations
 
 import collections
@@ -23,16 +23,16 @@ from .watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 BYTE = NUMBERS["uint8"]
-TRUTH = {"sum": "max", "product": "min"}  # what reductions of truth values are
+TRUTH = {"sum": "max", "product": "min"}  # equivalents for bool
 FLOATS = "float16", "bfloat16", "float32", "float64"
-ON_DEVICE, ON_HOST = 0, 1  # where the factor of a sum lies
+ON_DEVICE, ON_HOST = 0, 1  # memory of the factor of a premultiplied sum
 
 
 class NCCLEngine(Engine):
     """The ranks of a group on one device each.  ``where``: this rank's.
 
-    Entries give the communicator's stream work and return; ``issue`` runs them between events that order them with the
-    caller's stream.  The communicator is made with the first exchange, or by ``connect``.
+    Methods enqueue work on the communicator's stream and return; ``issue`` runs them between events that order them
+    with the caller's stream.  The communicator is made with the first collective, or by ``connect``.
     """
 
     queued = True
@@ -42,19 +42,19 @@ class NCCLEngine(Engine):
         self.provider, self.index, self.options = where.provider, where.index, options
         self.streams, self.library = self.provider.streams(self.index), library(self.provider.vendor())
         self.comm, self.stream, self.aside, self.broken, self.closing = None, None, None, None, False
-        self.order = threading.Lock()  # who takes from ``flying``, or ends the communicator
+        self.order = threading.Lock()  # for taking from ``flying``, or ending the communicator
         self.guard, self.flying, self.issued, self.finished = threading.RLock(), collections.deque(), 0, 0
         self.pairs, self.watchdog, self.byte, self.name = {}, None, None, ""
 
     # --- the communicator ---------------------------------------------------------------------------------------------
     def connect(self):
-        """Makes the communicator, with all ranks.  DistBackendError that names those that do not come."""
+        """Make the communicator, with all ranks.  DistBackendError that names ranks that do not come."""
         with self.guard:
             if self.comm is not None or self.broken is not None:
                 return
             if self.provider.recording(self.index):
-                raise RuntimeError("a communicator of NCCL cannot be made while a CUDA graph is recorded: run an "
-                                   "exchange of the group once before, or give init_process_group a device_id")
+                raise RuntimeError("an NCCL communicator cannot be made while a CUDA graph is recorded: run a "
+                                   "collective of the group once before, or give init_process_group a device_id")
             if self.rank == 0:
                 self.store.set("id", self.library.unique_id())
             self.meet()
@@ -69,13 +69,13 @@ class NCCLEngine(Engine):
             self.started(out.value)
 
     def config(self) -> Config | None:
-        """What the user's options ask of the library; None where that is nothing."""
+        """Return the library's configuration from the user's options; None if there is none."""
         given = getattr(self.options, "config", None)
         asked = {} if given is None else given.asked()
         if not asked:
             return None
         if "ncclCommInitRankConfig" not in self.library.entries:
-            raise RuntimeError(f"NCCL {self.library.version} takes no configuration; {sorted(asked)} were asked for")
+            raise RuntimeError(f"NCCL {self.library.version} takes no configuration, but {sorted(asked)} were given")
         return Config(**asked)
 
     def started(self, comm: int):
@@ -96,8 +96,8 @@ class NCCLEngine(Engine):
                                    f"within {self.timeout:g} s") from error
 
     def split(self, color: int | None, key: int, store, size: int, seconds: float, options=None):
-        """The engine of a part of the group, by one call of the library in all ranks; None for who is in no part
-        (``color`` None)."""
+        """Split the group by one call of the library in all ranks; return the engine of this rank's part, or None if
+        ``color`` is None."""
         self.connect()
         made = None if color is None else NCCLEngine(self.where, store, key, size, seconds, options)
         out, config = ctypes.c_void_p(), made.config() if made is not None else None
@@ -124,9 +124,9 @@ class NCCLEngine(Engine):
                 found.ranks, found.name = [self.ranks[source], self.ranks[target]], self.name
             return found
 
-    # --- exchanges on the stream --------------------------------------------------------------------------------------
+    # --- collectives on the stream ------------------------------------------------------------------------------------
     def issue(self, jobs: list, blocking: bool = False) -> StreamWork:
-        """Gives the stream jobs, in one group of the library, after what the caller's stream was given by now."""
+        """Enqueue jobs on the stream, in one NCCL group, after the work already on the caller's stream."""
         self.check()
         self.connect()
         streams = self.streams
@@ -161,14 +161,14 @@ class NCCLEngine(Engine):
             job.bring_back()
 
     def beside(self) -> int:
-        """The stream of what comes after exchanges and is not waited for (``StreamFuture.then``)."""
+        """Return the stream of work that follows collectives without a wait (``StreamFuture.then``)."""
         with self.guard:
             if self.aside is None:
                 self.aside = self.streams.new(0)
             return self.aside
 
     def check(self):
-        """Raises what has gone wrong with the communicator."""
+        """Raise the communicator's error, if any."""
         if self.broken is not None:
             raise DistBackendError(str(self.broken))
         if self.closing:
@@ -176,7 +176,7 @@ class NCCLEngine(Engine):
 
     @contextlib.contextmanager
     def grouped(self):
-        """A block whose exchanges are one for the library: all of them go on at once."""
+        """A block whose collectives are one NCCL group: all of them run concurrently."""
         self.library.call("ncclGroupStart")
         try:
             yield
@@ -189,8 +189,7 @@ class NCCLEngine(Engine):
             self.settled()
 
     def settled(self):
-        """Returns when the library has done what it had only begun: communicators that do not block (``config``).
-        DistBackendError where it has failed."""
+        """Wait until the library has completed a nonblocking call (``config``).  DistBackendError if it failed."""
         end, out = time.monotonic() + self.timeout, ctypes.c_int(IN_PROGRESS)
         while True:
             self.library.call("ncclCommGetAsyncError", self.comm, ctypes.byref(out))
@@ -205,8 +204,8 @@ class NCCLEngine(Engine):
     # --- reductions ---------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def operator(self, memory: Region, kind: str, scale):
-        """The number of a reduction; ``scale``: the factor of "premul_sum".  ValueError and TypeError for what the
-        library does not reduce."""
+        """Return the library's number of a reduction; ``scale``: the factor of "premul_sum".  ValueError and TypeError
+        for reductions that the library lacks."""
         if memory.name not in NUMBERS:
             raise TypeError(f"Input tensor data type is not supported for NCCL process group: {memory.name}")
         if kind not in (*KINDS, "premul_sum"):
@@ -224,7 +223,7 @@ class NCCLEngine(Engine):
             self.library.call("ncclRedOpDestroy", out.value, self.comm)
 
     def check_reduction(self, tensor, op):
-        """(kind, scale) of a reduction.  ValueError and TypeError for what the library does not reduce."""
+        """Return (kind, scale) of a reduction.  ValueError and TypeError for reductions that the library lacks."""
         name = REAL.get(tensor.dtype.name, (tensor.dtype.name,))[0]
         if op in BITWISE:
             raise ValueError(f"Cannot use ReduceOp.{op.name} with NCCL")
@@ -262,7 +261,7 @@ class NCCLEngine(Engine):
             self.call("ncclReduce", source.address, target.address, count(source), NUMBERS[source.name], number, root)
 
     def reduce_scatter(self, target, sources, kind, scale):
-        with self.grouped():  # also where they lie one after the other: in other ranks they may not
+        with self.grouped():  # also if they are contiguous: in other ranks they may not be
             for rank, source in enumerate(sources):
                 self.reduce_to(source, target, kind, scale, rank)
 
@@ -278,7 +277,7 @@ class NCCLEngine(Engine):
         self.call("ncclBroadcast", source, memory.address, memory.nbytes, BYTE, root)
 
     def all_gather(self, targets, memory):
-        with self.grouped():  # also where they lie one after the other: in other ranks they may not
+        with self.grouped():  # also if they are contiguous: in other ranks they may not be
             for rank, target in enumerate(targets):
                 self.call("ncclBroadcast", memory.address, target.address, target.nbytes, BYTE, rank)
 
@@ -325,8 +324,8 @@ class NCCLEngine(Engine):
 
     # --- the end ------------------------------------------------------------------------------------------------------
     def failed(self, error: BaseException):
-        """Ends the communicator for good: what is under way fails, and whoever waits for the device hears of it.  What
-        is against that is logged: this raises nothing."""
+        """End the communicator for good: running work fails, and waits for the device raise the error.  Errors on the
+        way are logged: this raises nothing."""
         with self.order:
             if self.broken is not None:
                 return
@@ -334,10 +333,10 @@ class NCCLEngine(Engine):
             comm, self.comm = self.comm, None
             lost = list(self.flying)
             self.flying.clear()
-        held = [flight.kept for flight in lost]  # what the library reads and writes until the communicator has ended
+        held = [flight.kept for flight in lost]  # memory that the library uses until the communicator has ended
         for flight in lost:
             self.despite(flight.failed, error)
-        if any(flight.awaited for flight in lost):  # nobody waits for these any more who could be told
+        if any(flight.awaited for flight in lost):  # a stream relies on these: no later wait could raise the error
             self.despite(self.provider.report, self.index, error)
         for pair in list(self.pairs.values()):
             self.despite(pair.failed, error)
@@ -346,7 +345,7 @@ class NCCLEngine(Engine):
         held.clear()
 
     def despite(self, act, *given):
-        """Does one thing of those that end a communicator; what is against it is logged, and the others are done."""
+        """Run one step of ending a communicator; log its error, if any, so that the others run."""
         try:
             act(*given)
         except Exception as reason:  # noqa: BLE001 - what is under way has failed all the same
@@ -358,7 +357,7 @@ class NCCLEngine(Engine):
             self.library.call("ncclCommAbort", comm)
 
     def close(self):
-        """Waits for what is under way, and gives the communicator back."""
+        """Wait for running work, and free the communicator."""
         self.closing = True
         if self.watchdog is not None:
             self.settle()
@@ -374,7 +373,7 @@ class NCCLEngine(Engine):
                 self.library.call("ncclCommDestroy", comm)
 
     def settle(self):
-        """Returns when nothing is under way, or the communicator is broken."""
+        """Wait until nothing is running, or the communicator is broken."""
         while self.flying:
             self.watchdog.collect()
             time.sleep(PAUSE if self.flying else 0)
@@ -390,6 +389,6 @@ def count(memory: Region) -> int:
 
 
 def scalar(name: str, value: float):
-    """A number as a C value of a dtype."""
+    """Return a Python number as a C value of a dtype."""
     array = np.asarray(narrow(np.asarray(value), BY_NAME[name])).astype(BY_NAME[name].numpy)
     return (ctypes.c_char * array.itemsize).from_buffer_copy(array.tobytes())

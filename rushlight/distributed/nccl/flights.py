@@ -1,4 +1,4 @@
-"""Exchanges that a stream carries out while the host goes on."""
+"""Collectives that run on a stream while the host continues."""
 from __future__ import annotations
 
 import os
@@ -9,17 +9,17 @@ from ..regions import bring_back
 from ..stores import DistBackendError
 from ..works import Work
 
-PAUSE = 1e-3  # seconds between looks at an event, where the host waits for one
+PAUSE = 1e-3  # seconds between queries of an event, if the host waits for one
 
 
 def waits() -> bool:
-    """Whether the host waits where the user waits (TORCH_NCCL_BLOCKING_WAIT); by default the stream does."""
+    """True if ``wait`` blocks the host (TORCH_NCCL_BLOCKING_WAIT); by default the stream waits."""
     return os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") not in ("", "0")
 
 
 class Job:
-    """What one call of a collective asks for.  ``run`` gives the communicator's stream the exchange; ``back``: (tensor,
-    dense copy) that are copied after it; ``entry``: what the flight recorder keeps of it."""
+    """One call of a collective.  ``run`` enqueues it on the communicator's stream; ``back``: (tensor, dense copy) pairs
+    that are copied after it; ``entry``: its flight recorder entry."""
 
     __slots__ = ("run", "back", "result", "entry", "name")
 
@@ -27,15 +27,15 @@ class Job:
         self.run, self.back, self.result, self.entry, self.name = run, back, result, entry, name
 
     def bring_back(self):
-        """Copies what has arrived into tensors that are not dense."""
+        """Copy received data into tensors that are not dense."""
         for target, source in self.back:
             bring_back(target, source)
 
 
 
 class Flight:
-    """Jobs that a stream was given.  ``done``: the event after them; ``number``: which exchange of its communicator it
-    is; ``origin``: the stream that it was asked on; ``recorded``: whether a graph has them, which runs later.
+    """Jobs enqueued on a stream.  ``done``: the event after them; ``number``: the index among the communicator's
+    flights; ``origin``: the caller's stream; ``recorded``: True if a CUDA graph has them, which runs later.
 
     The memory that it reads and writes is ``kept`` until ``origin`` waits for it, or it is done.
     """
@@ -49,17 +49,17 @@ class Flight:
 
     @property
     def about(self) -> str:
-        """What it does: "all_reduce of [2] float32"."""
+        """A description of the operations: "all_reduce of [2] float32"."""
         texts = [(name, ", ".join(f"{list(meta.shape)} {meta.dtype.name}" for meta in metas))
                  for name, metas in self.subjects]
         return ", ".join(f"{name} of {sizes}" if sizes else name for name, sizes in texts)
 
     def passed(self) -> bool:
-        """Whether the stream is done with it, or never will be."""
+        """True if the stream is done with it, or never will be."""
         return self.error is not None or self.engine.streams.passed(self.done)
 
     def ended(self):
-        """It is done: nothing of it is kept."""
+        """Mark it as done, and release all that it keeps."""
         for entry in self.entries:
             entry.ended()
         self.entries, self.kept = [], None
@@ -71,19 +71,19 @@ class Flight:
         self.entries, self.kept = [], None
 
     def look(self):
-        """Raises what it failed with."""
+        """Raise its error, if any."""
         if self.error is not None:
             raise self.error
 
     def follow(self):
-        """What the current stream is given from now on comes after it."""
+        """Have later work on the current stream wait for it."""
         self.look()
         streams = self.engine.streams
         current = streams.current()
         streams.wait(current, self.done)
         self.awaited = True
         if current == self.origin:
-            self.kept = None  # what frees its memory comes after
+            self.kept = None  # later work on this stream may reuse the memory
 
     def reach(self, limit: float | None):
         """Returns when the stream is done with it.  DistBackendError after ``limit`` seconds."""
@@ -103,8 +103,8 @@ class StreamWork(Work):
         self.flight, self.blocking = flight, blocking
 
     def wait(self, timeout=None) -> bool:
-        """Has the current stream wait for it; the host too for a barrier, with ``timeout``, or where
-        TORCH_NCCL_BLOCKING_WAIT asks for that.  Its error where it failed."""
+        """Have the current stream wait for it; the host too for a barrier, with ``timeout``, or with
+        TORCH_NCCL_BLOCKING_WAIT.  Raises its error if it failed."""
         flight = self.flight
         limit = timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
         if not flight.recorded and (self.blocking or limit or waits()):
@@ -113,20 +113,20 @@ class StreamWork(Work):
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done.  RuntimeError while a graph is recorded, of which nothing may be asked."""
+        """True if it is done.  RuntimeError if a CUDA graph has recorded it: then the state is not defined."""
         if self.flight.recorded:
-            raise RuntimeError("is_completed: the exchange is part of a CUDA graph, which has yet to run")
+            raise RuntimeError("is_completed: the collective is part of a CUDA graph, which has yet to run")
         return self.flight.passed()
 
     def is_success(self) -> bool:
         return self.is_completed() and self.flight.error is None
 
     def exception(self):
-        """What it failed with; None while it runs or where it did not fail."""
+        """Return its error; None while it runs or if it did not fail."""
         return self.flight.error
 
     def get_future(self):
-        """A Future of the list of result tensors: who asks for them has the current stream wait."""
+        """Return a Future of the list of result tensors; reading it has the current stream wait."""
         if self.future is None:
             self.future = StreamFuture(self.flight.engine, self.flight.follow)
             self.future.set_result(self._result)
@@ -134,15 +134,16 @@ class StreamWork(Work):
 
 
 class StreamFuture(Future):
-    """A value that a stream was given to compute.  Who asks for it has the current stream wait, by ``follow``; what
-    comes ``then`` is given to another stream at once, so that the current one goes on."""
+    """A value that a stream computes.  Reading it has the current stream wait, by ``follow``; callbacks of ``then`` run
+    on another stream at once, so that the current one continues."""
 
     def __init__(self, engine, follow=None, before=None):
         super().__init__()
         self.engine, self.follow, self.before = engine, follow, before  # before: whose memory the other stream reads
 
     def wait(self):
-        """The value, for which the current stream waits; the exception where one was set, or the exchange failed."""
+        """Return the value, for which the current stream waits.  Raises an exception that was set, or the
+        collective's error."""
         if self.follow is not None:
             self.follow()
         return super().wait()
@@ -150,8 +151,8 @@ class StreamFuture(Future):
     value = wait
 
     def then(self, callback):
-        """A Future of ``callback(self)``, which runs now, on a stream that waits for what the current one has been
-        given."""
+        """Return a Future of ``callback(self)``, which runs now, on a stream that waits for the work already on the
+        current one."""
         engine, streams = self.engine, self.engine.streams
         after = StreamFuture(engine, before=self)
         with engine.provider.at(engine.index):
@@ -160,7 +161,7 @@ class StreamFuture(Future):
             streams.enter(side)
             try:
                 after.set_result(callback(self))
-            except Exception as error:  # raised where it is waited for
+            except Exception as error:  # raised by ``wait``
                 after.set_exception(error)
             finally:
                 streams.enter(origin)

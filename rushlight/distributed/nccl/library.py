@@ -1,6 +1,7 @@
-"""NVIDIA's library of collectives, by ctypes; AMD's (RCCL) has the same entries.
+"""NVIDIA's NCCL, by ctypes; AMD's RCCL has the same functions.
 
-Every entry gives a status; what is neither 0 nor "in progress" raises DistBackendError with the library's words for it.
+Every function returns a status; one that is neither 0 nor "in progress" raises DistBackendError with the library's
+message.
 """
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ SUCCESS, IN_PROGRESS = 0, 7
 UNDEFINED = -(1 << 31)  # a field of a Config that is left to the library
 NO_COLOR = -1  # of a rank that is in no part of a split group
 FILES = {"cuda": ("libnccl.so.2",), "hip": ("librccl.so.1", "librccl.so")}  # by the driver's kind
-FOLDERS = "NCCL_LIB_DIR", "NCCL_ROOT", "NCCL_HOME"  # variables that name where the library lies
-WHEELS = "nvidia.nccl",  # packages that bring it, in their folder ``lib``
+FOLDERS = "NCCL_LIB_DIR", "NCCL_ROOT", "NCCL_HOME"  # variables that name the library's directory
+WHEELS = "nvidia.nccl",  # packages that contain it, in their directory ``lib``
 NUMBERS = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7,
            "float64": 8, "bfloat16": 9, "bool": 1}
 KINDS = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
@@ -31,7 +32,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Config(ctypes.Structure):
-    """ncclConfig_t as of 2.18; later libraries take it by its size."""
+    """ncclConfig_t of 2.18; later libraries accept it by its size."""
 
     _fields_ = [("size", Z), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", I),
                 ("cga_cluster_size", I), ("min_ctas", I), ("max_ctas", I), ("net_name", ctypes.c_char_p),
@@ -95,7 +96,7 @@ class Library:
         return status
 
     def words(self, status: int) -> str:
-        """What a status means, and what the library says of it."""
+        """Return the text of a status, with the library's last error and version."""
         text = (self.handle.ncclGetErrorString(status) or b"unknown error").decode(errors="replace")
         last = self.handle.ncclGetLastError(None) if self.has("ncclGetLastError") else None
         about = f"; last error: {last.decode(errors='replace').strip()}" if last else ""
@@ -126,17 +127,17 @@ def places(kind: str):
 
 @functools.cache
 def library(kind: str = "cuda") -> Library | None:
-    """The library for a kind of driver ("cuda", "hip"); None where there is none."""
+    """Return the library for a kind of driver ("cuda", "hip"); None if there is none."""
     for place in places(kind):
         if os.path.isabs(place) and not os.path.exists(place):
             continue
         try:
             return Library(ctypes.CDLL(place))
-        except (OSError, AttributeError):  # not there, not for this machine, or too old
+        except (OSError, AttributeError):  # missing, for another platform, or too old
             continue
     return None
 
 
 def present() -> bool:
-    """Whether the library of some kind of driver is here."""
+    """True if the library of some kind of driver is installed."""
     return any(library(kind) is not None for kind in FILES)

@@ -1,4 +1,4 @@
-"""What groups of GPUs are made with."""
+"""Options of NCCL process groups."""
 from __future__ import annotations
 
 from ..process_group import Options as GroupOptions, ProcessGroup
@@ -18,8 +18,8 @@ class NCCLConfig:
 
 
 class Options(GroupOptions):
-    """``config``: fields of the library's configuration; ``is_high_priority_stream``: whether exchanges go before other
-    work of the device."""
+    """``config``: fields of the library's configuration; ``is_high_priority_stream``: True if collectives run before
+    other work of the device."""
 
     def __init__(self, is_high_priority_stream: bool = False, timeout=None):
         super().__init__("nccl", *([] if timeout is None else [timeout]))

@@ -8,15 +8,15 @@ from .flights import Job
 
 
 class HostThrough(Engine):
-    """The entries of an engine for memory of the host, by one whose memory is a device's: what is sent is copied there,
-    and what arrives is copied back."""
+    """An engine for host memory over one for device memory: data to send are copied to the device, and received data
+    are copied back."""
 
     def __init__(self, find, rank: int, size: int, timeout: float):
         self.find, self.rank, self.size, self.timeout = find, rank, size, timeout
 
     @contextlib.contextmanager
     def there(self, given: list, taken: list):
-        """(the engine, regions of the device for what is given, those for what is taken, which are copied back)."""
+        """Yield (the engine, device regions of the inputs, those of the outputs, which are copied back)."""
         engine, held = self.find(), {}
         provider, index, kept = engine.provider, engine.index, []
 

@@ -1,4 +1,4 @@
-"""Who sees to the exchanges of a communicator: a thread that notices errors and what takes too long."""
+"""The watchdog of an NCCL communicator: a thread that notices errors and timeouts of collectives."""
 from __future__ import annotations
 
 import contextlib
@@ -13,14 +13,14 @@ from .library import IN_PROGRESS, SUCCESS
 PERIOD = 0.1  # seconds between looks while something is under way
 IDLE = 1.0  # seconds between looks at the store
 GRACE = 5.0  # seconds in which the others say how far they are
-ASKED, FAILED = "asked", "failed"  # keys: a rank wants to know how far all are; what went wrong with one
+ASKED, FAILED = "asked", "failed"  # keys: a rank requests the progress of all; the error of a rank
 
 
 class Watchdog:
-    """Looks after one engine until ``end``.
+    """Monitors one engine until ``end``.
 
-    A rank whose exchange takes longer than the timeout asks the others by the store how far they have come, and names
-    those that are behind or do not answer; all then end their communicators, so that none waits for ever.
+    A rank whose collective exceeds the timeout requests the progress of the others through the store, and names those
+    that are behind or do not answer; all then end their communicators, so that none waits for ever.
     """
 
     def __init__(self, engine):
@@ -30,7 +30,7 @@ class Watchdog:
         self.thread.start()
 
     def note(self, flight):
-        """An exchange is under way."""
+        """Add a running collective."""
         with self.engine.order:
             broken = self.engine.broken
             if broken is None:
@@ -40,7 +40,7 @@ class Watchdog:
         self.changed.set()
 
     def collect(self):
-        """Lets go of what is done."""
+        """Release finished collectives."""
         engine = self.engine
         with engine.order, engine.provider.watching(engine.index) as may:
             while may and engine.flying and engine.flying[0].passed():
@@ -70,7 +70,7 @@ class Watchdog:
                     self.engine.failed(DistBackendError(reason))
 
     def look(self) -> str:
-        """What is wrong; "" where nothing is."""
+        """Return the reason of a failure; "" if there is none."""
         self.collect()
         reason = self.library_error()
         flying = self.engine.flying
@@ -84,7 +84,7 @@ class Watchdog:
         if time.monotonic() - self.looked < (PERIOD if flying else IDLE):
             return ""
         self.looked = time.monotonic()
-        with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended, and needs nothing any more
+        with contextlib.suppress(DistError, OSError):  # the store's owner may have ended, and needs no answer
             return self.heard()
         return ""
 
@@ -104,11 +104,11 @@ class Watchdog:
 
     # --- the others -----------------------------------------------------------------------------------------------
     def tell(self, reason: str):
-        with contextlib.suppress(DistError, OSError):  # who keeps the store may have ended: others see that too
+        with contextlib.suppress(DistError, OSError):  # the store's owner may have ended: others see that too
             self.store.set(FAILED, reason)
 
     def heard(self) -> str:
-        """What another rank says has gone wrong; answers who asks how far this one is."""
+        """Return a failure that another rank reported; answer a request for this rank's progress."""
         if not self.answered and self.store.check([ASKED]):
             self.answered = True
             self.store.set(self.place(self.engine.rank), str(self.engine.issued))
@@ -119,9 +119,9 @@ class Watchdog:
         return f"at {rank}"
 
     def blame(self, flight) -> str:
-        """Who keeps an exchange waiting."""
+        """Describe a collective that timed out, and the ranks that keep it waiting."""
         engine = self.engine
-        text = (f"exchange {flight.number} ({flight.about}) of {self.group()} has not ended within "
+        text = (f"collective {flight.number} ({flight.about}) of {self.group()} has not ended within "
                 f"{engine.timeout:g} s")
         try:
             told, silent = self.ask()
@@ -135,7 +135,7 @@ class Watchdog:
         return text if behind or silent else f"{text}: all ranks have come to it"
 
     def ask(self) -> tuple:
-        """({rank: the exchange that it has come to}, ranks that do not answer)."""
+        """Return ({rank: the number of its last collective}, ranks that do not answer)."""
         engine, end = self.engine, time.monotonic() + GRACE
         self.store.set(ASKED, "yes")
         told, silent = {engine.rank: engine.issued}, [rank for rank in range(engine.size) if rank != engine.rank]

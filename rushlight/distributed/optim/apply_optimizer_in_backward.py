@@ -9,10 +9,10 @@ param_to_optim_hook_handle_map = WeakTensorKeyDictionary()  # a parameter -> han
 
 
 def _apply_optimizer_in_backward(optimizer_class, params, optimizer_kwargs, register_hook: bool = True):
-    """Have each parameter be updated by an optimizer of its own during the backward pass, after which it has no
-    gradient.  Several optimizers of a parameter step in the order of the calls.
+    """Updates each parameter by an optimizer of its own during the backward pass, after which it has no gradient.
+    Several optimizers of a parameter step in the order of the calls.
 
-    ``register_hook``: whether a hook steps when the gradient is accumulated; without, the caller does.
+    ``register_hook``: True if a hook steps when the gradient is accumulated; else the caller does.
     ``DistributedDataParallel`` steps with averages instead.
 
     >>> import rushlight as torch

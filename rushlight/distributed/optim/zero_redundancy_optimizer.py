@@ -50,7 +50,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             group.update({k: v for k, v in own.items() if k != "params" and k not in group})
 
     def deal(self, params):
-        """Gives each parameter an owner: the largest first, to who has least."""
+        """Assign each parameter to a process: the largest first, to the process with the least."""
         for p in sorted(params, key=lambda p: -p.numel()):
             rank = min(range(self.world_size), key=lambda r: self.loads[r])
             self.owner[p] = rank
@@ -72,8 +72,8 @@ class ZeroRedundancyOptimizer(Optimizer):
             self.optim.add_param_group(self.own_of(group))
 
     def step(self, closure=None, **kwargs):
-        """Steps this process's parameters, and takes those of the others; with ``overlap_with_ddp`` the backward pass
-        has done so."""
+        """Updates this process's parameters, and receives those of the others; with ``overlap_with_ddp`` the backward
+        pass has done so."""
         if self.overlaps:
             warnings.warn("`step()` should not be included in the training loop when `overlap_with_ddp=True`",
                           stacklevel=2)
@@ -83,7 +83,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return loss
 
     def stepped(self, *args, **kwargs):
-        """A step of this process's optimizer, with what the groups say now."""
+        """Step this process's optimizer, with the current options of the groups."""
         for group, own in zip(self.param_groups, self.optim.param_groups):
             own.update({k: v for k, v in group.items() if k != "params"})
         loss = self.optim.step(*(a for a in args if a is not None), **kwargs)
@@ -120,7 +120,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     # --- states -------------------------------------------------------------------------------------------------------
     def numbers(self) -> dict:
-        """Parameter -> its number in states."""
+        """Return {parameter: its index in states}."""
         every = [p for group in self.param_groups for p in group["params"]]
         return {p: k for k, p in enumerate(every)}
 
@@ -198,7 +198,7 @@ def hook_with_zero_step(hook, ddp, zero: ZeroRedundancyOptimizer, shard_buckets:
 
 
 def hook_with_zero_step_interleaved(hook, ddp, zero: ZeroRedundancyOptimizer, shard_buckets: bool = False):
-    """As ``hook_with_zero_step``; parameters of a bucket are stepped as soon as it is averaged, before the next one is
+    """``hook_with_zero_step`` that steps parameters of a bucket as soon as it is averaged, before the next one is
     complete."""
     check_overlaps(zero)
 

@@ -1,4 +1,4 @@
-"""A model cut into stages: its exported program, split where it is marked."""
+"""A model split into stages: its exported program, split at the marks."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ RESERVE = torch.default_generator.reserve
 
 
 def annotate_split_points(mod, spec: dict):
-    """Has ``pipeline`` cut a model before or after submodules, by name."""
+    """Has ``pipeline`` split a model before or after submodules, by name."""
     mod.__dict__.setdefault("_split_points", {}).update(spec)
 
 
 @dataclass
 class PipeInfo:
-    """What is known of a Pipe: its program and how many stages it has."""
+    """A Pipe's program and number of stages."""
 
     graph: Any
     num_stages: int
@@ -37,8 +37,8 @@ def is_mark(node) -> bool:
 
 
 def sections(nodes) -> dict:
-    """Node -> number of its stage: what comes after a mark belongs to the next one; what draws a position in the random
-    stream, and parameters, belong to all (None)."""
+    """Return {node: index of its stage}: nodes after a mark belong to the next one; parameters, and nodes that draw an
+    offset in the RNG stream, belong to all (None)."""
     found, stage = {}, 0
     for node in nodes:
         if node.op in ("placeholder", "get_attr", "output") or drawing(node):
@@ -50,7 +50,7 @@ def sections(nodes) -> dict:
 
 
 def drawing(node) -> bool:
-    """Whether a node says where in the random stream a program draws."""
+    """True if a node draws an offset in the RNG stream."""
     if node.op != "call_function":
         return False
     if node.target == RESERVE:
@@ -86,7 +86,7 @@ class Cutter:
             env[node] = graph.placeholder(node.name)
 
         def value(node):
-            if node not in env:  # a parameter, or a place in the random stream
+            if node not in env:  # a parameter, or an offset in the RNG stream
                 env[node] = graph.node_copy(node, value)
             return env[node]
 
@@ -104,8 +104,8 @@ class Cutter:
 
 
 class Pipe(torch.nn.Module):
-    """A model as a row of stages ``submod_0``, ``submod_1``, ...; called, it gives a tuple of the tensors that the
-    model gives.  ``names``: of arguments that are given by name, in the order in which the first stage takes them."""
+    """A model as stages ``submod_0``, ``submod_1``, ... in order; a call returns a tuple of the model's output tensors.
+    ``names``: keyword arguments, in the order in which the first stage takes them."""
 
     def __init__(self, stages, program, names=()):
         super().__init__()
@@ -147,11 +147,11 @@ class Pipe(torch.nn.Module):
 
 def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: dict | None = None,
              split_policy=None) -> Pipe:
-    """A model cut into stages: where its ``forward`` calls ``pipe_split()``, or before and after submodules as
-    ``split_spec`` (name -> SplitPoint) says.  ``mb_args`` and ``mb_kwargs`` are an example of a small batch.
-    ``split_policy(graph_module)`` may change the exported program before it is cut.
+    """Return a model split into stages: where its ``forward`` calls ``pipe_split()``, or before and after the
+    submodules in ``split_spec`` (name -> SplitPoint).  ``mb_args`` and ``mb_kwargs`` are an example microbatch.
+    ``split_policy(graph_module)`` may change the exported program before it is split.
 
-    A value that a later stage than the next one reads travels through those between.
+    A value that a later stage than the next one reads is passed through those between.
 
     >>> import rushlight as torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))

@@ -1,4 +1,4 @@
-"""Models cut into stages, through which small batches pass one after another (docs/sharding.md)."""
+"""Pipeline parallelism: models split into stages that process microbatches (docs/sharding.md)."""
 from ..._src.core.later import later
 
 __all__ = ["Pipe", "pipe_split", "SplitPoint", "pipeline", "PipelineStage", "build_stage", "Schedule1F1B",

@@ -1,4 +1,4 @@
-"""Backward passes of a stage of a pipeline: whole, or first to its inputs and later to its weights."""
+"""Backward passes of a pipeline stage: in one, or first to its inputs and later to its weights."""
 from __future__ import annotations
 
 import contextlib
@@ -10,7 +10,7 @@ from ..._src.core.pytree import tree_map
 
 @contextlib.contextmanager
 def told(what: str, outputs, gradients, inputs):
-    """A block whose errors become a RuntimeError that says which stage it was about."""
+    """A block whose errors become a RuntimeError that names the stage."""
     try:
         yield
     except Exception as error:
@@ -26,8 +26,8 @@ def described(value) -> str:
 
 
 def differentiable(output, gradient):
-    """(output, gradient) of each output that has a history.  A list, tuple or dict without gradients is left out;
-    AssertionError where the gradients are not arranged as the outputs."""
+    """Return (output, gradient) of each output that has a history.  A list, tuple or dict without gradients is left
+    out; AssertionError if the gradients are not nested as the outputs."""
     if isinstance(output, Tensor):
         if output.requires_grad:
             if not isinstance(gradient, (Tensor, type(None))):
@@ -46,9 +46,9 @@ def differentiable(output, gradient):
 
 
 def stage_backward(stage_output, output_grads, input_values, outputs_with_grads_idxs=None) -> tuple:
-    """The gradients of a stage's inputs (None for what has none), given those of its outputs; gradients of parameters
-    are accumulated.  ``outputs_with_grads_idxs``: which outputs have gradients, where not all do.  None is the
-    gradient 1 of an output of one element; RuntimeError, with what was given, where the backward fails.
+    """Return the gradients of a stage's inputs (None for inputs without one), given those of its outputs; gradients of
+    parameters are accumulated.  ``outputs_with_grads_idxs``: the outputs that have gradients, if not all do.  None is
+    the gradient 1 of an output of one element; RuntimeError, with the arguments, if the backward fails.
 
     >>> import rushlight as torch
     >>> x, w = torch.ones(2, requires_grad=True), torch.full((2,), 3.0, requires_grad=True)
@@ -66,13 +66,14 @@ def stage_backward(stage_output, output_grads, input_values, outputs_with_grads_
         for value in input_values:
             found.append(value.grad if isinstance(value, Tensor) else None)
             if isinstance(value, Tensor):
-                value.grad = None  # it goes to the stage before, and is not summed up
+                value.grad = None  # it is passed to the previous stage, not accumulated
         return tuple(found)
 
 
 def stage_backward_input(stage_outputs_or_loss, output_grads, input_values, weights) -> tuple:
-    """(the gradients of a stage's inputs, what ``stage_backward_weight`` needs for those of its weights: nothing where
-    no input wants a gradient).  ``output_grads`` None: ones.  RuntimeError, with what was given, where it fails."""
+    """Return (the gradients of a stage's inputs, the arguments of ``stage_backward_weight`` for those of its weights:
+    empty if no input requires a gradient).  ``output_grads`` None: ones.  RuntimeError, with the arguments, if it
+    fails."""
     pairs = [(output, output.new_ones(output.shape) if output_grads is None else output_grads[k])
              for k, output in enumerate(stage_outputs_or_loss) if output.requires_grad]
     outputs, gradients = map(list, zip(*pairs)) if pairs else ([], [])
@@ -94,8 +95,8 @@ def add(value, gradient):
 
 
 def stage_backward_weight(weights, param_groups, retain_graph: bool = False) -> tuple:
-    """Accumulates the gradients of weights, by the graph that ``stage_backward_input`` has kept: what lies between an
-    output and a weight is gone through again.  The gradient of each weight."""
+    """Accumulate the gradients of weights, by the graph that ``stage_backward_input`` has kept: the nodes between an
+    output and a weight run again.  Return the gradient of each weight."""
     weights = list(weights)
     for group in param_groups:
         wanted = [p for p in group["params"] if p.requires_grad]

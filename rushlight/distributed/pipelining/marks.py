@@ -1,4 +1,4 @@
-"""Marks in a model's program: where stages end.  What is here is followed while the model is captured."""
+"""Marks of stage ends in a model's program.  The functions here are traced while the model is captured."""
 from __future__ import annotations
 
 import enum
@@ -12,7 +12,7 @@ __all__ = ["SplitPoint"]
 
 @custom_op("rushlight_pipelining::mark", mutates_args=())
 def mark(x: torch.Tensor) -> torch.Tensor:
-    """The same elements, where a stage ends."""
+    """Return the same elements, at the end of a stage."""
     return x.clone()
 
 
@@ -25,7 +25,7 @@ mark.register_autograd(lambda ctx, gradient: gradient)
 
 
 class SplitPoint(enum.Enum):
-    """Whether a stage begins before a submodule, or ends after it."""
+    """A split before a submodule, or after it."""
 
     BEGINNING = 1
     END = 2

@@ -1,4 +1,4 @@
-"""Tensors from one stage to another: a row of numbers that describes them, then their elements."""
+"""Tensors sent between stages: a vector of integers that describes them, then their elements."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -11,8 +11,8 @@ LONGEST = 256  # numbers that describe a message
 
 
 def described(tensors, where) -> torch.Tensor:
-    """How many tensors there are, and of each the dtype, whether it wants a gradient, the rank and the sizes; -1 for
-    None: as a tensor on the device ``where``."""
+    """Return a tensor on the device ``where`` with the number of tensors, and of each the dtype, ``requires_grad``, the
+    rank and the sizes; -1 for None."""
     row = [len(tensors)]
     for t in tensors:
         row += [-1] if t is None else [KINDS.index(t.dtype), int(t.requires_grad), t.dim(), *t.shape]
@@ -23,7 +23,7 @@ def described(tensors, where) -> torch.Tensor:
 
 
 class Messages:
-    """What a stage sends and receives.  Kinds of message have tags of their own, so that they may come in any order."""
+    """The messages of a stage.  Kinds of message have tags of their own, so that they may come in any order."""
 
     def __init__(self, group, device=None):
         self.group, self.under_way, self.where = group, [], device or membership.device_for(group)
@@ -35,7 +35,7 @@ class Messages:
             self.under_way.append((collectives.isend(tensor, group=self.group, group_dst=rank, tag=tag), tensor))
 
     def receive(self, rank: int, tag: int) -> list:
-        """The tensors (or None) that a rank sends with this tag; those that want a gradient are leaves."""
+        """Return the tensors (or None) that a rank sends with this tag; those that require a gradient are leaves."""
         row = torch.empty(LONGEST, dtype=torch.int64, device=self.where)
         collectives.recv(row, group=self.group, group_src=rank, tag=tag)
         numbers, found = iter(row.tolist()), []

@@ -1,4 +1,4 @@
-"""A batch as small ones, and results of small ones as those of the batch."""
+"""Splitting of a batch into microbatches, and merging of their results."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -33,11 +33,11 @@ class TensorChunkSpec:
 
 
 class _Replicate:
-    """What every small batch gets as it is."""
+    """Marks a value that every microbatch gets unchanged."""
 
 
 class _CustomReducer:
-    """How values of small batches make that of the batch: ``init_value``, then ``reduce_fn(so far, next)``."""
+    """Reduces values of microbatches to that of the batch: ``init_value``, then ``reduce_fn(accumulated, next)``."""
 
     def __init__(self, init_value, reduce_fn):
         self.init_value, self.reduce_fn = init_value, reduce_fn
@@ -59,7 +59,7 @@ def is_spec(value) -> bool:
 
 
 def pieces(value, spec, chunks: int) -> list:
-    """One argument's share of each small batch.  RuntimeError for a tensor with too few rows."""
+    """Return one argument's share of each microbatch.  RuntimeError for a tensor with too few rows."""
     if isinstance(spec, TensorChunkSpec) and isinstance(value, torch.Tensor):
         if value.shape[spec.split_dim] < chunks:
             raise RuntimeError(f"Tensor size on chunking dimension is {value.shape[spec.split_dim]}, which is less "
@@ -71,7 +71,7 @@ def pieces(value, spec, chunks: int) -> list:
 
 
 def split_values(values, specs, chunks: int) -> list:
-    """Nested values for each small batch."""
+    """Return nested values for each microbatch."""
     leaves, tree = tree_flatten(values)
     given = [default_spec(v) for v in leaves] if specs is None else tree_flatten(specs, is_leaf=is_spec)[0]
     if len(given) != len(leaves):
@@ -82,8 +82,8 @@ def split_values(values, specs, chunks: int) -> list:
 
 def split_args_kwargs_into_chunks(args: tuple, kwargs: dict | None, chunks: int, args_chunk_spec=None,
                                   kwargs_chunk_spec=None) -> tuple[list, list]:
-    """(arguments, keywords) of each of ``chunks`` small batches: tensors split along their first dimension, or as
-    TensorChunkSpecs in the place of arguments say; other values are repeated.
+    """Return (arguments, keywords) of each of ``chunks`` microbatches: tensors are split along their first dimension,
+    or by TensorChunkSpecs at the positions of arguments; other values are repeated.
 
     >>> import rushlight as torch
     >>> split_args_kwargs_into_chunks((torch.arange(4), 2), {}, 2)
@@ -93,8 +93,8 @@ def split_args_kwargs_into_chunks(args: tuple, kwargs: dict | None, chunks: int,
 
 
 def merge_chunks(chunks: list, chunk_spec):
-    """Results of small batches as the batch's: tensors side by side along the dimension that a TensorChunkSpec says
-    (default: the first), reduced by a reducer, or the first of equals."""
+    """Merge results of microbatches into the batch's: tensors are concatenated along the dimension of a TensorChunkSpec
+    (default: the first), values with a reducer are reduced, and of equal values the first is taken."""
     if not chunks:
         raise ValueError("merge_chunks: there are no chunks")
     columns, tree = zip(*(tree_flatten(chunk) for chunk in chunks))
@@ -106,7 +106,7 @@ def merge_chunks(chunks: list, chunk_spec):
 
 
 def merged(values: list, spec):
-    """One result of all small batches."""
+    """Return one merged result of all microbatches."""
     if isinstance(spec, TensorChunkSpec):
         return torch.cat(values, spec.split_dim)
     if isinstance(spec, _CustomReducer):

@@ -1,4 +1,4 @@
-"""What each rank computes, in which order: lists of Actions for ranks of a group."""
+"""Schedules as lists of Actions in the order in which a rank of a group runs them."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Action(NamedTuple):
 
 
 def looped(ranks: int, stages: int) -> list[int]:
-    """The rank of each stage, where ranks take turns.
+    """Return the rank of each stage, if ranks take turns.
 
     >>> looped(2, 4)
     [0, 1, 0, 1]
@@ -25,7 +25,7 @@ def looped(ranks: int, stages: int) -> list[int]:
 
 
 def in_a_v(ranks: int, stages: int) -> list[int]:
-    """The rank of each stage, where every second round goes back.
+    """Return the rank of each stage, if every second round runs in reverse.
 
     >>> in_a_v(2, 4)
     [0, 1, 1, 0]
@@ -34,13 +34,13 @@ def in_a_v(ranks: int, stages: int) -> list[int]:
 
 
 def all_forward_first(stages, batches: int) -> list[Action]:
-    """All small batches forward through each stage of a rank, then backward, last stages first."""
+    """All microbatches forward through each stage of a rank, then backward, last stages first."""
     return [*(Action("F", s, b) for s in stages for b in range(batches)),
             *(Action("B", s, b) for s in reversed(stages) for b in reversed(range(batches)))]
 
 
 def one_forward_one_backward(stage: int, stages: int, batches: int) -> list[Action]:
-    """As many forward as there are stages from here on, then one backward and one forward in turns."""
+    """As many forward passes as stages from this one on, then alternately one backward and one forward pass."""
     ahead = min(batches, stages - stage)
     order = [Action("F", stage, b) for b in range(ahead)]
     for b in range(batches):
@@ -51,9 +51,9 @@ def one_forward_one_backward(stage: int, stages: int, batches: int) -> list[Acti
 
 
 def interleaved(rank: int, ranks: int, stages: list[int], batches: int, halves: bool = False) -> list[Action]:
-    """One forward and one backward in turns, over several stages of a rank: small batches go in rounds, of which each
-    passes all stages before the next.  With ``halves`` weights follow inputs as late as memory of the plain order
-    allows."""
+    """Alternately one forward and one backward pass, over several stages of a rank: microbatches go in rounds, and each
+    round passes all stages before the next.  With ``halves`` weight gradients follow input gradients as late as the
+    memory of the plain order allows."""
     count = len(stages)
     rounds = max(1, batches // ranks)
     each = batches // rounds
@@ -85,8 +85,8 @@ def with_weights(order: list[Action], behind: int) -> list[Action]:
 
 
 def back_and_forth(rank: int, ranks: int, batches: int) -> list[Action]:
-    """Two stages of a rank, one on the way out and one on the way back, with "W" filling what would be waited for: the
-    order in which a run with equal times would go."""
+    """Two stages of a rank, one on the way out and one on the way back, with "W" in idle time: the order of a run with
+    equal times."""
     place, last = in_a_v(ranks, 2 * ranks), 2 * ranks - 1
     done: dict[Action, int] = {}
     orders: list[list[Action]] = [[] for _ in range(ranks)]
@@ -116,9 +116,9 @@ def back_and_forth(rank: int, ranks: int, batches: int) -> list[Action]:
 
 
 def both_ways(rank: int, ranks: int, batches: int) -> list[Action]:
-    """Two stages of a rank, one on the way out (0) and one on the way back (1), as DualPipeV has them: small batches
-    fill the pipe, then forward of one stage and backward of the other go in turns, and at the end weights fill what
-    would be waited for.  There are at least ``2 * ranks`` small batches."""
+    """Two stages of a rank, one on the way out (0) and one on the way back (1), as in DualPipeV: microbatches fill the
+    pipeline, then forward passes of one stage and backward passes of the other alternate, and at the end weight
+    gradients fill idle time.  There are at least ``2 * ranks`` microbatches."""
     stages, found, counts, waiting = (rank, 2 * ranks - 1 - rank), [], {}, []
 
     def act(kind, way):
@@ -152,12 +152,12 @@ def both_ways(rank: int, ranks: int, batches: int) -> list[Action]:
 
 
 def needs(kind, stage, batch, last) -> list[Action]:
-    """What must be done before an action."""
+    """Return the actions that must run before an action."""
     if kind == "F":
         return [Action("F", stage - 1, batch)] if stage else []
     return [Action("F", stage, batch), *([Action("I", stage + 1, batch)] if stage < last else [])]
 
 
 def in_flight(nexts, stage) -> int:
-    """How many small batches of a stage have gone forward and not back."""
+    """Return the number of microbatches of a stage that have gone forward and not back."""
     return nexts["F", stage] - nexts["I", stage]

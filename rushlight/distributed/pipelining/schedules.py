@@ -1,4 +1,4 @@
-"""Schedules: small batches of a batch through the stages of a model, forward and backward."""
+"""Pipeline schedules: microbatches of a batch through the stages of a model, forward and backward."""
 from __future__ import annotations
 
 import logging
@@ -14,9 +14,9 @@ __all__ = ["get_schedule_class", "PipelineScheduleSingle", "PipelineScheduleMult
 
 
 class _PipelineSchedule:
-    """What schedules share.  ``stages``: those of this process; ``n_microbatches``: into how many small batches a batch
-    is split; ``loss_fn(output, target)`` is computed by the last stage; ``scale_grads``: whether gradients are those of
-    the mean of small batches' losses (else of the sum)."""
+    """Base of schedules.  ``stages``: those of this process; ``n_microbatches``: the number of microbatches of a batch;
+    ``loss_fn(output, target)`` is computed by the last stage; ``scale_grads``: True if gradients are those of the mean
+    of the microbatches' losses (else of the sum)."""
 
     place = staticmethod(orders.looped)
     _backward_requires_autograd = True
@@ -43,7 +43,7 @@ class _PipelineSchedule:
                              f"{[s for s, r in ranks.items() if r == self.rank]} are its own")
 
     def order(self) -> list:
-        """What this rank does."""
+        """Return the actions of this rank."""
         raise NotImplementedError
 
     @property
@@ -52,9 +52,9 @@ class _PipelineSchedule:
 
     def step(self, *args, target=None, losses: list | None = None, return_outputs: bool = True,
              loss_kwargs: dict | None = None, **kwargs):
-        """One batch forward and, with a loss, backward.  The process of the first stage gives ``args``, that of the
-        last one ``target``, gets losses of small batches in the list ``losses``, and the batch's output (where
-        ``return_outputs``); None is returned by others."""
+        """Runs one batch forward and, with a loss, backward.  The process of the first stage passes ``args``; that of
+        the last one passes ``target``, gets losses of microbatches in the list ``losses``, and the batch's output (if
+        ``return_outputs``); others get None."""
         if self._has_backward and self._backward_requires_autograd and not torch.is_grad_enabled():
             raise RuntimeError("step() requires gradients to be enabled for backward computation; use eval() for "
                                "forward alone")
@@ -103,7 +103,7 @@ class _PipelineSchedule:
         return self._loss_fn(output, targets[batch], **loss_kwargs)
 
     def ended(self, last, found, losses, return_outputs):
-        """What a step returns, with losses put into the caller's list."""
+        """Return the result of a step, and store losses in the caller's list."""
         if losses is not None and last is not None and self._loss_fn is not None:
             losses[:] = [found[b].detach() for b in range(self._n_microbatches)]
         results = None
@@ -129,7 +129,7 @@ class PipelineScheduleSingle(_PipelineSchedule):
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
-    """All small batches forward, then all backward."""
+    """All microbatches forward, then all backward."""
 
     def order(self):
         index, count = self._stage.stage_index, self._n_microbatches
@@ -138,7 +138,7 @@ class ScheduleGPipe(PipelineScheduleSingle):
 
 
 class Schedule1F1B(PipelineScheduleSingle):
-    """One forward and one backward in turns, so that no stage keeps more small batches than stages follow it."""
+    """Alternately one forward and one backward pass, so that no stage keeps more microbatches than stages follow it."""
 
     def order(self):
         found = orders.one_forward_one_backward(self._stage.stage_index, self._num_stages, self._n_microbatches)
@@ -146,8 +146,8 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_PipelineSchedule):
-    """A schedule with several stages a process.  ``backward_requires_autograd=False``: ``step()`` may be called where
-    gradients are off, for a backward of one's own."""
+    """A schedule with several stages a process.  ``backward_requires_autograd=False``: ``step()`` may be called with
+    gradients disabled, for a custom backward."""
 
     def __init__(self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, use_full_backward=None, scale_grads: bool = True,
@@ -171,7 +171,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
 
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
-    """All small batches through each of a rank's stages, then backward."""
+    """All microbatches through each of a rank's stages, then backward."""
 
     def __init__(self, stages, n_microbatches: int, loss_fn=None, output_merge_spec=None, scale_grads: bool = True,
                  backward_requires_autograd: bool = True, defer_pp_recv: bool = False):
@@ -207,8 +207,8 @@ class ScheduleInterleaved1F1B(_Interleaved):
 
 
 class ScheduleInterleavedZeroBubble(_Interleaved):
-    """The same, with backward passes in two halves: what other stages wait for goes first.  The second half goes over
-    the stage's graph again."""
+    """The same, with backward passes in two parts: the part that other stages wait for goes first.  The second part
+    runs over the stage's graph again."""
 
     halves = True
 
@@ -228,8 +228,8 @@ class ScheduleZBVZeroBubble(_Interleaved):
 
 
 class ScheduleDualPipeV(PipelineScheduleMulti):
-    """Two stages a process, one on the way out and one on the way back, of which one goes forward and the other
-    backward in turns.  ValueError for fewer small batches than stages."""
+    """Two stages a process, one on the way out and one on the way back; forward passes of one alternate with backward
+    passes of the other.  ValueError for fewer microbatches than stages."""
 
     place = staticmethod(orders.in_a_v)
 

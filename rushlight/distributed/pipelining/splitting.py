@@ -1,4 +1,4 @@
-"""``pipe_split``: what is here runs while a model is captured."""
+"""``pipe_split``, which runs while a model is captured."""
 from __future__ import annotations
 
 from ..._src.core import interpret
@@ -9,7 +9,7 @@ __all__ = ["pipe_split"]
 
 
 def pipe_split():
-    """In a model's ``forward``: a stage ends here.  Does nothing where the model runs as it is."""
+    """Ends a stage in a model's ``forward``.  Does nothing if the model runs eagerly."""
     recorder = interpret.top()
     nodes = getattr(recorder, "nodes", None)
     if not nodes:
@@ -21,7 +21,7 @@ def pipe_split():
 
 
 def trade(recorder, last, marked):
-    """Has a node be what was marked of it, for all that read it from here on."""
+    """Swap a node and its mark, so that all later readers read the marked value."""
     nodes = recorder.nodes
     at, to = nodes.index(last), nodes.index(marked)
     producer, reader = (last.op, last.args, last.params), (marked.op, marked.args, marked.params)

@@ -1,4 +1,4 @@
-"""One stage of a model: what it keeps of each small batch between forward and backward."""
+"""One stage of a model, and the values it keeps of each microbatch between forward and backward."""
 from __future__ import annotations
 
 import contextlib
@@ -13,7 +13,7 @@ __all__ = ["PipelineStage", "build_stage"]
 
 
 def listed(output) -> tuple:
-    """A stage's output as a tuple.  TypeError for what is neither a tensor nor a flat tuple of tensors."""
+    """Return a stage's output as a tuple.  TypeError for other values than a tensor or a flat tuple of tensors."""
     values = tuple(output) if isinstance(output, (tuple, list)) else (output,)
     for value in values:
         if not isinstance(value, torch.Tensor):
@@ -25,9 +25,9 @@ class _PipelineStageBase:
     """A module that is stage ``stage_index`` of ``num_stages``.  ``group``: the processes that share the stages
     (default: all).
 
-    ``dw_builder()`` is called after the backward pass of each small batch, for a module that leaves gradients of its
-    weights to be computed later, and gives the function that computes them: at once, or where the schedule has backward
-    passes to weights.  RuntimeError for one beside DistributedDataParallel or ``fully_shard``.
+    ``dw_builder()`` is called after the backward pass of each microbatch, for a module that computes its weight
+    gradients later, and returns the function that computes them; it runs at once, or when the schedule has backward
+    passes of weights.  RuntimeError together with DistributedDataParallel or ``fully_shard``.
     """
 
     def __init__(self, submodule, stage_index: int, num_stages: int, device=None, group=None, dw_builder=None):
@@ -62,7 +62,7 @@ class _PipelineStageBase:
         return self.backward_wanted
 
     def clear_runtime_states(self):
-        """Forgets small batches."""
+        """Forget all microbatches."""
         self.backward_wanted = True
         self.inputs, self.outputs, self.arrived, self.gradients, self.pending, self.results = {}, {}, {}, {}, {}, {}
 
@@ -85,7 +85,7 @@ class _PipelineStageBase:
             here.arrived[batch] = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
 
     def take(self, stage: int, batch: int, backward: bool) -> list:
-        """What another stage has handed over."""
+        """Return the tensors that another stage has passed on."""
         here, rank = self.place(stage)
         if here is not None:
             return (self.gradients if backward else self.arrived).pop(batch)
@@ -93,7 +93,7 @@ class _PipelineStageBase:
 
     # --- what it computes ---------------------------------------------------------------------------------------------
     def forward_one_chunk(self, batch: int, args=(), kwargs=None):
-        """The output for a small batch, of ``args`` in the first stage, of what comes from the one before in others."""
+        """Return a microbatch's output: of ``args`` in the first stage, of the previous stage's output in others."""
         given = tuple(args) if self.is_first else tuple(self.take(self.stage_index - 1, batch, False))
         module = self.submod
         quiet = module.no_sync() if isinstance(module, DistributedDataParallel) else contextlib.nullcontext()
@@ -108,8 +108,8 @@ class _PipelineStageBase:
         return output
 
     def cotangents(self, batch: int, loss, scale: float):
-        """(what is differentiated, its cotangents): the loss in the last stage, else the outputs that want a
-        gradient."""
+        """Return (the roots of the backward pass, their cotangents): the loss in the last stage, else the outputs that
+        require a gradient."""
         values = self.outputs.pop(batch)
         if self.is_last:
             return [loss], [torch.full_like(loss, scale)]
@@ -123,14 +123,14 @@ class _PipelineStageBase:
             self.give(self.stage_index - 1, batch, gradients, True)
 
     def backward_one_chunk(self, batch: int, loss=None, scale: float = 1.0, last: bool = True):
-        """Gradients of weights and inputs, of which the stage before gets those.  With ``last`` gradients of replicas
-        are averaged."""
+        """Compute gradients of weights and inputs; the previous stage gets those of inputs.  With ``last`` gradients of
+        replicas are averaged."""
         self.differentiate(batch, loss, scale, last)
         if self.dw_builder is not None:
             self.dw_builder()()
 
     def differentiate(self, batch: int, loss, scale: float, last: bool):
-        """Goes back through the graph of a small batch, and hands on the gradients of its inputs."""
+        """Run the backward pass of a microbatch, and pass on the gradients of its inputs."""
         roots, given = self.cotangents(batch, loss, scale)
         inputs = self.inputs.pop(batch)
         with self.syncing(last, roots):
@@ -168,7 +168,7 @@ class _PipelineStageBase:
 
     @contextlib.contextmanager
     def syncing(self, last: bool, roots):
-        """A block in which replicas of the stage share gradients, if it is the last small batch's."""
+        """A block in which replicas of the stage reduce gradients, if it is the last microbatch's."""
         module = self.submod
         if isinstance(module, DistributedDataParallel) and last:
             module.reducer.prepare(roots)
@@ -181,8 +181,8 @@ class _PipelineStageBase:
 class PipelineStage(_PipelineStageBase):
     """A module that is a stage: its inputs are the outputs of the stage before, tensors or tuples of tensors.
 
-    ``input_args`` and ``output_args`` (examples of both) are accepted: sizes are told with each message.
-    ``stage_index``: from 0; ``num_stages``: how many there are in all; ``group``: the processes that share them.
+    ``input_args`` and ``output_args`` (examples of both) are accepted; messages carry their sizes.  ``stage_index``:
+    from 0; ``num_stages``: the total number of stages; ``group``: the processes that share them.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads

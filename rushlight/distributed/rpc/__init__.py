@@ -16,14 +16,14 @@ PyRRef = RRef
 
 
 class BackendType(enum.Enum):
-    """What carries calls: connections between processes."""
+    """The transport of calls: connections between processes."""
 
     TENSORPIPE = 0
 
 
 class TensorPipeRpcBackendOptions:
-    """``num_worker_threads``: how many calls of others run here at a time; ``rpc_timeout``: seconds that a call may
-    take (0: any time); ``init_method``: where processes meet."""
+    """``num_worker_threads``: the number of concurrent calls from others; ``rpc_timeout``: time limit of a call in
+    seconds (0: none); ``init_method``: the address of the rendezvous."""
 
     def __init__(self, *, num_worker_threads=16, rpc_timeout=DEFAULT_TIMEOUT, init_method="env://", device_maps=None,
                  devices=None, _transports=None, _channels=None):
@@ -44,7 +44,7 @@ def is_available() -> bool:
 def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=None):
     """Makes this process a worker ``name`` that others may call, once all ``world_size`` workers are here.
 
-    RuntimeError where it is one already, or where a name is taken.
+    RuntimeError if it is one already, or if a name is taken.
     """
     from ..membership import rendezvous
     options = rpc_backend_options or TensorPipeRpcBackendOptions()
@@ -60,9 +60,9 @@ def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=N
 
 
 def shutdown(graceful=True, timeout=0):
-    """Ends this worker; with ``graceful`` once all workers have called this and no call is under way.
+    """Ends this worker; with ``graceful`` once all workers have called this and no call is running.
 
-    ``timeout``: seconds to wait for them (0: 300).  RuntimeError where this is no worker.
+    ``timeout``: seconds to wait for them (0: 300).  RuntimeError if this is not a worker.
     """
     agent = current()
     try:
@@ -74,7 +74,7 @@ def shutdown(graceful=True, timeout=0):
 
 
 def get_rpc_timeout() -> float:
-    """Seconds that a call may take which says nothing else."""
+    """Returns the default time limit of a call in seconds."""
     return current().options.rpc_timeout
 
 

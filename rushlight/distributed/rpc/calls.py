@@ -1,4 +1,4 @@
-"""Calls: what is sent, and how it runs where it arrives."""
+"""Calls to other workers, and how they run there."""
 from __future__ import annotations
 
 import functools
@@ -11,8 +11,8 @@ from .workers import UNSET, Agent, WorkerInfo, current
 
 
 def run(agent: Agent, message: bytes):
-    """Runs a call that has come, in the context of gradients that its caller was in; whether it answers later, what it
-    gives (a Future, if so), and what notes the tensors of the answer."""
+    """Run a received call, in the autograd context of its caller; return (True if it answers later, the result or its
+    Future, the function that records the tensors of the answer)."""
     received = []
     call = unpacked(message, lambda tensors, told: received.append((tensors, told)))
     caller, context, kind, function, args, kwargs, name = call
@@ -32,12 +32,12 @@ def run(agent: Agent, message: bytes):
 
 
 def hold(agent: Agent, name, function, args, kwargs):
-    """Runs a function whose value stays here, under a name; an error is kept in its place."""
+    """Run a function whose value stays here, under a name; an error is kept in its place."""
     future = keep(agent, name)
     count_at(agent, name, 1)  # the caller's reference
     try:
         found = function(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001 - raised where the value is asked for
+    except Exception as error:  # noqa: BLE001 - raised when the value is read
         future.set_exception(Failure(error, agent.info).error())
         return
     if getattr(function, "answers_later", False):
@@ -49,7 +49,7 @@ def hold(agent: Agent, name, function, args, kwargs):
 def follow(future, done):
     try:
         future.set_result(done.value())
-    except Exception as error:  # noqa: BLE001 - raised where the value is asked for
+    except Exception as error:  # noqa: BLE001 - raised when the value is read
         future.set_exception(error)
 
 
@@ -66,16 +66,16 @@ def sent(to, kind: str, function, args, kwargs, timeout, name=None, own: bool = 
 
 
 def rpc_async(to, func, args=None, kwargs=None, timeout=UNSET) -> Future:
-    """Has another worker call a function; a Future of what it returns.
+    """Has another worker call a function; returns a Future of the result.
 
-    ``to``: its name, number or WorkerInfo; ``timeout``: seconds (0: any time).  Waiting for the Future raises what the
-    function raises, with its traceback as text, and RuntimeError after the timeout.
+    ``to``: its name, number or WorkerInfo; ``timeout``: seconds (0: no limit).  Waiting for the Future raises the
+    function's error, with its traceback as text, and RuntimeError after the timeout.
     """
     return sent(to, "call", func, args, kwargs, timeout)
 
 
 def rpc_sync(to, func, args=None, kwargs=None, timeout=UNSET):
-    """What a function returns in another worker; errors as ``rpc_async``."""
+    """Return the result of a function in another worker; errors as ``rpc_async``."""
     return rpc_async(to, func, args, kwargs, timeout).wait()
 
 

@@ -1,4 +1,4 @@
-"""How functions say that their answer comes later."""
+"""Markers of functions whose result comes later."""
 from __future__ import annotations
 
 

@@ -17,7 +17,7 @@ def new_name(agent: Agent) -> tuple:
 
 
 def keep(agent: Agent, name) -> Future:
-    """The Future of the value that a name means here."""
+    """Return the Future of the value that has a name here."""
     with agent.guard:
         return agent.owned.setdefault(name, Kept()).future
 
@@ -36,7 +36,7 @@ def counted(name, by: int):
 
 
 def value_at(name):
-    """The value that a name means in this worker, once it is there."""
+    """Return the value that has a name in this worker, once it is there."""
     return keep(current(), name).wait()
 
 

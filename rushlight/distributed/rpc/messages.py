@@ -1,6 +1,6 @@
-"""What calls carry: pickles in which plain tensors stand apart, so that gradients can follow them.
+"""Messages of calls: pickles with plain tensors stored separately, so that gradients can follow them.
 
-Who may connect proves it by a secret from the store; what comes from such a worker is unpickled.
+A peer that connects proves itself by a secret from the store; messages of such a worker are unpickled.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Writer(pickle.Pickler):
 
 
 class MessageUnpickler(pickle.Unpickler):
-    """Reads what ``Writer`` wrote, with the tensors that belong to it."""
+    """Reads a pickle of ``Writer``, with the tensors that belong to it."""
 
     def __init__(self, file, tensors):
         super().__init__(file)
@@ -45,7 +45,7 @@ class MessageUnpickler(pickle.Unpickler):
 
 
 def written(value, given=()):
-    """(bytes, tensors that stand apart) of an object."""
+    """Return (bytes, tensors stored separately) of an object."""
     file = io.BytesIO()
     writer = Writer(file, given)
     writer.dump(value)
@@ -53,8 +53,8 @@ def written(value, given=()):
 
 
 def packed(value, recorded=None) -> bytes:
-    """An object as a message.  ``recorded(tensors)`` is told of the tensors that want gradients, and gives what the
-    other side is to know of them."""
+    """Return an object as a message.  ``recorded(tensors)`` gets the tensors that require gradients, and returns the
+    information on them for the other side."""
     data, tensors = written(value, tree_leaves(value))
     wants = [k for k, tensor in enumerate(tensors) if tensor.requires_grad]
     told = recorded([tensors[k] for k in wants]) if recorded is not None and wants else None
@@ -62,7 +62,7 @@ def packed(value, recorded=None) -> bytes:
 
 
 def unpacked(message: bytes, received=None):
-    """The object of a message.  ``received(tensors, told)`` is given the tensors that want gradients."""
+    """Return the object of a message.  ``received(tensors, told)`` gets the tensors that require gradients."""
     data, tensors, wants, told = pickle.loads(message)
     if wants:
         for k in wants:
@@ -72,7 +72,7 @@ def unpacked(message: bytes, received=None):
 
 
 class Failure:
-    """An error of a call, as it goes back to the caller."""
+    """An error of a call, as it is sent back to the caller."""
 
     def __init__(self, error: BaseException, where):
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -86,7 +86,7 @@ class Failure:
         return self.__dict__
 
     def error(self) -> BaseException:
-        """The error, of the same type where that takes a text alone, else RuntimeError."""
+        """Return the error, of the same type if that takes one string, else RuntimeError."""
         try:
             return self.kind(self.message) if issubclass(self.kind, Exception) else RuntimeError(self.message)
         except Exception:  # noqa: BLE001 - a type that wants other arguments

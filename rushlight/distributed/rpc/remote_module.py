@@ -47,11 +47,11 @@ def trained_at(name, mode):
 
 
 class RemoteModule(Module):
-    """``module_cls(*args, **kwargs)`` in another worker, whose ``forward`` is called from here.
+    """``module_cls(*args, **kwargs)`` in another worker, whose ``forward`` can be called here.
 
-    ``remote_device``: "worker", "worker/cpu" or "rank:0/cpu".  Gradients go through it in a context of
-    ``distributed.autograd``; ``remote_parameters`` are references for a ``DistributedOptimizer``.  ValueError for what
-    a module has only where it lives (``parameters``, ``state_dict``, ``to`` ...).
+    ``remote_device``: "worker", "worker/cpu" or "rank:0/cpu".  Gradients pass through it in a context of
+    ``distributed.autograd``; ``remote_parameters`` are references for a ``DistributedOptimizer``.  ValueError for
+    methods that need the module itself (``parameters``, ``state_dict``, ``to`` ...).
     """
 
     def __init__(self, remote_device, module_cls, args=None, kwargs=None, _module_interface_cls=None):

@@ -1,7 +1,7 @@
 """References to values that another worker keeps.
 
-The owner (``kept.py``) counts references of other workers to each value, and lets go of it when there is none.  Who
-sends a reference on has the owner count it before it goes.
+The owner (``kept.py``) counts references of other workers to each value, and releases it when there is none.  A worker
+that sends a reference on has the owner count it before it goes.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RRef:
             self.ask(counted, self.name, by).wait()
 
     def ask(self, function, *args, timeout=UNSET) -> Future:
-        """Has the owner run a function of this file."""
+        """Have the owner run a function of this module."""
         message = packed((self.agent.info.id, None, "call", function, args, {}, None))
         return self.agent.ask(self.worker, message, timeout, True)
 
@@ -67,7 +67,7 @@ class RRef:
         return self.worker.name
 
     def confirmed_by_owner(self) -> bool:
-        """Whether the owner is known to have the value."""
+        """Returns True if the owner is known to have the value."""
         return self.is_owner() or self.creation is None or self.creation.done()
 
     def local_value(self):
@@ -78,7 +78,7 @@ class RRef:
         return keep(self.agent, self.name).wait()
 
     def to_here(self, timeout=UNSET):
-        """A copy of the value; in the owner itself, the value.  What its function raised is raised; RuntimeError after
+        """Returns a copy of the value; in the owner itself, the value.  Raises its function's error; RuntimeError after
         the timeout."""
         if self.is_owner():
             return self.local_value()
@@ -91,7 +91,7 @@ class RRef:
         return found.wait() if blocking else found
 
     def rpc_sync(self, timeout=UNSET):
-        """What has the value's methods; each runs in the owner, and gives what it returns."""
+        """Return a proxy of the value's methods; each runs in the owner, and returns its result."""
         return Proxy(self, rpc_sync, timeout)
 
     def rpc_async(self, timeout=UNSET):
@@ -124,13 +124,13 @@ def backward_at(name, context, retain_graph):
 
 
 def let_go(agent: Agent, worker, name):
-    """Tells an owner that a reference is gone; nobody waits for it."""
+    """Notify an owner that a reference is gone, without waiting."""
     if not agent.closed:
         agent.ask(worker, packed((agent.info.id, None, "call", counted, (name, -1), {}, None)), own=True)
 
 
 def arrived(owner: int, name):
-    """The reference that has come with a message; it was counted before it was sent."""
+    """Return the reference that a message contains; it was counted before it was sent."""
     agent = current()
     return RRef._named(agent, agent.workers[owner], name)
 
@@ -148,7 +148,7 @@ class Proxy:
 
 
 def remote(to, func, args=None, kwargs=None, timeout=UNSET) -> RRef:
-    """Has another worker call a function and keep what it returns; a reference to that, at once."""
+    """Has another worker call a function and keep its result; returns a reference to that, at once."""
     agent = current()
     worker, name = agent.worker(to), new_name(agent)
     made = RRef._named(agent, worker, name)

@@ -1,4 +1,4 @@
-"""A worker: connections to the others, a thread for what comes over each, and threads that run calls."""
+"""A worker: connections to the others, a receiving thread for each, and threads that run calls."""
 from __future__ import annotations
 
 import concurrent.futures
@@ -24,7 +24,7 @@ SECRET = 16
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker: its name, and its number."""
+    """A worker: its name, and its id."""
 
     name: str
     id: int
@@ -96,7 +96,7 @@ class Deadlines:
 
 
 class Agent:
-    """What ``init_rpc`` makes.  ``owned``: values that remote references of any worker mean; ``contexts``: those of
+    """The agent of ``init_rpc``.  ``owned``: values of remote references of any worker; ``contexts``: those of
     ``torch.distributed.autograd``; ``run(agent, message)``: runs a call of another worker."""
 
     def __init__(self, world, store, whole, name: str, rank: int, size: int, options, run):
@@ -129,7 +129,7 @@ class Agent:
         self.workers = [WorkerInfo(name, k) for k, (_, _, name) in enumerate(found)]
 
     def worker(self, to) -> WorkerInfo:
-        """The worker of a name, a number or a WorkerInfo.  ValueError or RuntimeError where there is none."""
+        """Return the worker of a name, an id or a WorkerInfo.  ValueError or RuntimeError if there is none."""
         if isinstance(to, WorkerInfo):
             to = to.id
         if isinstance(to, int) and 0 <= to < self.size:
@@ -180,7 +180,7 @@ class Agent:
             return self.wires[worker]
 
     def read(self, wire: Wire, worker: int | None):
-        """Serves what comes over a connection: calls, or answers (from ``worker``)."""
+        """Serve the messages of a connection: calls, or answers (from ``worker``)."""
         try:
             while True:
                 kind, number, message = pickle.loads(wire.receive())
@@ -191,7 +191,7 @@ class Agent:
                     self.running += 1
                 if kind == "call":
                     self.pool.submit(self.serve, wire, number, message)
-                else:  # what the package itself asks is never kept waiting by calls of the program
+                else:  # internal requests never wait for calls of the program
                     self.start(self.serve, wire, number, message)
         except (OSError, EOFError):
             wire.close()
@@ -225,14 +225,14 @@ class Agent:
         try:
             wire.send(pickle.dumps(("answer", number, data)))
         except OSError:
-            pass  # who asked has gone
+            pass  # the caller has gone
         with self.idle:
             self.running -= 1
             self.idle.notify_all()
 
     # --- calls of this worker -----------------------------------------------------------------------------------------
     def ask(self, to: WorkerInfo, message: bytes, timeout: float = UNSET, own: bool = False, receive=None) -> Future:
-        """Sends a call; a Future of what it returns.  ``own``: one of the package itself."""
+        """Send a call; return a Future of its result.  ``own``: a call of the package itself."""
         future, number = Future(), next(self.numbers)
         seconds = self.options.rpc_timeout if timeout == UNSET else timeout
         with self.guard:
@@ -284,7 +284,7 @@ class Agent:
                     raise RuntimeError(f"{self.info}: calls are still under way at shutdown")
 
     def wait_for_all(self, seconds: float):
-        """Waits until all workers have come here and no call is under way, twice: a call may have caused another."""
+        """Wait until all workers have come here and no call is running, twice: a call may have caused another."""
         end = time.monotonic() + seconds
         for turn in ("first", "second", "last"):
             self.quiet(end)
@@ -317,7 +317,7 @@ class Agent:
 
 
 def outcome(future, where):
-    """What a Future holds, or the failure with which it ended."""
+    """Return the value of a Future, or its failure."""
     try:
         return future.value()
     except Exception as error:  # noqa: BLE001 - goes to the caller

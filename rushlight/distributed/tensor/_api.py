@@ -28,11 +28,11 @@ NOTHING = Meta.of((0,), float32, torch.device("meta"))  # of the memory that cou
 
 
 class DTensor(Tensor):
-    """A tensor of which each process of a grid has a part, all of it, or a term: ``placements`` say which, for each
-    dimension of the grid.
+    """A tensor that is sharded, replicated, or a partial sum in the processes of a mesh; ``placements`` has one entry
+    for each mesh dimension.
 
-    It answers every operator (docs/sharding.md): by the rules of the primitives that the operator's body is made of,
-    with redistributions where these take them.
+    It supports every operator (docs/sharding.md): by the rules of the primitives in the operator's body, with
+    redistributions if these need them.
     """
 
     __torch_function__ = classmethod(disabled)
@@ -52,14 +52,14 @@ class DTensor(Tensor):
 
     @classmethod
     def wrapped(cls, local, mesh, placements, meta) -> DTensor:
-        """The tensor of this global Meta of which this process has ``local``."""
+        """Return the tensor with this global Meta whose part in this process is ``local``."""
         return cls.with_spec(local, *find_spec(mesh, tuple(placements), meta))
 
     @classmethod
     def with_spec(cls, local, spec, meta) -> DTensor:
         """Return the tensor with a spec and a global Meta that ``find_spec`` gave."""
         made = blank(cls)
-        with Unwatched():  # which counts writes, whatever the program that is written down makes of memory
+        with Unwatched():  # counts writes, independent of the memory of a program that is being traced
             made._rush_storage, made._rush_offset = empty_of(NOTHING)._rush_storage, 0
         made._rush_meta, made.itemsize, made._wraps = meta, meta.itemsize, True
         made._local_tensor, made._spec = local.detach() if local._rush_needs_grad else local, spec
@@ -89,7 +89,7 @@ class DTensor(Tensor):
         return self._spec.placements
 
     def _replaced(self, other: DTensor):
-        """Has the value of another one, and lies as it does."""
+        """Take the value and placements of another tensor."""
         self._local_tensor, self._spec = other._local_tensor, other._spec
 
     @property
@@ -99,7 +99,7 @@ class DTensor(Tensor):
 
     @data.setter
     def data(self, value):
-        """Takes another DTensor's memory, device and placements.  RuntimeError for a tensor that is none."""
+        """Takes another DTensor's storage, device and placements.  RuntimeError for a plain tensor."""
         if not isinstance(value, DTensor):
             raise RuntimeError("a DTensor's data is a DTensor: distribute_tensor() or DTensor.from_local() makes one")
         Tensor.data.fset(self, value)
@@ -123,7 +123,7 @@ class DTensor(Tensor):
         return DTensor(inner["_local_tensor"], spec, requires_grad=requires_grad)
 
     def __coerce_tangent_metadata__(self):
-        """A gradient as compiled programs take it: terms are combined, all else is as this is."""
+        """Return a gradient as compiled programs take it: Partial is reduced, other placements stay."""
         return relaid(self, whole_gradient(self._spec.placements))
 
     def __coerce_same_metadata_as_tangent__(self, expected_metadata, expected_type=None):
@@ -163,21 +163,21 @@ class DTensor(Tensor):
     @staticmethod
     def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None,
                    grad_placements=None) -> DTensor:
-        """The tensor of which this process has ``local_tensor``.  Without ``shape`` parts are as large everywhere as
-        here.  ``run_check`` has whole ones be those of the first process."""
+        """The tensor whose part in this process is ``local_tensor``.  Without ``shape`` parts have the same size in all
+        processes.  ``run_check`` broadcasts replicated parts from the first process."""
         mesh = device_mesh or current_mesh()
         placements = checked(placements, mesh, local_tensor.dim())
         return FromLocal.apply(local_tensor, mesh, placements, run_check, shape, stride, grad_placements)
 
     def to_local(self, *, grad_placements=None):
-        """The part of this process.  Its gradient is taken to lie as this does, or by ``grad_placements``."""
+        """The part of this process.  Its gradient has the same placements, or ``grad_placements``."""
         if not (torch.is_grad_enabled() and self.requires_grad):
             return self._local_tensor
         return ToLocal.apply(self, grad_placements)
 
     def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
                      backward_dtype=None) -> DTensor:
-        """The same tensor, lying otherwise.  NotImplementedError for another grid."""
+        """The same tensor with other placements.  NotImplementedError for another mesh."""
         mesh = device_mesh or self._spec.mesh
         if mesh != self._spec.mesh:
             raise NotImplementedError("Cross device mesh comm not supported yet!")
@@ -191,7 +191,7 @@ class DTensor(Tensor):
         return relaid(self, placements)
 
     def full_tensor(self, *, grad_placements=None):
-        """The whole tensor, in every process."""
+        """Returns the full tensor, in every process."""
         return self.redistribute(self._spec.mesh,
                                  (Replicate(),) * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
 
@@ -220,7 +220,7 @@ class DTensor(Tensor):
 
 
 def relaid(tensor, placements) -> DTensor:
-    """A DTensor lying otherwise, without history."""
+    """Return a DTensor with other placements, without history."""
     spec = tensor._spec
     if spec.placements == placements:
         return DTensor.wrapped(tensor._local_tensor, spec.mesh, placements, tensor._rush_meta)
@@ -229,24 +229,24 @@ def relaid(tensor, placements) -> DTensor:
 
 
 def whole_gradient(placements) -> tuple:
-    """How the gradient of a tensor lies: of terms each has the whole one."""
+    """Return the placements of a tensor's gradient: Partial becomes Replicate."""
     return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
 
 
 def restored(local, mesh, placements, shape, stride, requires_grad) -> DTensor:
-    """A DTensor that was pickled: this process has what the one had that wrote it."""
+    """Return an unpickled DTensor: this process has the part of the process that pickled it."""
     return DTensor.wrapped(local, mesh, placements, Meta(shape, stride, local.dtype)).requires_grad_(requires_grad)
 
 
 def current_mesh():
-    """The grid of the innermost ``with`` block.  RuntimeError outside of all."""
+    """Return the mesh of the innermost ``with`` block.  RuntimeError outside of all."""
     if not ENTERED.meshes:
         raise RuntimeError("No device mesh is currently active!")
     return ENTERED.meshes[-1]
 
 
 def same_everywhere(local, mesh, sizes: bool):
-    """ValueError where the parts of a grid's processes differ in dtype, or in sizes and strides."""
+    """Raise ValueError if the parts of a mesh's processes differ in dtype, or in sizes and strides."""
     what = (str(local.dtype), str(local.layout), bool(local.requires_grad),
             (tuple(local.shape), local.stride()) if sizes else None)
     for k in range(mesh.ndim):
@@ -264,7 +264,7 @@ class FromLocal(torch.autograd.Function):
     @staticmethod
     def forward(ctx, local, mesh, placements, run_check, shape, stride, grad_placements):
         ctx.mesh, ctx.placements, ctx.grad_placements = mesh, placements, grad_placements
-        beside = mesh.get_coordinate() is None  # nothing of it lies here
+        beside = mesh.get_coordinate() is None  # this process has no part
         if run_check and not beside:
             same_everywhere(local, mesh, shape is None)
             for k, placement in enumerate(placements):
@@ -314,7 +314,7 @@ class ToLocal(torch.autograd.Function):
 
 
 class Redistribute(torch.autograd.Function):
-    """A DTensor lying otherwise."""
+    """Changes the placements of a DTensor."""
 
     @staticmethod
     def forward(ctx, tensor, placements, backward_dtype):
@@ -370,7 +370,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
 
 
 def made(name):
-    """A function that makes DTensors: what one process would have, of which each has its part."""
+    """Return a factory of DTensors: each process has its part of the tensor that one process would make."""
     def make(*size, dtype=None, layout=torch.strided, requires_grad=False, device_mesh=None, placements=None, **more):
         mesh = device_mesh or current_mesh()
         sizes = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
@@ -378,7 +378,7 @@ def made(name):
         placements = checked(placements, mesh, len(sizes))
         meta = Meta.of(sizes, dtype or torch.get_default_dtype())
         more["device"] = mesh.device_type
-        if mesh.get_coordinate() is None:  # a process beside the grid has nothing of it
+        if mesh.get_coordinate() is None:  # a process outside the mesh has no part
             return DTensor.wrapped(torch.empty(0, dtype=dtype, device=mesh.device_type), mesh, placements,
                                    meta).requires_grad_(requires_grad)
         lengths = box(sizes, placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
@@ -408,5 +408,5 @@ def full(size, fill_value, *, dtype=None, requires_grad=False, device_mesh=None,
                         requires_grad=requires_grad, device_mesh=device_mesh, placements=placements)
 
 
-__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # which is made of what is defined here
+__getattr__ = later(__name__, {"._modules": ("distribute_module",)})  # lazy: it imports this module
 add_safe_globals([restored, DeviceMesh, device_mesh.restored, Partial, Replicate, Shard])

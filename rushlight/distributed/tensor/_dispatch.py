@@ -1,4 +1,4 @@
-"""How tensors over several processes answer operators."""
+"""Operator dispatch of DTensors."""
 from __future__ import annotations
 
 import functools
@@ -34,19 +34,18 @@ CUSTOM: dict = {}  # operator -> a user's rule (experimental.register_sharding)
 
 
 class Inside(threading.local):
-    """How deep in bodies of operators, where tensors that are no DTensors are the same in all processes, this thread
-    is."""
+    """This thread's depth in bodies of operators; in a body, tensors that are not DTensors are replicated."""
 
     depth = 0
-    losses = 0  # blocks in which targets and weights of losses are, too
+    losses = 0  # blocks in which targets and weights of losses are replicated, too
 
 
 inside = follow(Inside())
 
 
 class Drawing(Interpreter):
-    """A block in which random operators draw what one process would: the first process of the grid says where in the
-    stream."""
+    """A block in which random operators draw the same values as in one process: the first process of the mesh
+    broadcasts its offset in the RNG stream."""
 
     def __init__(self, mesh):
         self.mesh = mesh
@@ -63,11 +62,11 @@ class Drawing(Interpreter):
             if not outer.breaks:
                 raise NotImplementedError("random numbers of a DTensor within a traced program: its processes agree on "
                                           "the position in the stream at each call; draw them outside of the program")
-            return outer.reserve(blocks, self.mesh, self.agree)  # the program asks when it runs
+            return outer.reserve(blocks, self.mesh, self.agree)  # the program calls ``agree`` when it runs
         own = default_generator.place
         first = not any(self.mesh.get_coordinate())
         found = self.agree(*(default_generator.reserve(blocks) if first else own))
-        # a process with a stream of its own, which goes on alike
+        # a process with an RNG stream of its own, which advances alike
         if not first and found == tuple(default_generator.place):
             default_generator.reserve(blocks)
         return found
@@ -113,8 +112,8 @@ BELOW = tuple(f"{__name__.partition('.')[0]}.{room}" for room in ("_src.eager", 
 
 
 def by_the_package() -> bool:
-    """Whether a function of this package, not the program, has called the operator that is answered: what such a
-    function makes of its own is the same in all processes."""
+    """True if a function of this package, not the program, has called the current operator: tensors that such a
+    function makes are replicated."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(BELOW):
         frame = frame.f_back
@@ -126,7 +125,7 @@ LOSSES = {f"nn.functional.{name}" for name in ("cross_entropy", "nll_loss", "lin
 
 
 def meshes_of(op, tensors):
-    """The grid of a call.  RuntimeError for several, and for tensors that are not distributed among those that are."""
+    """Return the mesh of a call.  RuntimeError for several, and for plain tensors among distributed ones."""
     DTensor = kind()
     mesh = next(t for t in tensors if isinstance(t, DTensor))._spec.mesh
     for t in tensors:
@@ -152,11 +151,11 @@ def meshes_of(op, tensors):
 
 # composites that look at elements in memory
 READING = {"histogramdd", "histogram", "histc", "bincount", "allclose", "equal"}
-AS_ONE: set = set()  # composites whose bodies write into views, of which operators one by one would not know
+AS_ONE: set = set()  # composites whose bodies write into views: single operators would miss these writes
 
 
 def opens(op) -> bool:
-    """Whether an operator is answered as those of its body: not those that look at elements in memory."""
+    """True if an operator runs as those of its body: not if it reads elements."""
     return bool(op.traits.get("composite")) and not (op.traits.get("dynamic") or "unmeasured" in op.rules
                                                     or op.name in READING)
 
@@ -188,7 +187,7 @@ def composite(op, args, kwargs):
 
 
 def as_one(op, args, kwargs, tensors, mesh):
-    """A composite as one program, in which what is written is another value, with one backward."""
+    """Run a composite as one functionalized program, with one backward."""
     wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
     if wanted:
         return differentiate(op, args, kwargs, lambda args, kwargs: computed(op, args, kwargs, mesh), Body)
@@ -197,7 +196,7 @@ def as_one(op, args, kwargs, tensors, mesh):
 
 
 def adopted(result, mesh, model):
-    """A tensor that a body made, as a DTensor that lies as the argument does where it has its shape."""
+    """Return a tensor that a body made as a DTensor; with the argument's shape it gets the argument's placements."""
     DTensor = kind()
     if isinstance(result, DTensor):
         return result
@@ -206,7 +205,7 @@ def adopted(result, mesh, model):
 
 
 def parts_of(model) -> tuple:
-    """How a tensor lies, with what is still to be combined as a whole."""
+    """Return a tensor's placements with Replicate in place of Partial."""
     return tuple(Replicate() if isinstance(p, Partial) else p for p in model._spec.placements)
 
 
@@ -237,7 +236,7 @@ MADE = ("full", "zeros", "ones", "empty", "empty_strided")
 
 
 def fresh(op, args, kwargs):
-    """A tensor made after a DTensor: it lies alike where it has the same shape."""
+    """Make a tensor like a DTensor: it has the same placements if it has the same shape."""
     DTensor = kind()
     model = args[0]
     mesh, where = model._spec.mesh, kwargs.get("device") or model.device
@@ -268,7 +267,7 @@ def fresh(op, args, kwargs):
 
 
 def mutated(op, args, kwargs, mesh):
-    """An operator that writes: its value goes where the target lies."""
+    """Run an operator that mutates: its value gets the target's placements."""
     DTensor, target = kind(), args[op.traits["into"]]
     if not isinstance(target, DTensor):
         raise RuntimeError(
@@ -279,7 +278,7 @@ def mutated(op, args, kwargs, mesh):
 
 
 def put(target, value):
-    """Writes a value into a tensor, where that lies."""
+    """Write a value into a tensor, with that tensor's placements."""
     if not isinstance(target, kind()):
         raise RuntimeError(
             f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
@@ -306,12 +305,12 @@ def count_write(target):
 
 
 def share_version(result, base):
-    """Have a view count its writes together with the DTensor of which it shows the memory."""
+    """Have a view count its writes together with the DTensor whose storage it shares."""
     result._rush_counter = counter(base)
 
 
 def flat_values(given, masks) -> list:
-    """The tensors and run-time numbers of a call, in order."""
+    """Return the tensors and run-time scalars of a call, in order."""
     found = []
     for k, value in enumerate(given):
         if isinstance(value, Tensor) or masks >> k & 1 and type(value) in NUMBER_METAS:
@@ -322,8 +321,8 @@ def flat_values(given, masks) -> list:
 
 
 def describe(given, masks, values: list, key: list):
-    """Add the local tensors and run-time numbers of a call to ``values``, in the order of its program's inputs, and
-    what the program depends on to ``key``."""
+    """Add the local tensors and run-time scalars of a call to ``values``, in the order of its program's inputs, and
+    all that the program depends on to ``key``."""
     DTensor = kind()
     for k, value in enumerate(given):
         cls = type(value)
@@ -346,7 +345,7 @@ HASHED = frozenset({NoneType, bool, int, str, torch.dtype, torch.device})
 
 
 def name_argument(value):
-    """Return what tells an argument from others: 0.0 from -0.0, and what cannot be hashed by its text."""
+    """Return a hashable key of an argument: it distinguishes 0.0 from -0.0, and unhashable values by their text."""
     if isinstance(value, float):
         return value.hex()
     try:
@@ -357,27 +356,27 @@ def name_argument(value):
 
 
 def input_placements(given, masks, mesh) -> list:
-    """The placements of each tensor of a call, and None for each run-time number."""
+    """Return the placements of each tensor of a call, and None for each run-time scalar."""
     whole = (Replicate(),) * mesh.ndim
     return [v._spec.placements if isinstance(v, kind()) else whole if isinstance(v, Tensor) else None
             for v in flat_values(given, masks)]
 
 
 def recorded_number(value):
-    """A number as programs that are written down take one: traces compute with Python numbers at once, of which no
-    local program would be a part."""
+    """Return a scalar as an input of traced programs: traces evaluate Python numbers at once, outside of local
+    programs."""
     return value if top() is None else OPS["_filled"](value, (), NUMBER_METAS[type(value)].dtype)
 
 
 def coordinate_in(mesh) -> tuple:
-    """Where this process is in a grid; for one beside it, which has nothing, the first place: its tensors tell shapes
-    and placements alone."""
+    """Return this process's coordinate in a mesh; for a process outside it, which has no part, the first one: its
+    tensors have shapes and placements alone."""
     return tuple(mesh.get_coordinate() or (0,) * mesh.ndim)
 
 
 class Decision:
-    """How calls with one description run: a ShardedProgram and its results' (spec, meta); on whole tensors where
-    ``program`` is None.  ``holds``: a condition on run-time numbers under which that is so, or None."""
+    """The decision for calls with one key: a ShardedProgram and its results' (spec, meta); on full tensors if
+    ``program`` is None.  ``holds``: a condition on run-time scalars under which it is valid, or None."""
 
     __slots__ = ("holds", "program", "results")
 
@@ -387,7 +386,7 @@ class Decision:
 
 
 def computed(op, args, kwargs, mesh):
-    """What an operator gives: by its program, or on whole tensors where it has none."""
+    """Run an operator: by its program, or on full tensors if it has none."""
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args))
@@ -438,7 +437,7 @@ def find_decision(key, op, given, names, masks, mesh) -> Decision:
 
 
 def find_program(key, op, given, names, masks, mesh) -> tuple:
-    """Return (condition on run-time numbers, program) of a call; equal meshes share programs.  The program is None if
+    """Return (condition on run-time scalars, program) of a call; equal meshes share programs.  The program is None if
     the operator reads elements."""
     shared = mesh, coordinate_in(mesh), key
     for holds, program in PROGRAMS.get(shared, ()):
@@ -461,10 +460,10 @@ def find_program(key, op, given, names, masks, mesh) -> tuple:
 
 
 def on_whole(op, args, kwargs, mesh):
-    """An operator that reads elements: each process runs it on whole tensors, for the same results."""
+    """Run an operator that reads elements: each process runs it on full tensors, for the same results."""
     DTensor = kind()
     if mesh.get_coordinate() is None:
-        raise NotImplementedError(f"{op.name}: a process beside the grid cannot know what elements decide")
+        raise NotImplementedError(f"{op.name}: a process outside the mesh cannot compute data-dependent results")
     COUNTS[f"whole: {op.name}"] += 1
     log.info("%s runs on whole tensors: it has no program of primitives", op.name)
     whole = (Replicate(),) * mesh.ndim

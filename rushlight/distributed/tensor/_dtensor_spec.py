@@ -1,4 +1,4 @@
-"""What is known of a tensor over several processes."""
+"""Specs of DTensors: mesh, placements and metadata."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ __all__ = ["DTensorSpec", "TensorMeta"]
 
 
 class TensorMeta(NamedTuple):
-    """The whole tensor's sizes, strides and dtype."""
+    """The full tensor's sizes, strides and dtype."""
 
     shape: Any
     stride: tuple
@@ -19,7 +19,7 @@ class TensorMeta(NamedTuple):
 
 @dataclass(frozen=True)
 class DTensorSpec:
-    """The grid, how the tensor lies over each of its dimensions, and the whole tensor's metadata."""
+    """The mesh, the placement for each of its dimensions, and the full tensor's metadata."""
 
     mesh: Any
     placements: tuple
@@ -52,7 +52,7 @@ class DTensorSpec:
 
     @property
     def dim_map(self) -> list[int]:
-        """For each dimension of the tensor the dimension of the grid that splits it, -1 for none."""
+        """For each tensor dimension, the mesh dimension that shards it, -1 for none."""
         return [next((k for k, p in enumerate(self.placements) if p.is_shard(d)), -1) for d in range(self.ndim)]
 
     @property

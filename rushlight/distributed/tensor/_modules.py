@@ -13,9 +13,9 @@ __all__ = ["distribute_module"]
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
-    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``, and whole ones
-    of what it leaves.  ``input_fn(module, inputs, mesh)`` runs before forward, ``output_fn(module, outputs, mesh)``
-    after it."""
+    """Makes the parameters and buffers of a module DTensors: by ``partition_fn(name, submodule, mesh)``; those it does
+    not handle are replicated.  ``input_fn(module, inputs, mesh)`` runs before forward, ``output_fn(module, outputs,
+    mesh)`` after it."""
     mesh = device_mesh or current_mesh()
     whole = [Replicate()] * mesh.ndim
     if getattr(module, "_distribute_module_applied", False):

@@ -1,4 +1,4 @@
-"""Which box of a tensor a process has."""
+"""The box of a tensor's elements that a process has."""
 from __future__ import annotations
 
 import functools
@@ -8,16 +8,15 @@ from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 
 def order(placements) -> list[int]:
-    """The dimensions of the grid in the order in which they split: from left to right, those that split parts of others
-    last."""
+    """Return the mesh dimensions in the order in which they shard: from left to right, strided shards last."""
     plain = [k for k, p in enumerate(placements) if type(p) is Shard]
     return plain + [k for k, p in enumerate(placements) if type(p) is _StridedShard]
 
 
 @functools.lru_cache(maxsize=65536)
 def box(shape, placements, sizes, coordinate) -> tuple:
-    """(sizes, offsets) of the part of a tensor of this shape that the process at ``coordinate`` of a grid of these
-    ``sizes`` has.
+    """Return (sizes, offsets) of the part of a tensor of this shape in the process at ``coordinate`` of a mesh of these
+    ``sizes``.
 
     >>> box((5, 4), (Shard(0), Shard(1)), (2, 2), (1, 0))
     ((2, 2), (3, 0))
@@ -32,7 +31,7 @@ def box(shape, placements, sizes, coordinate) -> tuple:
 
 @functools.lru_cache(maxsize=4096)
 def coordinates(sizes) -> tuple:
-    """All coordinates of a grid."""
+    """Return all coordinates of a mesh."""
     return tuple(itertools.product(*(range(n) for n in sizes)))
 
 
@@ -42,8 +41,8 @@ def boxes(shape, placements, sizes) -> list:
 
 
 def compute_local_shape_and_global_offset(global_shape, mesh, placements, skip_offset=False) -> tuple:
-    """(sizes, offsets) of this process's part of a tensor; offsets are () with ``skip_offset``.  Beside the grid the
-    part is empty."""
+    """Return (sizes, offsets) of this process's part of a tensor; offsets are () with ``skip_offset``.  Outside the
+    mesh the part is empty."""
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         return (0,), ()
@@ -53,8 +52,8 @@ def compute_local_shape_and_global_offset(global_shape, mesh, placements, skip_o
 
 
 def checked(placements, mesh, rank: int | None) -> tuple:
-    """Placements as they are kept, with dimensions counted from the front.  RuntimeError where they are not as many as
-    the grid has dimensions; IndexError for a dimension that the tensor lacks."""
+    """Return placements in normal form, with dimensions counted from the front.  RuntimeError if they are not as many
+    as mesh dimensions; IndexError for a dimension that the tensor lacks."""
     if placements is None:
         return (Replicate(),) * mesh.ndim
     placements = tuple(placements)

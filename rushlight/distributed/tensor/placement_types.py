@@ -1,4 +1,4 @@
-"""How a tensor lies over a dimension of a grid of processes."""
+"""Placements of a tensor along a dimension of a device mesh."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Placement:
-    """A way to lie."""
+    """A placement along one mesh dimension."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each process has a part, along ``dim`` where that is given."""
+        """True if each process has a part, along ``dim`` if that is given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the parts of the processes are still to be combined, by ``reduce_op`` where that is given."""
+        """True if the parts of the processes must still be reduced, by ``reduce_op`` if that is given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
@@ -36,7 +36,7 @@ class Shard(Placement):
 
     @staticmethod
     def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
-        """How many rows part ``rank`` has, and which is its first."""
+        """Returns the number of rows of part ``rank``, and its first row."""
         full = -(-curr_local_size // num_chunks)
         start = min(full * rank, curr_local_size)
         return min(full, curr_local_size - start), start
@@ -46,8 +46,7 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """A part of each of ``split_factor`` parts, into which a dimension of the grid further right splits the tensor
-    first."""
+    """A shard of each of ``split_factor`` shards, into which a mesh dimension further right splits the tensor first."""
 
     split_factor: int = 1
 
@@ -60,7 +59,7 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each process has the whole tensor."""
+    """Each process has the full tensor."""
 
     def __str__(self):
         return "R"

@@ -1,5 +1,5 @@
-"""An operator over parts: its body's primitives, each on the parts that cost least, with the redistributions that this
-takes between them.
+"""An operator on sharded tensors: its body's primitives, each with its cheapest placements, and the redistributions
+between them.
 
 The primitives between two redistributions become one local operator, which is planned and fused like any other.
 """
@@ -28,21 +28,21 @@ R = Replicate()
 
 
 class Untraceable(Exception):
-    """An operator that reads elements, or whose results have sizes that data decide: it runs on whole tensors."""
+    """An operator that reads elements, or has results of data-dependent sizes: it runs on full tensors."""
 
 
 class Value:
-    """One value in one way to lie.  ``level``: how many redistributions come before it; ``index``: its place while a
-    program runs."""
+    """One value with given placements.  ``level``: the number of redistributions before it; ``index``: its index while
+    a program runs."""
 
     def __init__(self, meta, placements, level, index):
         self.meta, self.placements, self.level, self.index = meta, placements, level, index
 
 
 def written_down(op, given, names, masks):
-    """(program of primitives of a call, its tensors and numbers as inputs; what makes its results; conditions on
-    numbers; which inputs it writes, whose values come after the results; how many blocks of random numbers it draws).
-    Untraceable where there is none."""
+    """Trace a call; return (program of primitives, with the call's tensors and scalars as inputs; the structure of its
+    results; conditions on scalars; the inputs it mutates, whose values follow the results; the number of blocks of
+    random numbers it draws).  Untraceable if there is none."""
     trace = Recording(writes="into" not in op.traits)
     if "unmeasured" in op.rules:
         raise Untraceable(op.name)
@@ -54,7 +54,7 @@ def written_down(op, given, names, masks):
             outputs = [r.node for r in (results if several else [results])]
             stores = trace.written()
     except (ValueNeeded, NotImplementedError, AttributeError,
-            StorageBoundsError) as error:  # the last: of what looks at memory
+            StorageBoundsError) as error:  # the last: of operators that read memory
         raise Untraceable(op.name) from error
     except TypeError as error:
         if "capture tensors" in str(error):
@@ -68,7 +68,7 @@ def written_down(op, given, names, masks):
 
 class Planner:
     """Makes a ShardedProgram of a graph for one process: ``inputs`` are the placements of the graph's inputs (None: a
-    number)."""
+    scalar)."""
 
     def __init__(self, graph, inputs, sizes, coordinate, name):
         self.graph, self.sizes, self.coordinate, self.name = graph, sizes, coordinate, name
@@ -83,7 +83,7 @@ class Planner:
         return made
 
     def own(self, node) -> Value:
-        """A node's value as it came about."""
+        """Return a node's value with its original placements."""
         return next(iter(self.versions[node].values()))
 
     def plan(self):
@@ -95,7 +95,7 @@ class Planner:
 
     # --- which row ----------------------------------------------------------------------------------------------------
     def place(self, node):
-        """Chooses the parts on which a primitive acts, and notes what it takes."""
+        """Choose the placements of a primitive, and add the redistributions that it needs."""
         used = list(node.used)
         found = [self.own(n) for n in used]
         shapes = [tuple(n.meta.shape) for n in used]
@@ -110,7 +110,7 @@ class Planner:
         if parts and not any(p.is_shard() for placements in ins for p in placements):
             name = rules.name_of(node.op)
             COUNTS[f"gathered: {name}"] += 1
-            log.info("%s: %s takes whole tensors, of which parts were given", self.name, name)
+            log.info("%s: %s takes full tensors, but got sharded ones", self.name, name)
         arguments = [self.version(n, placements) for n, placements in zip(used, ins)]
         level = max((v.level for v in arguments), default=0)
         results = [self.known(target, placements, level) for target, placements in zip(self.targets(node), outs)]
@@ -127,7 +127,7 @@ class Planner:
         return (R,) * count, (R,) * (len(node.meta) if isinstance(node.meta, tuple) else 1)
 
     def cheapest(self, node, table, found, k):
-        """The row along dimension k of the grid that takes the fewest bytes; of equals the one that leaves parts."""
+        """Return the row along mesh dimension k that moves the fewest bytes; among equals one with sharded results."""
         best, least = self.whole(node, len(found)), math.inf
         strided = [v.placements[k] for v in found if isinstance(v.placements[k], _StridedShard)]
         for row in [best, *table, *(restrided(row, strided[0]) for row in table if strided and kept(node, row))]:
@@ -137,20 +137,20 @@ class Planner:
                 now = value.placements[k]
                 price += step_cost(tuple(value.meta.shape), value.placements, k, placement, self.sizes)
                 if isinstance(now, Partial) and isinstance(placement, Shard) and not split:
-                    price *= 2.01  # nothing is split here: a sum of terms stays whole
+                    price *= 2.01  # this row shards nothing: keep the partial sum
             if price < least:
                 best, least = row, price
         return best
 
     def composed(self, node, chosen, count):
-        """Rows along each dimension of the grid as placements of each argument, and of each result."""
+        """Return rows along each mesh dimension as placements of each argument, and of each result."""
         outs = len(node.meta) if isinstance(node.meta, tuple) else 1
         return ([tuple(row[0][a] for row in chosen) for a in range(count)],
                 [tuple(row[1][r] for row in chosen) for r in range(outs)])
 
     def valid(self, node, shapes, ins, outs) -> bool:
-        """Whether the parts are parts of one another: groups of dimensions split where their first ones do, and none is
-        empty that must not be."""
+        """True if the parts match: grouped dimensions are sharded where their first ones are, and no part is empty that
+        must not be."""
         if not any(isinstance(p, Shard) for placements in ins for p in placements):
             return True
         kind, name = node.op.kind.name, rules.name_of(node.op)
@@ -180,7 +180,7 @@ class Planner:
                    for d, e in pairs)
 
     def version(self, node, placements) -> Value:
-        """A value in a way to lie, redistributed if it is not there yet."""
+        """Return a value with these placements, redistributed if it is not there yet."""
         versions = self.versions[node]
         if placements not in versions:
             source = self.own(node)
@@ -190,28 +190,28 @@ class Planner:
 
 
 def kept(node, row) -> bool:
-    """Whether a row's parts are along dimensions that stay as they are."""
+    """True if a row shards dimensions that the operator leaves unchanged."""
     return node.op.kind.name == "elementwise" or node.op.kind.name in ("view", "recast") and row[0] == row[1] and row[
         0][0].is_shard() and (
         node.used[0].meta.shape[row[0][0].dim] == node.meta.shape[row[0][0].dim])
 
 
 def restrided(row, placement):
-    """A row with parts of other parts in place of parts."""
+    """Return a row with strided shards in place of shards."""
     def of(p):
         return _StridedShard(p.dim, placement.split_factor) if isinstance(p, Shard) else p
     return tuple(map(of, row[0])), tuple(map(of, row[1]))
 
 
 class Unnamed:
-    """One of several results that nothing uses."""
+    """One of several results that has no use."""
 
     def __init__(self, meta):
         self.meta = meta
 
 
 class ShardedProgram:
-    """What a process does: for each level the redistributions that lead to it, and one local operator."""
+    """The steps of a process: for each level the redistributions that lead to it, and one local operator."""
 
     def __init__(self, planner, kind, writes, drawn):
         self.kind, self.count, self.name, self.writes, self.drawn = kind, len(
@@ -253,7 +253,7 @@ class ShardedProgram:
         return backward_operator(f"{self.name}.part", graph), inputs, outputs
 
     def run(self, arguments, mesh, why):
-        """The results for the local tensors, and numbers, of a call."""
+        """Return the results for the local tensors, and scalars, of a call."""
         env = dict(enumerate(arguments))
         if self.only_views and top() is None:
             self.shown(env)
@@ -294,8 +294,8 @@ def local(planner, node, given, results, ins, call=None):
 
 
 def masked(planner, node, args, params, ins):
-    """Reads, or adds to, what this process has along the dimension of the index.  What is nowhere is told by the first
-    process's own check."""
+    """Read, or add to, this process's part along the dimension of the index.  The first process's own check reports
+    indices out of range."""
     x, index, *source = args
     dim = params["dim"]
     shape = tuple(node.used[0].meta.shape)

@@ -1,8 +1,8 @@
-"""How primitives act on parts of tensors: for each kind, which parts of the arguments give which part of the result.
+"""Sharding rules of primitives: for each kind, the placements of results that follow from those of the arguments.
 
-A rule yields rows ``(placement of each argument, placement of each result)`` along one dimension of the grid.  That
-everything is whole is always possible and not listed.  There is a rule for a kind, none for an operator: operators
-follow from their bodies.
+A rule yields rows ``(placement of each argument, placement of each result)`` along one mesh dimension.  The row with
+all replicated is always possible and not listed.  Rules exist for kinds, not for operators: operators follow from their
+bodies.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .placement_types import Partial, Replicate, Shard
 
 R, SUM = Replicate(), Partial("sum")
 
-ADDED = ("sum", "avg")  # terms that go through what is linear
+ADDED = ("sum", "avg")  # partial sums, which pass through linear operators
 
 
 def name_of(op) -> str:
@@ -23,7 +23,7 @@ def terms(partial) -> list:
 
 
 def elementwise(node, shapes):
-    """Every dimension of the result in which arguments do not repeat: their parts; what is linear takes terms."""
+    """Shard every dimension of the result, and of arguments that are not broadcast; linear ones take partial sums."""
     out = tuple(node.meta.shape)
     for d, size in enumerate(out):
         own = [d - len(out) + len(s) for s in shapes]
@@ -53,7 +53,7 @@ def elementwise(node, shapes):
 
 
 def linear(row_of):
-    """A rule that takes terms as well: of the first argument, which is the only one that matters."""
+    """Return a rule that takes partial sums as well: of the first argument, in which the operator is linear."""
     def rule(node, shapes):
         yield from row_of(node, shapes)
         for kind in ADDED:
@@ -62,7 +62,7 @@ def linear(row_of):
 
 
 def view(node, shapes):
-    """Dimensions that stay whole and in place keep their parts."""
+    """Shard dimensions that a view keeps."""
     name = name_of(node.op)
     source, target, params = tuple(shapes[0]), tuple(node.meta.shape), node.params
     for d, e in VIEWS[name](source, target, params):
@@ -110,7 +110,7 @@ VIEWS = {
 
 
 def recast(node, shapes):
-    """Leading dimensions; those that a complex number's two numbers lie in stay whole."""
+    """Shard leading dimensions; a dimension that holds the real and imaginary part of complex numbers stays full."""
     source, target = tuple(shapes[0]), tuple(node.meta.shape)
     for d in range(min(len(source), len(target))):
         if source[d] == target[d] and (name_of(node.op) != "bytes_as" or d < len(source) - 1):
@@ -128,7 +128,7 @@ COMBINED = {"sum": "sum", "prod": "product", "amax": "max", "amin": "min", "any"
 
 
 def reduce(node, shapes):
-    """Parts of what is kept; where a part is combined it gives a term."""
+    """Shard dimensions that remain; a sharded reduced dimension gives a partial result."""
     dims, name = node.params["dims"], name_of(node.op)
     for d in range(len(shapes[0])):
         if d not in dims:
@@ -143,8 +143,8 @@ def reduce(node, shapes):
 
 
 def gather(node, shapes):
-    """Dimensions that are not read along; parts of an index; and of what is read, where each process gives what it
-    has."""
+    """Shard dimensions other than ``dim``; an index; and ``dim`` of the source: each process gives a partial sum of the
+    elements that it has."""
     x, index = map(tuple, shapes)
     dim = node.params["dim"]
     if name_of(node.op) == "take":
@@ -166,8 +166,8 @@ def gather(node, shapes):
 
 
 def scatter(node, shapes):
-    """Dimensions that are not written along; sums of what parts of an index write; parts of what is written to, where
-    each process writes what it has."""
+    """Shard dimensions other than ``dim``; an index, for partial sums; and ``dim`` of the target: each process writes
+    the elements that it has."""
     x, index, source = map(tuple, shapes)
     dim, combine = node.params["dim"], node.params["combine"]
     put = name_of(node.op) == "put"
@@ -192,7 +192,7 @@ def scatter(node, shapes):
 
 
 def contract(node, shapes):
-    """Rows of a product, columns of it, and terms of it where what is summed over is split."""
+    """Shard rows, columns, and the contracted dimension, which gives partial sums."""
     rows = CONTRACTIONS[name_of(node.op)](node, shapes)
     yield from rows
     if node.meta.dtype.is_inexact:
@@ -211,7 +211,7 @@ def matmul(node, shapes):
 
 
 def convolution(first, second, whole):
-    """Rows for ``(arguments, result)`` where groups do not matter, then where there is one."""
+    """Return a rule with ``first`` for any number of groups, ``second`` and ``whole`` for one."""
     def rows(node, shapes):
         yield first
         if node.params["groups"] == 1:
@@ -241,7 +241,7 @@ def scan(node, shapes):
 
 
 def along(node, shapes):
-    """What says along which dimensions it goes, or that it maps over leading ones, takes parts along the others."""
+    """Shard the dimensions that an operator with ``dim`` or ``dims``, or one mapped over leading ones, leaves alone."""
     metas = node.meta if isinstance(node.meta, tuple) else (node.meta,)
     if not shapes or any(m is None for m in metas):
         return

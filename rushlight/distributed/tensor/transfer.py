@@ -1,4 +1,4 @@
-"""Redistribution: from one way to lie to another, by the steps that move the fewest bytes."""
+"""Redistribution: from some placements to others, by the steps that move the fewest bytes."""
 from __future__ import annotations
 
 import functools
@@ -18,13 +18,12 @@ NEUTRAL = {"sum": 0, "avg": 0, "product": 1}
 
 @functools.lru_cache(maxsize=65536)
 def route(shape, source, target, sizes) -> tuple:
-    """The steps from one way to lie to another: (dimension of the grid, from, to), each of which leaves boxes that the
-    next one knows."""
+    """Return the steps from some placements to others: (mesh dimension, from, to, placements before); after each step
+    the parts are boxes that the next step supports."""
     now, steps = list(source), []
 
     def free(k) -> bool:
-        """Whether nothing is split after dimension k of the grid splits, or will, along the same dimension of the
-        tensor."""
+        """True if no mesh dimension that shards after k shards the tensor dimension that k shards, now or later."""
         for p in (now[k], target[k]):
             if isinstance(p, Shard):
                 ahead = order([p if n == k else q for n, q in enumerate(now)])
@@ -33,7 +32,7 @@ def route(shape, source, target, sizes) -> tuple:
         return True
 
     def early(k) -> bool:
-        """Whether a split put at k now would come beside one that goes, or before one that is still to come."""
+        """True if sharding k now would coincide with a shard to be removed, or precede one still to be made."""
         p = target[k]
         if not isinstance(p, Shard):
             return False
@@ -50,7 +49,7 @@ def route(shape, source, target, sizes) -> tuple:
             step = target[k]
             if isinstance(step, Shard) and now[k].is_shard(step.dim):  # parts of other parts
                 step = Replicate()
-        else:  # what is split last is put together first
+        else:  # the last shard is gathered first
             k = next(n for n in reversed(order(now)) if any(isinstance(p, Shard) and p.dim == now[n].dim for m in open_
                                                             for p in (now[m], target[m])))
             step = Replicate()
@@ -75,7 +74,7 @@ def through_whole(source, target) -> tuple:
 
 
 def elements(shape, placements, sizes) -> int:
-    """How many elements the first process has."""
+    """Return the number of elements of the first process's part."""
     local = box(shape, tuple(placements), sizes, (0,) * len(sizes))[0]
     return max(1, torch.Size(local).numel())
 
@@ -108,8 +107,8 @@ def cost(shape, source, target, sizes) -> float:
 
 
 def redistributed(local, shape, mesh, source, target, why: str = ""):
-    """The part of a tensor of ``shape`` that this process has by ``target``, from that which it has by ``source``; a
-    process beside the grid has nothing of it."""
+    """Return this process's part of a tensor of ``shape`` by ``target``, from the part by ``source``; a process outside
+    the mesh has none."""
     if mesh.get_coordinate() is None:
         return local
     sizes, coordinate = mesh.shape, tuple(mesh.get_coordinate())
@@ -117,14 +116,14 @@ def redistributed(local, shape, mesh, source, target, why: str = ""):
         then = tuple(after if n == k else p for n, p in enumerate(now))
         COUNTS[f"{type(before).__name__} to {type(after).__name__}"] += 1
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s: %s of %s along dimension %d of the grid: %s to %s", why or "asked for", list(shape),
+            log.debug("%s: %s of %s along dimension %d of the mesh: %s to %s", why or "requested", list(shape),
                       local.dtype, k, before, after)
         local = moved(local, tuple(shape), mesh, k, now, then, sizes, coordinate)
     return local
 
 
 def parts_along(shape, placements, sizes, coordinate, k) -> list:
-    """The boxes of all processes in this one's row along dimension k of the grid."""
+    """Return the boxes of all processes in this one's row along mesh dimension k."""
     return [box(shape, placements, sizes, (*coordinate[:k], n, *coordinate[k + 1:])) for n in range(sizes[k])]
 
 
@@ -185,14 +184,14 @@ def filled(tensor, dim, count):
 
 
 def as_term(whole, after, own):
-    """A whole tensor as this process's term: the first process has it, the others what changes nothing."""
+    """Return a full tensor as this process's term: the first process has it, the others the neutral element."""
     if after.reduce_op in NEUTRAL and own and after.reduce_op != "avg":
         return torch.full_like(whole, NEUTRAL[after.reduce_op])
     return whole.clone()
 
 
 def from_whole(local, shape, k, now, then, sizes, coordinate):
-    """The part, or the term, of what every process of a row has."""
+    """Return this process's part, or term, of a tensor that every process of a row has."""
     after = then[k]
     if isinstance(after, Partial):
         return as_term(local, after, coordinate[k])

@@ -1,4 +1,4 @@
-"""What redistribution asks of a group of processes: parts of tensors go where they are wanted."""
+"""Collectives of redistribution, which move parts of tensors between processes."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -45,7 +45,7 @@ def reduced(tensor, op: str, group):
 
 
 def reduced_parts(parts: list, op: str, group):
-    """This process's part of what all processes' parts are combined; parts are of one shape."""
+    """Reduce parts of one shape over all processes; return this process's part."""
     rows = torch.stack([carried(p) for p in parts])
     with counted_as("c10d_functional.reduce_scatter_tensor"):
         if rows.dtype.is_complex or rows.dtype is torch.bool or op not in ("sum", "avg"):
@@ -55,7 +55,7 @@ def reduced_parts(parts: list, op: str, group):
 
 
 def exchanged(parts: list, shapes: list, group) -> list:
-    """Part k goes to process k; what comes back has these shapes."""
+    """Send part k to process k; return the received parts, of these shapes."""
     parts = [carried(p).reshape(-1) for p in parts]
     counts, wanted = tuple(p.numel() for p in parts), tuple(torch.Size(s).numel() for s in shapes)
     out = call("all_to_all_single", "all_to_all_single", torch.cat(parts), wanted, counts, group=group)

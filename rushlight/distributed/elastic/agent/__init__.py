@@ -1,1 +1,1 @@
-"""Who watches the processes of one machine."""
+"""Agents, which watch the processes of one host."""

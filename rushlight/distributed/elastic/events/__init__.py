@@ -1,4 +1,4 @@
-"""What happens in a run, noted by loggers ``torchelastic-events-<destination>``."""
+"""Events of a run, recorded by loggers ``torchelastic-events-<destination>``."""
 from __future__ import annotations
 
 import logging
@@ -30,14 +30,14 @@ def record(event: Event, destination: str = "null"):
 
 
 def record_rdzv_event(event: RdzvEvent):
-    """Notes an event of a meeting."""
+    """Record an event of a rendezvous."""
     logger_of("dynamic_rendezvous").info(event.serialize())
 
 
 def construct_and_record_rdzv_event(run_id: str, message: str, node_state: NodeState, name: str = "",
                                     hostname: str = "", pid: int | None = None, master_endpoint: str = "",
                                     local_id: int | None = None, rank: int | None = None):
-    """Notes what happened in a meeting, with who says so; the error that is handled now, if any, goes along."""
+    """Record an event of a rendezvous with its source, and the error that is handled now, if any."""
     error = sys.exc_info()[1]
     record_rdzv_event(RdzvEvent(
         name or sys._getframe(1).f_code.co_name, run_id, message, hostname or socket.getfqdn(), pid or os.getpid(),

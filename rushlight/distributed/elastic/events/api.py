@@ -1,4 +1,4 @@
-"""What is noted of a run."""
+"""Events of a run."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,13 +8,13 @@ from enum import Enum
 
 
 class EventSource(str, Enum):
-    """Who notes an event."""
+    """The source of an event."""
 
     AGENT, WORKER = "AGENT", "WORKER"
 
 
 class NodeState(str, Enum):
-    """How a machine stands in a meeting."""
+    """The state of a host in a rendezvous."""
 
     INIT, RUNNING, SUCCEEDED, FAILED = "INIT", "RUNNING", "SUCCEEDED", "FAILED"
 
@@ -27,7 +27,7 @@ class Noted:
 
     @classmethod
     def deserialize(cls, data):
-        """The record of a text, or the record itself."""
+        """Return the record from a string, or the record itself."""
         return data if isinstance(data, cls) else cls.made(json.loads(data))
 
     def __str__(self):
@@ -36,7 +36,7 @@ class Noted:
 
 @dataclasses.dataclass
 class Event(Noted):
-    """Something that happened: when (milliseconds), and what more is known."""
+    """An event: its time (milliseconds), and further data."""
 
     name: str
     source: EventSource
@@ -50,7 +50,7 @@ class Event(Noted):
 
 @dataclasses.dataclass
 class RdzvEvent(Noted):
-    """Something that happened in a meeting of machines."""
+    """An event of a rendezvous of hosts."""
 
     name: str
     run_id: str

@@ -1,4 +1,4 @@
-"""Where events go."""
+"""Destinations of events."""
 from __future__ import annotations
 
 import logging
@@ -8,5 +8,5 @@ HANDLERS["dynamic_rendezvous"] = HANDLERS["c10d"] = HANDLERS["null"]
 
 
 def get_logging_handler(destination: str = "null") -> logging.Handler:
-    """The handler of a destination: "console", "null", or what was put into ``HANDLERS``.  KeyError for others."""
+    """Returns the handler of a destination: "console", "null", or one in ``HANDLERS``.  KeyError for others."""
     return HANDLERS[destination]

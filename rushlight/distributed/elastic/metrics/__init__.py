@@ -9,4 +9,4 @@ __all__ = ["ConsoleMetricHandler", "MetricData", "MetricHandler", "MetricsConfig
 
 
 def initialize_metrics(cfg: MetricsConfig | None = None):
-    """Nothing: a program that wants numbers of its launcher calls ``configure``."""
+    """Does nothing: a program that needs metrics of its launcher calls ``configure``."""

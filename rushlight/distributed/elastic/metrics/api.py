@@ -1,4 +1,4 @@
-"""Numbers of a run, by groups, and where they go."""
+"""Metrics of a run, by groups, and their destinations."""
 from __future__ import annotations
 
 import abc
@@ -11,7 +11,7 @@ __all__ = ["ConsoleMetricHandler", "MetricData", "MetricHandler", "MetricStream"
 
 
 class MetricData(NamedTuple):
-    """A number of a group, and when (seconds) it was so."""
+    """A metric of a group, and its time (seconds)."""
 
     timestamp: float
     group_name: str
@@ -20,7 +20,7 @@ class MetricData(NamedTuple):
 
 
 class MetricsConfig:
-    """Settings of handlers, as texts by name."""
+    """Settings of handlers, as strings by name."""
 
     __slots__ = ("params",)
 
@@ -29,7 +29,7 @@ class MetricsConfig:
 
 
 class MetricHandler(abc.ABC):
-    """Where numbers go."""
+    """A destination of metrics."""
 
     @abc.abstractmethod
     def emit(self, metric_data: MetricData):
@@ -54,7 +54,7 @@ HANDLERS: dict = {None: NullMetricHandler()}  # group -> handler; None: of those
 
 
 class MetricStream:
-    """The numbers of a group."""
+    """The metrics of a group."""
 
     def __init__(self, group_name: str, handler: MetricHandler):
         self.group_name, self.handler = group_name, handler
@@ -64,7 +64,7 @@ class MetricStream:
 
 
 def configure(handler: MetricHandler, group: str | None = None):
-    """Has numbers of a group (None: of all that have no handler) go to a handler."""
+    """Sets the handler of a group's metrics (None: of all groups without a handler)."""
     HANDLERS[group] = handler
 
 
@@ -74,7 +74,7 @@ def getStream(group: str) -> MetricStream:
 
 
 def put_metric(metric_name: str, metric_value: int, metric_group: str = "torchelastic"):
-    """Gives a number.
+    """Records a metric.
 
     >>> from rushlight.distributed.elastic import metrics
     >>> class Kept(metrics.MetricHandler):
@@ -93,7 +93,7 @@ def get_elapsed_time_ms(start_time_in_seconds: float) -> int:
 
 
 def prof(fn=None, group: str = "torchelastic"):
-    """Decorates a function: how often it succeeded and failed, and milliseconds, are numbers of the group."""
+    """Decorates a function: its numbers of successes and failures, and its milliseconds, are metrics of the group."""
     if fn is None:
         return functools.partial(prof, group=group)
     name = fn.__qualname__
@@ -120,5 +120,5 @@ def profile(group: str | None = None):
 
 
 def publish_metric(metric_group: str, metric_name: str, metric_value: int):
-    """``put_metric`` as it was once."""
+    """Deprecated form of ``put_metric``."""
     put_metric(metric_name, metric_value, metric_group)

@@ -1,4 +1,4 @@
-"""Processes that run one function, or one program, with what they write and raise."""
+"""Processes that run one function, or one program, with their logs and errors."""
 from __future__ import annotations
 
 from .api import (DefaultLogsSpecs, LogsDest, LogsSpecs, MultiprocessContext, PContext, RunProcsResult,
@@ -11,9 +11,9 @@ __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "MultiprocessContext", "
 
 def start_processes(name: str, entrypoint, args: dict, envs: dict, logs_specs: LogsSpecs, log_line_prefixes=None,
                     start_method: str = "spawn") -> PContext:
-    """Starts a process for each local rank from 0 on: a function, or a program with its arguments as text.
+    """Starts a process for each local rank from 0 on: a function, or a program with string arguments.
 
-    ``args`` and ``envs``: arguments and variables of each.  RuntimeError where these are not for the same ranks.
+    ``args`` and ``envs``: arguments and variables of each.  RuntimeError if these are not for the same ranks.
     """
     count = len(args)
     for what, given in (("args", args), ("envs", envs)):

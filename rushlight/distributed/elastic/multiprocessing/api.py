@@ -1,4 +1,4 @@
-"""Processes of one machine: how they are started, where their streams go, and what becomes of them."""
+"""Processes of one host: how they are started, the destinations of their streams, and their results."""
 from __future__ import annotations
 
 import abc
@@ -24,7 +24,7 @@ STREAMS = "stdout", "stderr"
 
 
 class SignalException(Exception):
-    """A signal that ends an agent (``sigval``) has come."""
+    """The agent received a signal that ends it (``sigval``)."""
 
     def __init__(self, msg: str, sigval: signal.Signals):
         super().__init__(msg)
@@ -38,7 +38,7 @@ class Std(IntFlag):
 
     @classmethod
     def from_str(cls, vm: str):
-        """The streams of "2", or by local rank of "0:1,1:3".  ValueError for what does not read so."""
+        """Return the streams of "2", or by local rank of "0:1,1:3".  ValueError for another format."""
         parts = [part.split(":") for part in vm.split(",")]
         if not all(1 <= len(p) <= 2 and all(n.isdigit() for n in p) and int(p[-1]) < 4 for p in parts) or (
                 len(parts) > 1 and any(len(p) == 1 for p in parts)):
@@ -64,7 +64,7 @@ class LogsDest:
 
 
 class LogsSpecs(abc.ABC):
-    """Where streams of processes are to go."""
+    """Destinations of the streams of processes."""
 
     def __init__(self, log_dir: str | None = None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None):
         self._root_log_dir, self._redirects, self._tee, self._shown = log_dir, redirects, tee, local_ranks_filter
@@ -76,11 +76,11 @@ class LogsSpecs(abc.ABC):
     @property
     @abc.abstractmethod
     def root_log_dir(self) -> str | None:
-        """The folder of them all."""
+        """The directory of all logs."""
 
 
 class DefaultLogsSpecs(LogsSpecs):
-    """FOLDER/RUN/attempt_N/RANK/stdout.log, stderr.log and error.json."""
+    """Files LOG_DIR/RUN/attempt_N/RANK/stdout.log, stderr.log and error.json."""
 
     def __init__(self, log_dir: str | None = None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None):
         super().__init__(log_dir or tempfile.mkdtemp(prefix="rushlight_run_"), redirects, tee, local_ranks_filter)
@@ -109,7 +109,7 @@ class DefaultLogsSpecs(LogsSpecs):
 
 @dataclasses.dataclass
 class RunProcsResult:
-    """What became of processes, by local rank."""
+    """Results of processes, by local rank."""
 
     return_values: dict = dataclasses.field(default_factory=dict)
     failures: dict = dataclasses.field(default_factory=dict)
@@ -121,7 +121,7 @@ class RunProcsResult:
 
 
 class Tail:
-    """Shows what is written to a file, line by line with a prefix, until it is told that nothing comes any more."""
+    """Shows each line written to a file with a prefix, until it is stopped."""
 
     def __init__(self, path: str, target, prefix: str):
         self.path, self.target, self.prefix, self.over = path, target, prefix, threading.Event()
@@ -145,7 +145,7 @@ class Tail:
 
 
 class PContext(abc.ABC):
-    """Processes that were started.  ``failed``: those by local rank that have ended otherwise than well."""
+    """Running processes.  ``failed``: those that have failed, by local rank."""
 
     def __init__(self, name: str, entrypoint, args: dict, envs: dict, logs_specs: LogsSpecs, log_line_prefixes=None,
                  start_method: str = "spawn"):
@@ -168,14 +168,14 @@ class PContext(abc.ABC):
 
     @abc.abstractmethod
     def started(self, rank: int, env: dict, paths: list):
-        """A process with these variables, whose streams go to files ("": where they go here)."""
+        """Start a process with these variables; its streams go to files ("": they are inherited)."""
 
     @abc.abstractmethod
     def code(self, rank: int) -> int | None:
         """The exit code of a process, None while it runs."""
 
     def result(self, rank: int):
-        """What its function returned."""
+        """Return the return value of a process's function."""
 
     def pids(self) -> dict:
         return {rank: process.pid for rank, process in self.processes.items()}
@@ -189,7 +189,7 @@ class PContext(abc.ABC):
         return found
 
     def poll(self) -> RunProcsResult | None:
-        """What became of them once all have ended well, or one has failed; None before."""
+        """Return the results once all processes have ended well, or one has failed; None before."""
         codes = [self.code(rank) for rank in self.processes]
         if not any(codes) and None in codes:
             return None
@@ -197,8 +197,8 @@ class PContext(abc.ABC):
         return RunProcsResult(values, self.failures(), self.logs.stdouts, self.logs.stderrs)
 
     def wait(self, timeout: float = -1, period: float = 1) -> RunProcsResult | None:
-        """Looks every ``period`` seconds, for ``timeout`` (below 0: always); None where they still run.  Where one has
-        failed the others are ended."""
+        """Poll every ``period`` seconds, for ``timeout`` (below 0: always); None if they still run.  If one has failed,
+        the others are ended."""
         end = time.monotonic() + timeout
         while True:
             found = self.poll()
@@ -227,7 +227,7 @@ class PContext(abc.ABC):
 
 
 class SubprocessContext(PContext):
-    """Processes of a program; arguments are texts."""
+    """Processes of a program; arguments are strings."""
 
     def started(self, rank, env, paths):
         with contextlib.ExitStack() as stack:
@@ -239,7 +239,7 @@ class SubprocessContext(PContext):
 
 
 def run_function(function, args, env, paths, result):
-    """What a process of a function does: what it returns goes into a file."""
+    """Run a function in a new process; its return value goes into a file."""
     end_with_parent()
     os.environ.update(env)
     for number, path in zip((1, 2), paths):
@@ -276,5 +276,5 @@ class MultiprocessContext(PContext):
         return self.processes[rank].exitcode
 
     def result(self, rank):
-        with open(open_own(self.place(rank)), "rb") as file:  # not what another user put there
+        with open(open_own(self.place(rank)), "rb") as file:  # not a file of another user
             return pickle.load(file)

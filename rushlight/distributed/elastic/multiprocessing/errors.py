@@ -1,4 +1,4 @@
-"""Processes that failed, and what they wrote of it."""
+"""Failed processes and their error files."""
 from __future__ import annotations
 
 import contextlib
@@ -16,7 +16,7 @@ HINT = "To enable traceback see: torch.distributed.elastic.multiprocessing.error
 
 @dataclasses.dataclass
 class ProcessFailure:
-    """A process that failed: its number on this machine, exit code (below 0: a signal), and the file with its error."""
+    """A process that failed: its local rank, exit code (below 0: a signal), and the file with its error."""
 
     local_rank: int
     pid: int
@@ -77,8 +77,8 @@ class ChildFailedError(Exception):
 
 
 def record(fn=None, error_handler=None):
-    """Decorates a program's main function: what it raises is left in the file that TORCHELASTIC_ERROR_FILE names, for
-    the agent to report."""
+    """Decorates a program's main function: its error is written to the file that TORCHELASTIC_ERROR_FILE names, for the
+    agent to report."""
     if fn is None:
         return functools.partial(record, error_handler=error_handler)
 

@@ -1,4 +1,4 @@
-"""How machines of a run find one another."""
+"""Rendezvous of the hosts of a run."""
 from .api import (RendezvousClosedError, RendezvousConnectionError, RendezvousError, RendezvousGracefulExitError,
                   RendezvousHandler, RendezvousHandlerCreator, RendezvousHandlerRegistry, RendezvousInfo,
                   RendezvousParameters, RendezvousStateError, RendezvousStoreInfo, RendezvousTimeoutError,

@@ -1,4 +1,4 @@
-"""What a meeting of machines gives, and who arranges it."""
+"""Results of a rendezvous of hosts, and the handlers that arrange it."""
 from __future__ import annotations
 
 import abc
@@ -10,27 +10,27 @@ from ...stores import Store
 
 
 class RendezvousError(Exception):
-    """Machines have not met."""
+    """The rendezvous of hosts failed."""
 
 
 class RendezvousClosedError(RendezvousError):
-    """Nobody meets any more under this name."""
+    """The rendezvous of this name is closed."""
 
 
 class RendezvousTimeoutError(RendezvousError):
-    """Too few have come in time."""
+    """Too few hosts have come in time."""
 
 
 class RendezvousConnectionError(RendezvousError):
-    """Where the machines meet cannot be reached."""
+    """The rendezvous backend cannot be reached."""
 
 
 class RendezvousStateError(RendezvousError):
-    """What is written at the meeting point cannot be read."""
+    """The state in the rendezvous backend cannot be read."""
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """This machine was not taken, and need not stay."""
+    """This host was not admitted, and may exit."""
 
 
 @dataclasses.dataclass
@@ -42,7 +42,7 @@ class RendezvousStoreInfo:
 
     @staticmethod
     def build(rank: int, store: Store, local_addr: str | None = None, server_port: int | None = None):
-        """The address of the first machine, which tells the others by ``store``; port None: a free one of its."""
+        """Return the address of the first host, which sends it by ``store``; port None: a free one of that host."""
         if rank == 0:
             from ..utils.distributed import get_free_port
             store.set("MASTER_ADDR", local_addr or socket.getfqdn())
@@ -51,8 +51,8 @@ class RendezvousStoreInfo:
 
 
 class RendezvousInfo:
-    """What a machine knows after a meeting: a store that only those of this meeting use, its rank, how many they
-    are, and where workers find one another."""
+    """The result of a rendezvous for a host: a store that only its members use, the host's rank, the number of hosts,
+    and the address at which workers meet."""
 
     def __init__(self, store: Store, rank: int, world_size: int, bootstrap_store_info: RendezvousStoreInfo):
         self._store, self._rank, self._size, self._bootstrap = store, rank, world_size, bootstrap_store_info
@@ -64,7 +64,7 @@ class RendezvousInfo:
 
 
 class RendezvousHandler(abc.ABC):
-    """Arranges meetings."""
+    """Arranges rendezvous."""
 
     @abc.abstractmethod
     def get_backend(self) -> str:
@@ -72,24 +72,24 @@ class RendezvousHandler(abc.ABC):
 
     @property
     def use_agent_store(self) -> bool:
-        """Whether workers use the store at which the machines meet."""
+        """True if workers use the store of the rendezvous."""
         return False
 
     @abc.abstractmethod
     def next_rendezvous(self) -> RendezvousInfo:
-        """Waits until the machines have met.  RendezvousClosedError, RendezvousTimeoutError, RendezvousError."""
+        """Wait for the rendezvous.  RendezvousClosedError, RendezvousTimeoutError, RendezvousError."""
 
     @abc.abstractmethod
     def is_closed(self) -> bool:
-        """Whether nobody meets any more."""
+        """True if the rendezvous is closed."""
 
     @abc.abstractmethod
     def set_closed(self):
-        """Says that nobody meets any more."""
+        """Close the rendezvous."""
 
     @abc.abstractmethod
     def num_nodes_waiting(self) -> int:
-        """How many machines wait for the next meeting, for which there is room."""
+        """Return the number of hosts that wait for the next rendezvous and could join it."""
 
     @abc.abstractmethod
     def get_run_id(self) -> str:
@@ -97,11 +97,11 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def shutdown(self) -> bool:
-        """Closes what it has open; whether that went well."""
+        """Close all resources; True if that succeeded."""
 
 
 class RendezvousParameters:
-    """What a handler is made from.  ValueError without a backend, or for numbers of machines that there cannot be."""
+    """Parameters of a handler.  ValueError without a backend, or for invalid numbers of hosts."""
 
     def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int,
                  local_addr: str | None = None, **kwargs):
@@ -120,7 +120,7 @@ class RendezvousParameters:
         return self.config.get(key, default)
 
     def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
-        """ValueError for what is neither true nor false."""
+        """Return a setting as a bool.  ValueError if it is not one."""
         value = self.get(key, default)
         if value is None or isinstance(value, bool):
             return value
@@ -130,7 +130,7 @@ class RendezvousParameters:
         raise ValueError(f"The rendezvous configuration option '{key}' does not represent a valid boolean value.")
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """ValueError for what is no whole number."""
+        """Return a setting as an integer.  ValueError if it is not one."""
         value = self.get(key, default)
         try:
             return None if value is None else int(value)
@@ -159,7 +159,7 @@ class RendezvousHandlerRegistry:
         self.makers[backend] = creator
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
-        """ValueError for a name that nobody has registered; RuntimeError where the handler calls itself otherwise."""
+        """Return a new handler.  ValueError for an unregistered name; RuntimeError if the handler's name differs."""
         if params.backend not in self.makers:
             raise ValueError(
                 f"The rendezvous backend '{params.backend}' is not registered. Did you forget to call `register`?")

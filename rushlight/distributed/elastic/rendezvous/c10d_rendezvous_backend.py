@@ -1,4 +1,4 @@
-"""A meeting point in a store of the package: one text that machines exchange for another."""
+"""A rendezvous backend in a store: one string that hosts replace by compare-and-set."""
 from __future__ import annotations
 
 import base64
@@ -51,8 +51,8 @@ class C10dRendezvousBackend(RendezvousBackend):
 
 
 def create_backend(params: RendezvousParameters):
-    """(backend, store) of an endpoint: a TCPStore that the machine of this address keeps (``store_type`` "tcp"), or a
-    file ("file").  ValueError for another type, RendezvousConnectionError where it cannot be reached."""
+    """Return (backend, store) of an endpoint: a TCPStore that the host of this address keeps (``store_type`` "tcp"), or
+    a file ("file").  ValueError for another type, RendezvousConnectionError if it cannot be reached."""
     kind, wait = params.get("store_type", "tcp"), params.get_as_int("read_timeout", 60)
     if not isinstance(kind, str) or kind.strip().lower() not in ("tcp", "file"):
         raise ValueError("Invalid store type given. Currently only supports file and tcp.")
@@ -71,7 +71,7 @@ def file_store(params, wait):
 
 
 def tcp_store(params, wait):
-    """The store at an address: kept by this process where the address is its machine's and nobody keeps it yet."""
+    """Return the store at an address: this process keeps it if the address is its host's and has no store yet."""
     host, port = parse_rendezvous_endpoint(params.endpoint, DEFAULT_PORT)
     asked = params.get_as_bool("is_host")
     ways = (True, False) if asked is None and is_here(host) else (bool(asked),)

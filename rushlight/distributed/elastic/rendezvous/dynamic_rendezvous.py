@@ -1,9 +1,9 @@
-"""Meetings of as many machines as there are: who comes later, or goes, is met by the next one.
+"""Rendezvous of as many hosts as there are: hosts that come later, or leave, lead to the next round.
 
-The state of a run is one text at a meeting point.  Each machine changes it by exchanging what it has read for what
-should be there, and reads again where another one was first.  A round is complete once as many machines have come as
-may, or at least as many as must and nobody more for a while (``last_call``); machines then have their ranks until one
-of them asks for the next round.
+The state of a run is one string in a backend.  Each host changes it by compare-and-set with the state that it has read,
+and reads again if another host was first.  A round is complete once the maximum number of hosts has come, or at least
+the minimum and no further one within ``last_call``; hosts then keep their ranks until one of them requests the next
+round.
 """
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ PAUSE = 0.05  # seconds between looks
 
 
 class RendezvousBackend(abc.ABC):
-    """A meeting point."""
+    """The storage of a rendezvous's state."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What it is registered as."""
+        """The name under which it is registered."""
 
     @abc.abstractmethod
     def get_state(self):
-        """(state as bytes, token), or None where there is none."""
+        """Return (state as bytes, token), or None if there is none."""
 
     @abc.abstractmethod
     def set_state(self, state: bytes, token=None):
-        """Puts a state there if the token is that of the present one (None: there is none); (state, token, whether
-        this was done) of what is there now."""
+        """Set the state if the token is that of the current one (None: there is none); return (state, token, True if it
+        was set) of the current state."""
 
 
 class RendezvousTimeout:
-    """How long is waited, as timedeltas: for enough machines, for more than enough, for closing, for a heartbeat.
-    ValueError for what is not positive."""
+    """Time limits, as timedeltas: for the minimum of hosts, for further ones, for closing, for a heartbeat.  ValueError
+    for limits that are not positive."""
 
     DEFAULTS = {"join": 600, "last_call": 30, "close": 30, "heartbeat": 5}
 
@@ -59,7 +59,7 @@ class RendezvousTimeout:
 
 @dataclasses.dataclass(repr=False, eq=False, frozen=True)
 class RendezvousSettings:
-    """``keep_alive_interval``: between two signs of life; after ``keep_alive_max_attempt`` of them a machine is
+    """``keep_alive_interval``: time between two heartbeats; a host that misses ``keep_alive_max_attempt`` of them is
     gone."""
 
     run_id: str
@@ -72,7 +72,7 @@ class RendezvousSettings:
 
 @dataclasses.dataclass
 class Meeting:
-    """The state of a run: who belongs to a round, and who waits for the next one."""
+    """The state of a run: the members of a round, and the hosts that wait for the next one."""
 
     round: int = 0
     complete: bool = False
@@ -87,8 +87,8 @@ class Meeting:
 
 
 class Pulse:
-    """This machine's signs of life, and how long ago others gave theirs: counters at the meeting point, so clocks of
-    machines are not compared."""
+    """This host's heartbeats, and the age of those of others.  Heartbeats are counters in the store, so the clocks of
+    hosts are not compared."""
 
     def __init__(self, store: Store, name: str, settings: RendezvousSettings):
         self.store, self.name, self.interval = store, name, settings.keep_alive_interval.total_seconds()
@@ -102,13 +102,13 @@ class Pulse:
             self.thread.start()
 
     def beat(self):
-        with contextlib.suppress(DistError):  # the meeting point is gone: so will be what depends on it
+        with contextlib.suppress(DistError):  # the store is gone: what depends on it will fail
             while not self.ended.is_set():
                 self.own.add(f"beats {self.name}", 1)
                 self.ended.wait(self.interval)
 
     def alive(self, name: str) -> bool:
-        """Whether a machine has given a sign of life, as long as this one has looked, within its time."""
+        """True if this host has seen a heartbeat of another one within its time limit."""
         if name == self.name:
             return True
         count, now = self.store.add(f"beats {name}", 0), time.monotonic()
@@ -124,7 +124,7 @@ class Pulse:
 
 
 class DynamicRendezvousHandler(RendezvousHandler):
-    """Meetings at a backend.  ``store``: where members of a round exchange what they like."""
+    """Rendezvous at a backend.  ``store``: shared by the members of a round."""
 
     def __init__(self, settings: RendezvousSettings, backend: RendezvousBackend, store: Store,
                  local_addr: str | None = None):
@@ -136,7 +136,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
     def from_backend(cls, run_id: str, store: Store, backend: RendezvousBackend, min_nodes: int, max_nodes: int,
                      local_addr: str | None = None, timeout: RendezvousTimeout | None = None,
                      keep_alive_interval: int = 5, keep_alive_max_attempt: int = 3):
-        """ValueError for numbers of machines that there cannot be."""
+        """Return a new handler.  ValueError for invalid numbers of hosts."""
         if not run_id or min_nodes < 1 or max_nodes < min_nodes:
             raise ValueError(
                 f"a rendezvous wants a run id and 1 <= min_nodes <= max_nodes, not {run_id!r}, {min_nodes},"
@@ -168,7 +168,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
                 "The rendezvous state is corrupt. See inner exception for details.") from error
 
     def change(self, edit) -> Meeting:
-        """The state after ``edit(state)`` has changed it, with nobody in between."""
+        """Apply ``edit(state)`` atomically; return the state after it."""
         while True:
             state, token = self.look()
             before = dataclasses.asdict(state)
@@ -180,9 +180,10 @@ class DynamicRendezvousHandler(RendezvousHandler):
             if answer is not None and answer[2]:
                 return state
 
-    # --- meeting ------------------------------------------------------------------------------------------------------
+    # --- rendezvous ---------------------------------------------------------------------------------------------------
     def next_rendezvous(self) -> RendezvousInfo:
-        """RendezvousClosedError once the run is closed, RendezvousTimeoutError where too few come in time."""
+        """Join the next round.  RendezvousClosedError if the run is closed, RendezvousTimeoutError if too few hosts
+        come in time."""
         self.pulse.start()
         times, seen, since = self._settings.timeout, None, 0.0
         end = time.monotonic() + times.join.total_seconds()
@@ -202,14 +203,14 @@ class DynamicRendezvousHandler(RendezvousHandler):
             if now > end:
                 self.change(lambda s: s.leave(self.name))
                 raise RendezvousTimeoutError(
-                    f"{count} of at least {self._settings.min_nodes} machines have come to the rendezvous of the run "
+                    f"{count} of at least {self._settings.min_nodes} hosts have come to the rendezvous of the run "
                     f"{self.get_run_id()} within {times.join.total_seconds():.0f} seconds")
             time.sleep(PAUSE)
         self.done = state.round
         return self.info(state)
 
     def ask(self, state: Meeting):
-        """Has this machine belong to the next round, or wait for it."""
+        """Add this host to the next round, or to those that wait for it."""
         if state.closed:
             return
         state.waiting = list(filter(self.pulse.alive, state.waiting))
@@ -238,7 +239,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         shared = (self.store.host, self.store.port) if self.use_agent_store else (self.local_addr, None)
         return RendezvousInfo(store, rank, size, RendezvousStoreInfo.build(rank, store, *shared))
 
-    # --- between meetings ---------------------------------------------------------------------------------------------
+    # --- between rounds -----------------------------------------------------------------------------------------------
     def num_nodes_waiting(self) -> int:
         state, _ = self.look()
         if len(state.members) >= self._settings.max_nodes:
@@ -263,7 +264,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         try:
             self.set_closed()
         except (RendezvousConnectionError, DistError):
-            return False  # the meeting point has gone before
+            return False  # the store is already gone
         return True
 
 

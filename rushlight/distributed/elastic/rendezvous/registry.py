@@ -5,7 +5,7 @@ from .api import RendezvousHandler, RendezvousParameters, rendezvous_handler_reg
 
 
 def c10d(params: RendezvousParameters) -> RendezvousHandler:
-    """The rendezvous over a store that one of the machines keeps."""
+    """Return the handler over a store that one of the hosts keeps."""
     from .c10d_rendezvous_backend import create_backend
     from .dynamic_rendezvous import create_handler
     backend, store = create_backend(params)
@@ -13,15 +13,15 @@ def c10d(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def static(params: RendezvousParameters) -> RendezvousHandler:
-    """The rendezvous of machines that are known beforehand."""
+    """Return the handler for hosts that are known beforehand."""
     from .static_tcp_rendezvous import create_rdzv_handler
     return create_rdzv_handler(params)
 
 
 def etcd(params: RendezvousParameters) -> RendezvousHandler:
-    """NotImplementedError: there is no client of etcd."""
-    raise NotImplementedError(f"the rendezvous backend {params.backend} wants a server of etcd, to which there is no "
-                              "client here: use c10d, whose store one of the machines keeps")
+    """Raise NotImplementedError: there is no etcd client."""
+    raise NotImplementedError(f"the rendezvous backend {params.backend} needs an etcd client, which is not available "
+                              "here: use c10d, whose store one of the hosts keeps")
 
 
 def register_default_handlers():
@@ -31,5 +31,5 @@ def register_default_handlers():
 
 
 def get_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """The handler of a backend.  ValueError for one that nobody has registered; NotImplementedError for etcd."""
+    """Return the handler of a backend.  ValueError for an unregistered one; NotImplementedError for etcd."""
     return rendezvous_handler_registry.create_handler(params)

@@ -1,4 +1,4 @@
-"""Machines whose ranks are given."""
+"""Rendezvous of hosts with given ranks."""
 from __future__ import annotations
 
 import datetime
@@ -10,7 +10,7 @@ from .utils import parse_rendezvous_endpoint
 
 
 class StaticTCPRendezvous(RendezvousHandler):
-    """The machine of rank 0 keeps a store; the number of machines stays."""
+    """The host of rank 0 keeps a store; the number of hosts is fixed."""
 
     def __init__(self, master_addr: str, master_port: int, rank: int, world_size: int, run_id: str, timeout: int):
         self.host, self.port, self.rank, self.size, self.run_id = master_addr, master_port, rank, world_size, run_id
@@ -32,7 +32,7 @@ class StaticTCPRendezvous(RendezvousHandler):
         return False
 
     def set_closed(self):
-        """Nothing: who takes part is given."""
+        """Does nothing: the members are fixed."""
 
     def num_nodes_waiting(self) -> int:
         return 0
@@ -48,8 +48,8 @@ class StaticTCPRendezvous(RendezvousHandler):
 
 
 def create_rdzv_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """A handler for the endpoint; the setting ``rank`` is this machine's.  ValueError without either, or for numbers of
-    machines that vary."""
+    """Return a handler for the endpoint; the setting ``rank`` is this host's.  ValueError without either, or if the
+    number of hosts is not fixed."""
     if "rank" not in params.config:
         raise ValueError("rank is absent in RendezvousParameters.Try add --node-rank to the cmd request")
     if not params.endpoint:

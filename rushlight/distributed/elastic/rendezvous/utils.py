@@ -1,4 +1,4 @@
-"""Addresses and settings of meetings, as text."""
+"""Parsing of rendezvous addresses and settings."""
 from __future__ import annotations
 
 import contextlib
@@ -6,7 +6,7 @@ import socket
 
 
 def parse_rendezvous_endpoint(endpoint: str | None, default_port: int) -> tuple[str, int]:
-    """(host, port) of "host", "host:port" or "[address]:port".  ValueError for what does not read so.
+    """Return (host, port) of "host", "host:port" or "[address]:port".  ValueError for another format.
 
     >>> from rushlight.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
     >>> parse_rendezvous_endpoint("example.net", 29400), parse_rendezvous_endpoint("[::1]:80", 29400)
@@ -28,7 +28,7 @@ def parse_rendezvous_endpoint(endpoint: str | None, default_port: int) -> tuple[
 
 
 def parse_rendezvous_config(config: str) -> dict[str, str]:
-    """The settings of "key=value,key=value".  ValueError for what does not read so."""
+    """Return the settings of "key=value,key=value".  ValueError for another format."""
     found = {}
     for part in filter(None, map(str.strip, (config or "").split(","))):
         key, equals, value = (text.strip() for text in part.partition("="))
@@ -43,7 +43,7 @@ _parse_rendezvous_config = parse_rendezvous_config
 
 
 def is_here(host: str) -> bool:
-    """Whether a name or address is this machine's."""
+    """True if a name or address is this host's."""
     if host in ("localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()):
         return True
     with contextlib.suppress(OSError):

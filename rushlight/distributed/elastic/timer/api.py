@@ -1,4 +1,4 @@
-"""What timers have in common: requests, who sends them, and who ends workers that are late."""
+"""Timer interfaces: requests, clients that send them, and servers that end late workers."""
 from __future__ import annotations
 
 import abc
@@ -27,7 +27,7 @@ class TimerRequest:
 
 
 class TimerClient(abc.ABC):
-    """What a worker has to ask for a limit."""
+    """Requests time limits for a worker."""
 
     @abc.abstractmethod
     def acquire(self, scope_id: str, expiration_time: float) -> None:
@@ -39,19 +39,19 @@ class TimerClient(abc.ABC):
 
 
 class RequestQueue(abc.ABC):
-    """Where requests of workers come in."""
+    """The queue of workers' requests."""
 
     @abc.abstractmethod
     def size(self) -> int:
-        """How many are there, about."""
+        """Return the approximate number of requests."""
 
     @abc.abstractmethod
     def get(self, size: int, timeout: float) -> list:
-        """Up to ``size`` requests; fewer where no more come within so many seconds."""
+        """Return up to ``size`` requests; fewer if no more come within ``timeout`` seconds."""
 
 
 class TimerServer(abc.ABC):
-    """Looks every ``max_interval`` seconds, or sooner where requests come, which workers are late, and ends them."""
+    """Ends late workers: it checks every ``max_interval`` seconds, or sooner if requests come."""
 
     def __init__(self, request_queue: RequestQueue, max_interval: float, daemon: bool = True):
         self._request_queue, self._max_interval, self._daemon = request_queue, max_interval, daemon
@@ -59,7 +59,7 @@ class TimerServer(abc.ABC):
 
     @abc.abstractmethod
     def register_timers(self, timer_requests: list) -> None:
-        """Notes what workers ask for."""
+        """Store the workers' requests."""
 
     @abc.abstractmethod
     def clear_timers(self, worker_ids: set) -> None:
@@ -71,7 +71,7 @@ class TimerServer(abc.ABC):
 
     @abc.abstractmethod
     def _reap_worker(self, worker_id) -> bool:
-        """Ends a worker; whether it is no more."""
+        """End a worker; True if it has ended."""
 
     def _reap_worker_no_throw(self, worker_id) -> bool:
         try:
@@ -81,7 +81,7 @@ class TimerServer(abc.ABC):
             return False
 
     def _run_watchdog(self):
-        """Takes what has come, and ends who is late."""
+        """Take new requests, and end late workers."""
         count = max(1, self._request_queue.size())
         self.register_timers(self._request_queue.get(count, self._max_interval))
         ended = set()
@@ -105,7 +105,7 @@ class TimerServer(abc.ABC):
         self._watchdog_thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, which may take ``max_interval`` seconds."""
+        """Stop the thread, which may take ``max_interval`` seconds."""
         self._stop_signaled.set()
         if self._watchdog_thread is not None:
             self._watchdog_thread.join()
@@ -116,7 +116,7 @@ CONFIGURED: list = []  # the client of this process
 
 
 def configure(timer_client: TimerClient) -> None:
-    """The client by which ``expires`` asks in this process."""
+    """Set the client that ``expires`` uses in this process."""
     CONFIGURED[:] = [timer_client]
 
 

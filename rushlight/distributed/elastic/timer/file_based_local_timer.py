@@ -15,7 +15,7 @@ PATIENCE = 10.0  # seconds for which a client waits for the server to be there
 
 
 class FileTimerRequest(TimerRequest):
-    """A request of a process: ``signal`` is what ends it where it is late (0: it has left the scope)."""
+    """A request of a process: ``signal`` ends it if it is late (0: it has left the scope)."""
 
     __slots__ = ("version", "signal")
 
@@ -28,25 +28,25 @@ class FileTimerRequest(TimerRequest):
         return self.worker_id
 
     def to_json(self) -> str:
-        """One line, as it goes through the pipe."""
+        """Return the line that is sent through the pipe."""
         return json.dumps({"version": self.version, "pid": self.worker_id, "scope_id": self.scope_id,
                            "expiration_time": self.expiration_time, "signal": int(self.signal)})
 
 
 class FileTimerClient(TimerClient):
-    """Asks through a named pipe; ``signal`` is to end this process where it is late."""
+    """Sends requests through a named pipe; ``signal`` ends this process if it is late."""
 
     def __init__(self, file_path: str, signal=signals.SIGKILL):
         self._file_path, self.signal = file_path, signal
 
     def _send(self, request: FileTimerRequest):
-        """Writes a line.  BrokenPipeError where no server reads."""
+        """Write a line.  BrokenPipeError if no server reads."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
                 descriptor = os.open(self._file_path, os.O_WRONLY | os.O_NONBLOCK)
                 break
-            except OSError:  # no pipe yet, or nobody who reads it
+            except OSError:  # no pipe yet, or no process that reads it
                 if time.monotonic() > end:
                     raise BrokenPipeError("Could not send the FileTimerRequest because FileTimerServer is not "
                                           "available.") from None
@@ -117,6 +117,6 @@ class FileTimerServer(LocalTimerServer):
         return True
 
     def stop(self):
-        """Ends the thread, and takes the pipe away."""
+        """Stop the thread, and remove the pipe."""
         super().stop()
         self._request_queue.close()

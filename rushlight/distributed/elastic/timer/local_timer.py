@@ -11,7 +11,7 @@ from .api import RequestQueue, TimerClient, TimerRequest, TimerServer
 
 
 class LocalTimerClient(TimerClient):
-    """Asks through a queue of ``multiprocessing``, for this process."""
+    """Sends requests of this process through a queue of ``multiprocessing``."""
 
     def __init__(self, mp_queue):
         self._mp_queue = mp_queue
@@ -41,7 +41,7 @@ class MultiprocessingRequestQueue(RequestQueue):
 
 
 class LocalTimerServer(TimerServer):
-    """Ends processes of this machine that are late."""
+    """Ends late processes of this host."""
 
     def __init__(self, mp_queue, max_interval: float = 60, daemon: bool = True):
         super().__init__(MultiprocessingRequestQueue(mp_queue), max_interval, daemon)

@@ -7,7 +7,7 @@ from .distributed import get_socket_with_port
 
 
 def get_env_variable_or_raise(env_name: str) -> str:
-    """A variable of the environment.  ValueError where it is not set."""
+    """Return an environment variable.  ValueError if it is not set."""
     value = os.environ.get(env_name)
     if value is None:
         raise ValueError(f"Environment variable {env_name} expected, but not set")

@@ -1,4 +1,4 @@
-"""Arguments of workers that hold places for what is known when they start."""
+"""Placeholders in workers' arguments, which are substituted at start."""
 from __future__ import annotations
 
 from string import Template
@@ -9,7 +9,7 @@ __getattr__ = later(__name__)
 
 
 class macros:
-    """Places in arguments: ``macros.local_rank`` stands for the rank of a worker on its machine.
+    """Placeholders in arguments: ``macros.local_rank`` becomes the local rank of a worker.
 
     >>> from rushlight.distributed.elastic.utils.api import macros
     >>> macros.substitute(["--log", f"out.{macros.local_rank}"], "3")
@@ -20,5 +20,5 @@ class macros:
 
     @staticmethod
     def substitute(args, local_rank):
-        """The arguments with the rank in its places."""
+        """Return the arguments with the local rank in place of the placeholders."""
         return [Template(a).safe_substitute(local_rank=local_rank) if isinstance(a, str) else a for a in args]

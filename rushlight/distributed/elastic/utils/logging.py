@@ -11,7 +11,7 @@ __getattr__ = later(__name__)
 
 
 def get_log_level() -> str:
-    """The level that the variable LOGLEVEL says, else "WARNING"."""
+    """Return the level in the variable LOGLEVEL, else "WARNING"."""
     return os.environ.get("LOGLEVEL", "WARNING")
 
 

@@ -1,4 +1,4 @@
-"""Exchanges within a block, counted."""
+"""Counts of the collectives within a block."""
 from __future__ import annotations
 
 from collections import defaultdict
@@ -19,8 +19,8 @@ def operator(name: str):
 
 
 class CommDebugMode:
-    """A block whose exchanges are counted, by operators: redistributions of DTensors and collectives that return what
-    they give as ``torch.ops.c10d_functional``, others as ``torch.ops.c10d``.
+    """A block that counts collectives by operator: redistributions of DTensors and functional collectives as
+    ``torch.ops.c10d_functional``, others as ``torch.ops.c10d``.
 
     >>> from rushlight import distributed as dist, ones
     >>> from rushlight.distributed import threads

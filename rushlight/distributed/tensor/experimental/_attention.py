@@ -19,9 +19,9 @@ __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
 
 
 class Settings:
-    """How keys and values travel: "allgather" at once, or "alltoall" from neighbour to neighbour; whether sequences are
-    cut into twice as many pieces, of which each process has one of the front and one of the back, so that causal
-    attention is as much work for all."""
+    """Settings of context parallelism.  ``rotate_method``: keys and values are gathered at once ("allgather") or passed
+    around a ring ("alltoall").  ``enable_load_balance``: sequences are cut into two pieces a process, and each has one
+    from the front and one from the back, so that causal attention is equal work for all."""
 
     rotate_method = "allgather"
     enable_load_balance = True
@@ -31,14 +31,14 @@ _cp_options = Settings
 
 
 def set_rotate_method(rotate_method: str) -> None:
-    """How keys and values travel: "allgather" or "alltoall".  NotImplementedError for others."""
+    """Set the communication of keys and values: "allgather" or "alltoall".  NotImplementedError for others."""
     if rotate_method not in ("allgather", "alltoall"):
         raise NotImplementedError(f"Context Parallel does not support using {rotate_method} for kv shards rotation")
     Settings.rotate_method = rotate_method
 
 
 def pieces_of(rank: int, ranks: int, balanced: bool) -> list[int]:
-    """Which pieces of a sequence a process has.
+    """Return the indices of a process's pieces of a sequence.
 
     >>> [pieces_of(r, 2, True) for r in range(2)], [pieces_of(r, 2, False) for r in range(2)]
     ([[0, 3], [1, 2]], [[0], [1]])
@@ -47,7 +47,7 @@ def pieces_of(rank: int, ranks: int, balanced: bool) -> list[int]:
 
 
 def share(x, dim: int, rank: int, ranks: int, balanced: bool):
-    """The share that a process has of a sequence.  ValueError where it is not cut evenly."""
+    """Return a process's share of a sequence.  ValueError if it is not cut evenly."""
     count = ranks * (1 + balanced)
     if x.shape[dim] % count:
         raise ValueError(f"context_parallel: a sequence of {x.shape[dim]} is not cut into {count} pieces of one length")
@@ -56,7 +56,7 @@ def share(x, dim: int, rank: int, ranks: int, balanced: bool):
 
 
 def whole(x, dim: int, group, balanced: bool):
-    """The sequence of which each process has a share."""
+    """Return the full sequence from the processes' shares."""
     found = transport.gathered(x.detach(), group)
     ranks = len(found)
     pieces = {}
@@ -67,7 +67,7 @@ def whole(x, dim: int, group, balanced: bool):
 
 
 def context_parallel_unshard(mesh, buffers: list, seq_dims: list, load_balancer=None) -> list:
-    """Whole tensors of shares, such as those that a model gives within ``context_parallel``."""
+    """Return full tensors from shares, such as those that a model gives within ``context_parallel``."""
     if load_balancer is not None:
         raise NotImplementedError("context_parallel_unshard: load balancers are not taken; the order is that of "
                                   "context_parallel")
@@ -78,18 +78,18 @@ def context_parallel_unshard(mesh, buffers: list, seq_dims: list, load_balancer=
 def context_parallel(mesh, *, buffers=None, buffer_seq_dims=None, no_restore_buffers=None):
     """A block in which tensors ``buffers`` are this process's shares of sequences, along ``buffer_seq_dims``, and
     ``scaled_dot_product_attention`` takes shares of queries, keys and values, [batch, heads, share, size], for all of
-    the sequence.  A mask has columns for the whole sequence, and rows for the whole of it or for this process's share
-    (a buffer that is cut along -2).  Weights are dropped as in one process, whose place in the stream
-    of random numbers the first process tells.  Afterwards buffers are whole again, but for ``no_restore_buffers``.
+    the sequence.  A mask has columns for the full sequence, and rows for the full sequence or for this process's share
+    (a buffer that is cut along -2).  Dropout drops the same weights as in one process; the first process broadcasts
+    its offset in the RNG stream.  Afterwards buffers are full again, except ``no_restore_buffers``.
 
-    ValueError for a grid of several dimensions, and for sequences that are not cut evenly.
+    ValueError for a mesh of several dimensions, and for sequences that are not cut evenly.
     """
     buffers, dims = list(buffers or ()), list(buffer_seq_dims or ())
     kept = {id(b) for b in no_restore_buffers or ()}
     if len(buffers) != len(dims):
         raise ValueError("`seq_dims` must have the same number of elements as `buffers`.")
     if mesh.ndim != 1:
-        raise ValueError(f"context_parallel takes a grid of one dimension, not {mesh}: slice it by the name of one")
+        raise ValueError(f"context_parallel expected a 1-D DeviceMesh, got {mesh}: slice it by dimension name")
     if not kept <= {id(b) for b in buffers}:
         raise ValueError("`no_restore_buffers` must be a subset of `buffers`.")
     if any(isinstance(b, torch.nn.Parameter) for b in buffers):
@@ -137,14 +137,14 @@ class Sharing(TorchFunctionMode):
         return Ring.apply(query, key, value, attn_mask, bool(is_causal), scale, dropped, self.how)
 
     def dropped(self, query, level: int):
-        """Which weights of the whole sequence are dropped."""
+        """Return the dropout of the full sequence's weights."""
         n, heads, share, _ = query.shape
         length = share * membership.get_world_size(self.how[0])
         return Dropped(*self.drawing.reserve(blocks_drawn(n * heads, length, length)), level, length)
 
     def check_mask(self, mask, query, causal):
-        """RuntimeError for a mask beside ``is_causal``; ValueError for one that does not have the columns of the whole
-        sequence, and rows of it or of this process's share; NotImplementedError for one that wants a gradient."""
+        """Raise RuntimeError for a mask together with ``is_causal``; ValueError if it lacks the columns of the full
+        sequence, or rows of it or of this process's share; NotImplementedError if it requires a gradient."""
         whole = query.shape[2] * membership.get_world_size(self.how[0])
         if causal:
             raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
@@ -157,7 +157,7 @@ class Sharing(TorchFunctionMode):
 
 class Dropped(NamedTuple):
     """Dropout of the weights of a sequence of ``length``, at a ``level`` (``dropping.level_of``): from block ``place``
-    of the stream of ``seed`` on."""
+    of the RNG stream of ``seed``."""
 
     seed: int
     place: int
@@ -165,13 +165,13 @@ class Dropped(NamedTuple):
     length: int
 
     def part(self, row: int, column: int) -> tuple:
-        """What ``_attention_part`` takes, for a part that begins at a row and a column of the whole."""
+        """Return the arguments of ``_attention_part`` for a part that begins at a row and a column of the weights."""
         where, blocks = within(self.length, self.length, row, column)
         return self.seed, self.place + blocks, self.level, where
 
 
 class Shares:
-    """What each process has, one after another: this one's own, then those of the ranks before it."""
+    """Iterates over the shares of all processes: this one's own, then those of the ranks before it."""
 
     def __init__(self, group, rotating: bool):
         self.group, self.rotating = group, rotating
@@ -199,18 +199,18 @@ class Shares:
         return found
 
     def returned(self, parts: dict):
-        """The sum of what all processes have for this one, of ``{rank: tensor}``."""
+        """Return the sum over all processes of the tensors for this one, from ``{rank: tensor}``."""
         return transport.reduced_parts([parts[r] for r in range(self.ranks)], "sum", self.group)
 
 
 def pairs(own: list, other: list, causal: bool) -> list:
-    """(place of a piece of queries, of a piece of keys, whether they are the same) of those that look at each other."""
+    """Return (index of a piece of queries, of a piece of keys, True if they are the same) of pieces that attend."""
     return [(a, b, causal and i == j) for a, i in enumerate(own) for b, j in enumerate(other) if not causal or j <= i]
 
 
 def centred(mask):
-    """A mask of numbers less the largest of each row, which changes no weight: logarithms of totals, by which parts are
-    joined, are then small, also where all of a row is hidden by large numbers.  Others as they are."""
+    """Subtract each row's maximum from a floating-point mask, which changes no weight: the log-sum-exp values that
+    merge parts are then small, also if large values mask all of a row.  Other masks stay unchanged."""
     if mask is None or mask.dtype is torch.bool:
         return mask
     mask = mask.detach().float()
@@ -220,14 +220,14 @@ def centred(mask):
 
 class Masks:
     """The parts of a mask (None: there is none) for this process's queries: rows of its pieces, in their order, or of
-    the whole sequence, and columns of the whole sequence."""
+    the full sequence, and columns of the full sequence."""
 
     def __init__(self, mask, own: list, share: int):
         self.mask, self.own, self.step = centred(mask), own, share // len(own)
         self.mine = mask is not None and mask.shape[-2] == share
 
     def part(self, place: int, piece: int):
-        """That of the queries at a place of this process, and of the keys of a piece of the sequence."""
+        """Return the mask of this process's piece of queries ``place`` and the sequence's piece of keys ``piece``."""
         if self.mask is None:
             return None
         found = self.mask.narrow(-1, piece * self.step, self.step)
@@ -237,8 +237,8 @@ class Masks:
 
 
 def joined(known, new):
-    """Two parts of attention over the same queries as one: (result, logarithm of totals).  That of queries to which
-    nothing is shown is inf, by which their weights are 0."""
+    """Merge two parts of attention over the same queries: (result, log-sum-exp).  The log-sum-exp of queries without
+    visible keys is inf, so that their weights are 0."""
     if known is None:
         return new
     logs = [part[1].masked_fill(part[1] == math.inf, -math.inf) for part in (known, new)]
@@ -249,7 +249,7 @@ def joined(known, new):
 
 
 class Pieces:
-    """What a process has of an attention: its pieces of queries, of a mask, and of what dropout leaves."""
+    """A process's pieces of an attention: of queries, of a mask, and of the dropout mask."""
 
     def __init__(self, query, mask, causal: bool, scale: float, dropped: Dropped | None, how: tuple):
         self.group, self.balanced, rotating = how
@@ -262,7 +262,7 @@ class Pieces:
         return x.chunk(self.count, 2)
 
     def pairs(self, rank: int):
-        """(place of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
+        """Yield (index of a piece of queries, of a piece of a process's keys, the arguments of their attention)."""
         theirs = pieces_of(rank, self.shares.ranks, self.balanced)
         for a, b, same in pairs(self.own, theirs, self.causal):
             seed, place, drop, part = (None, None, 0, ()) if self.dropped is None else self.dropped.part(

@@ -13,9 +13,9 @@ __all__ = ["local_map"]
 
 def local_map(func=None, out_placements=None, in_placements=None, in_grad_placements=None, device_mesh=None, *,
               redistribute_inputs: bool = False):
-    """A function on DTensors that runs ``func`` on their parts.  ``out_placements``: how its results lie (one for all,
-    or a tuple with one for each, None for what is no tensor); ``in_placements``: how each argument must lie (ValueError
-    where one does not, unless ``redistribute_inputs``)."""
+    """A function on DTensors that runs ``func`` on their parts.  ``out_placements``: placements of its results (one for
+    all, or a tuple with one for each, None for values that are not tensors); ``in_placements``: those of each argument
+    (ValueError if one differs, unless ``redistribute_inputs``)."""
     if func is None:
         return functools.partial(local_map, out_placements=out_placements, in_placements=in_placements,
                                  in_grad_placements=in_grad_placements, device_mesh=device_mesh,

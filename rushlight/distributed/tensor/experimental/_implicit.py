@@ -9,7 +9,7 @@ __all__ = ["implicit_replication"]
 
 
 class implicit_replication(contextlib.ContextDecorator):  # noqa: N801 - as PyTorch calls it
-    """A block in which operators take plain tensors beside DTensors: all processes have the same.
+    """A block in which operators accept plain tensors together with DTensors, as replicated tensors.
 
     >>> import rushlight as torch
     >>> from rushlight.distributed import threads

@@ -13,9 +13,9 @@ __all__ = ["register_sharding"]
 
 
 def register_sharding(op):
-    """Has a function say how an operator (or several) acts on parts: given the operator's arguments, with a DTensorSpec
-    for each tensor, it returns rows (placements of the results, placements of the arguments, None for what is no
-    tensor) along one dimension of a grid.  The cheapest row is taken."""
+    """Registers a sharding rule of an operator (or several): from the operator's arguments, with a DTensorSpec for each
+    tensor, the function returns rows (placements of the results, placements of the arguments, None for values that are
+    not tensors) along one mesh dimension.  The cheapest row is taken."""
     def enter(function):
         for one in op if isinstance(op, (list, tuple)) else (op,):
             target = getattr(one, "op", one)

@@ -11,14 +11,14 @@ __all__ = ["parallelize_module"]
 
 
 def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_data_rank: int | None = 0):
-    """Splits a module by a style, or its submodules by ``{path: style}``, where parts of a path may be patterns as of
-    files.  All processes of the grid hold the same parameters before, or those of ``src_data_rank`` count.
+    """Shards a module by a style, or its submodules by ``{path: style}``; parts of a path may be glob patterns.  All
+    processes of the mesh must hold the same parameters before, unless those of ``src_data_rank`` are broadcast.
 
     TypeError for a plan of another type; a UserWarning for a path that no module has.
     """
     mesh = device_mesh or current_mesh()
     if mesh.ndim != 1:
-        raise ValueError(f"parallelize_module() takes a grid of one dimension, not {mesh}: slice it by the name of one")
+        raise ValueError(f"parallelize_module() expected a 1-D DeviceMesh, got {mesh}: slice it by dimension name")
     if parallelize_plan is None:
         warnings.warn(
             "No parallelize_plan is provided and auto-parallel is not supported at the moment, so this "

@@ -1,4 +1,4 @@
-"""How one layer is split."""
+"""Styles of tensor parallelism for a layer."""
 from __future__ import annotations
 
 import abc
@@ -14,7 +14,7 @@ __all__ = ["ParallelStyle", "RowwiseParallel", "SequenceParallel", "ColwiseParal
 
 
 class ParallelStyle(abc.ABC):
-    """How parameters, inputs and outputs of a layer lie."""
+    """Placements of a layer's parameters, inputs and outputs."""
 
     src_data_rank: int | None = 0
 
@@ -30,21 +30,21 @@ class ParallelStyle(abc.ABC):
 
 
 def entered(value, mesh, layout, desired):
-    """A tensor as a DTensor, from how it lies to how it is wanted."""
+    """Return a tensor as a DTensor, redistributed from its layout to the desired one."""
     if not isinstance(value, DTensor):
         value = DTensor.from_local(value, mesh, (layout,), run_check=False)
     return value.redistribute(mesh, (desired,)) if value.placements != (desired,) else value
 
 
 def left(value, mesh, layout, local: bool):
-    """A DTensor as it is wanted, or this process's part of that."""
+    """Return a DTensor in the desired layout, or this process's part of it."""
     if isinstance(value, DTensor) and value.placements != (layout,):
         value = value.redistribute(mesh, (layout,))
     return value.to_local() if local and isinstance(value, DTensor) else value
 
 
 class LayerParallel(ParallelStyle):
-    """A layer with weights: ``input_layouts`` say how its input lies, ``output_layouts`` how its output shall."""
+    """A layer with weights.  ``input_layouts``: placements of its input; ``output_layouts``: those of its output."""
 
     wanted: Placement
     given: Placement
@@ -75,8 +75,8 @@ class LayerParallel(ParallelStyle):
 
 
 class ColwiseParallel(LayerParallel):
-    """A Linear whose output features, or an Embedding whose columns, are split.  By default the input is whole and the
-    output split in the last dimension."""
+    """Shards the output features of a Linear, or the columns of an Embedding.  By default the input is replicated and
+    the output sharded in the last dimension."""
 
     given, result = Replicate(), Shard(-1)
 
@@ -89,8 +89,8 @@ class ColwiseParallel(LayerParallel):
 
 
 class RowwiseParallel(LayerParallel):
-    """A Linear whose input features, or an Embedding whose rows, are split.  By default the input is split in the last
-    dimension and the output whole."""
+    """Shards the input features of a Linear, or the rows of an Embedding.  By default the input is sharded in the last
+    dimension and the output replicated."""
 
     given, result = Shard(-1), Replicate()
 
@@ -103,7 +103,7 @@ class RowwiseParallel(LayerParallel):
 
 
 class SequenceParallel(ParallelStyle):
-    """A layer whose weights are whole, and whose input is split along the sequence."""
+    """A layer with replicated weights, and an input that is sharded along the sequence."""
 
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False):
         self.sequence_sharding, self.use_local_output = (Shard(sequence_dim),), use_local_output
@@ -126,7 +126,7 @@ def listed(layouts) -> tuple:
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """Has the inputs of a module lie as is desired, and its outputs."""
+    """Redistributes the inputs and outputs of a module to the desired layouts."""
 
     def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
                  desired_input_kwarg_layouts=None, use_local_input: bool = False,
@@ -177,8 +177,8 @@ class PrepareModuleInputOutput(ParallelStyle):
 
 
 class PrepareModuleInput(PrepareModuleInputOutput):
-    """Has the inputs of a module lie as is desired: those that are plain tensors are parts, by ``input_layouts``.  None
-    leaves one alone."""
+    """Redistributes the inputs of a module to the desired layouts: plain tensors are parts, by ``input_layouts``.  None
+    leaves an input unchanged."""
 
     def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None,
                  desired_input_kwarg_layouts=None, use_local_output: bool = False):
@@ -188,7 +188,7 @@ class PrepareModuleInput(PrepareModuleInputOutput):
 
 
 class PrepareModuleOutput(PrepareModuleInputOutput):
-    """Has the outputs of a module lie as is desired."""
+    """Redistributes the outputs of a module to the desired layouts."""
 
     def __init__(self, *, output_layouts, desired_output_layouts, use_local_output: bool = True):
         super().__init__(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts,

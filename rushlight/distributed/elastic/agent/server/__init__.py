@@ -1,3 +1,3 @@
-"""Agents and what they are told."""
+"""Agents and their specifications."""
 from .api import ElasticAgent, RunResult, SimpleElasticAgent, Worker, WorkerGroup, WorkerSpec, WorkerState  # noqa: F401
 from .local_elastic_agent import LocalElasticAgent  # noqa: F401

@@ -1,5 +1,5 @@
-"""What an agent runs, and how it watches it: it meets the other machines' agents, starts the processes with their
-ranks, and starts all again where one fails, or where machines come or go."""
+"""Elastic agents: an agent joins the rendezvous with those of other hosts, starts the processes with their ranks, and
+restarts all if one fails, or if hosts come or go."""
 from __future__ import annotations
 
 import abc
@@ -27,9 +27,9 @@ DEFAULT_ROLE = "default"
 
 @dataclasses.dataclass
 class WorkerSpec:
-    """What runs on each machine: ``local_world_size`` processes of a function or program ``entrypoint`` with ``args``,
-    and by what the machines meet.  ``max_restarts``: how often all are started again after one has failed;
-    ``monitor_interval``: seconds between looks."""
+    """A job of each host: ``local_world_size`` processes of a function or program ``entrypoint`` with ``args``, and the
+    rendezvous handler.  ``max_restarts``: the number of restarts after failures; ``monitor_interval``: seconds between
+    checks."""
 
     role: str
     local_world_size: int
@@ -55,7 +55,7 @@ class WorkerSpec:
 
 @dataclasses.dataclass
 class Worker:
-    """A process of this machine, and its ranks."""
+    """A process of this host, and its ranks."""
 
     local_rank: int
     global_rank: int = -1
@@ -66,7 +66,7 @@ class Worker:
 
 
 class WorkerState(str, Enum):
-    """How the processes of a machine stand."""
+    """The state of a host's processes."""
 
     UNKNOWN, INIT, HEALTHY, UNHEALTHY = "UNKNOWN", "INIT", "HEALTHY", "UNHEALTHY"
     STOPPED, SUCCEEDED, FAILED = "STOPPED", "SUCCEEDED", "FAILED"
@@ -77,8 +77,8 @@ class WorkerState(str, Enum):
 
 
 class WorkerGroup:
-    """The processes of this machine, and what the last meeting has given: rank of the machine, how many there are,
-    a store that the agents share, and where the processes find theirs."""
+    """The processes of this host, and the result of the last rendezvous: the host's rank, the number of hosts, a store
+    that the agents share, and the address of the processes' store."""
 
     def __init__(self, spec: WorkerSpec):
         self.spec, self.workers = spec, [Worker(local_rank) for local_rank in range(spec.local_world_size)]
@@ -88,7 +88,7 @@ class WorkerGroup:
 
 @dataclasses.dataclass
 class RunResult:
-    """What became of a run: what functions returned, or the failures, by rank of the world."""
+    """The result of a run: return values of functions, or failures, by rank of the world."""
 
     state: WorkerState
     return_values: dict = dataclasses.field(default_factory=dict)
@@ -99,7 +99,7 @@ class RunResult:
 
 
 class ElasticAgent(abc.ABC):
-    """Watches the processes of a machine."""
+    """Watches the processes of a host."""
 
     @abc.abstractmethod
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
@@ -111,10 +111,10 @@ class ElasticAgent(abc.ABC):
 
 
 class SimpleElasticAgent(ElasticAgent):
-    """An agent but for how processes are started, looked at and ended.
+    """An agent without the methods that start, check and end processes.
 
-    In each round agents tell one another by the round's store: "failed" once a process of one has failed, "changed"
-    where the machines are to meet again, "left" where one goes, "done" once one has nothing left to run.
+    In each round agents notify one another by the round's store: "failed" once a process of one has failed, "changed"
+    if the hosts must meet again, "left" if one leaves, "done" once one has nothing left to run.
     """
 
     def __init__(self, spec: WorkerSpec, exit_barrier_timeout: float = 300, shutdown_timeout: float = 30):
@@ -135,12 +135,12 @@ class SimpleElasticAgent(ElasticAgent):
 
     @abc.abstractmethod
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        """How they stand."""
+        """Return the state of the processes."""
 
     # --- a round ------------------------------------------------------------------------------------------------------
     @prof
     def _rendezvous(self, worker_group: WorkerGroup):
-        """Meets the other machines: ranks follow from theirs."""
+        """Join the rendezvous with the other hosts, and derive the ranks of the processes."""
         spec = worker_group.spec
         info = spec.rdzv_handler.next_rendezvous()
         group, store = worker_group, info.store
@@ -175,8 +175,8 @@ class SimpleElasticAgent(ElasticAgent):
         self._initialize_workers(worker_group)
 
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """Runs the processes.  SignalException where SIGTERM or SIGINT asks the agent to end; the run goes on without
-        it where it may."""
+        """Runs the processes.  SignalException if SIGTERM or SIGINT ends the agent; the run continues without it if it
+        may."""
         before = {kind: signal.signal(kind, self.note) for kind in (signal.SIGTERM, signal.SIGINT)
                   } if threading.current_thread() is threading.main_thread() else {}
         handler, begun = self._worker_group.spec.rdzv_handler, time.monotonic()
@@ -215,7 +215,7 @@ class SimpleElasticAgent(ElasticAgent):
                 return result
             why = self.trouble(result)
             if result.is_failed():
-                result = self._monitor_workers(group)  # who else has failed by now; those that are ended later have not
+                result = self._monitor_workers(group)  # further failures, before the remaining processes are ended
             if why == "failed" and self.restarts >= spec.max_restarts:
                 self._stop_workers(group)
                 return self.last(result)
@@ -229,8 +229,8 @@ class SimpleElasticAgent(ElasticAgent):
                 time.sleep(spec.monitor_interval)
 
     def trouble(self, result: RunResult) -> str:
-        """Why the processes are to be started again: "failed" where one has failed, here or on another machine,
-        "changed" where machines come or go; "" for no reason."""
+        """Return the reason to restart the processes: "failed" if one has failed, here or on another host, "changed" if
+        hosts come or go; "" for no reason."""
         group = self._worker_group
         if result.state in (WorkerState.FAILED, WorkerState.UNHEALTHY):
             # others may have failed too, or have lost one that has gone
@@ -249,16 +249,16 @@ class SimpleElasticAgent(ElasticAgent):
         return ""
 
     def last(self, result: RunResult) -> RunResult:
-        """The failures of the end: where all are on another machine, one that says so."""
+        """Return the failures at the end: if all are on another host, one that names it."""
         failures = result.failures
         if not failures:
             there = ProcessFailure(-1, 0, 1, "")
-            there.message = f"a process of the machine {self._worker_group.store.get('failed').decode()} failed"
+            there.message = f"a process of the host {self._worker_group.store.get('failed').decode()} failed"
             failures = {-1: there}
         return RunResult(WorkerState.FAILED, {}, failures)
 
     def _exit_barrier(self):
-        """Keeps the store until all machines are done, and know it."""
+        """Keep the store until all hosts are done and have been notified."""
         group, size = self._worker_group, self._worker_group.group_world_size
         if group.store.add("done", 1) == size:
             group.store.set("all done", "yes")
@@ -268,6 +268,6 @@ class SimpleElasticAgent(ElasticAgent):
         end = time.monotonic() + self.exit_barrier_timeout
         if group.store.add("told", 1) == size:
             return
-        with contextlib.suppress(DistError):  # who keeps the store may go as soon as all are told
+        with contextlib.suppress(DistError):  # the owner of the store may leave once all are notified
             while group.store.add("told", 0) < size and time.monotonic() < end:
                 time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""An agent that starts processes of its machine."""
+"""An agent that starts processes of its host."""
 from __future__ import annotations
 
 import os
@@ -10,9 +10,8 @@ from .api import RunResult, SimpleElasticAgent, WorkerGroup, WorkerSpec, WorkerS
 
 
 class LocalElasticAgent(SimpleElasticAgent):
-    """Starts functions by ``start_method``, programs anew; ``logs_specs`` says where their streams go.
-    ``log_line_prefix_template``: what stands before lines that are shown, with ${role_name}, ${local_rank} and
-    ${rank}."""
+    """Starts functions by ``start_method``, and programs as new processes; ``logs_specs`` redirects their streams.
+    ``log_line_prefix_template``: the prefix of lines that are shown, with ${role_name}, ${local_rank} and ${rank}."""
 
     def __init__(self, spec: WorkerSpec, logs_specs: LogsSpecs, start_method: str = "spawn",
                  exit_barrier_timeout: float = 300, log_line_prefix_template: str | None = None,
@@ -22,7 +21,7 @@ class LocalElasticAgent(SimpleElasticAgent):
             log_line_prefix_template, None
 
     def environment(self, group: WorkerGroup, worker) -> dict:
-        """What tells a process who it is."""
+        """Return the environment variables that give a process its ranks."""
         spec = group.spec
         told = {"RANK": worker.global_rank, "LOCAL_RANK": worker.local_rank, "WORLD_SIZE": worker.world_size,
                 "LOCAL_WORLD_SIZE": spec.local_world_size, "GROUP_RANK": group.group_rank,
@@ -33,7 +32,7 @@ class LocalElasticAgent(SimpleElasticAgent):
                 "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(), "TORCHELASTIC_ROUND": group.token,
                 "TORCHELASTIC_USE_AGENT_STORE": spec.rdzv_handler.use_agent_store}
         if spec.local_world_size > 1 and "OMP_NUM_THREADS" not in os.environ:
-            told["OMP_NUM_THREADS"] = 1  # processes share the processors
+            told["OMP_NUM_THREADS"] = 1  # processes share the CPUs
         return {name: str(value) for name, value in told.items()}
 
     def prefix(self, group: WorkerGroup, worker) -> str:
