@@ -365,7 +365,7 @@ class _TiledBlock(_Block):
 
     def pack_a(self, elements, count, chunks):
         b, rows = self.b, self.block_rows
-        if self.lying:  # pack only the last rows: full tiles read theirs unpacked
+        if self.lying:  # pack only the last rows: full tiles read A unpacked
             whole = self.whole_rows()
             elements, rows = elements.moved(whole, 0), b.sub(rows, whole)
         write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads

@@ -22,8 +22,8 @@ CHUNK = 4
 class Numbers:
     """The multiplication of elements of one dtype: packed into words, a vector at a time.
 
-    A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that adds
-    up their products: each is converted to `part` first. `signed` is the signedness of A's elements, `b_signed` of B's.
+    A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that
+    multiplies and adds them up: each is converted to `part` first. `signed` is the signedness of A's elements, `b_signed` of B's.
     `flips`: the instruction requires unsigned A, so 128 is added to A's bytes and 128 times B's subtracted from the
     sums. `tiles`: the kind of AMX multiplication (llvm/tiles.py), or none.  `blocks`: an instruction that multiplies
     two rows by two columns, for tiles of more than one row.

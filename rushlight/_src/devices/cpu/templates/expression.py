@@ -1,5 +1,5 @@
-"""Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands,
-before they are stored, and what its operands are computed from."""
+"""Epilogues and prologues as Exprs: functions of a contraction's sums, with other tensors as operands, before they are
+stored, and of the parts of its operands."""
 
 from ....core.dtypes import float32
 from ....core.expr_text import show
@@ -122,7 +122,7 @@ class Emission:
         return scalars.operation(b, e, x)
 
     def rarely(self, condition, unusual, usual):
-        """A choice of which one side is not even computed unless some lane wants it."""
+        """A choice with a rare side, which is computed only if some lane needs it."""
         b, wanted, found = self.b, self.value(condition), self.value(usual)
         branch = Emission(b, dict(self.values), self.lanes)  # what is computed in a branch is not there after it
         return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)],

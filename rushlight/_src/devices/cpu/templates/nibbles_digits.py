@@ -1,7 +1,7 @@
 """Matrix multiplication of one or two bfloat16 rows by int4 weights: rows become integers, then int8 is multiplied.
 
 In each group along k, x is a 23-bit integer times a power of two, given by the group's largest element; it is stored as
-three signed 8-bit digits.  The int8 dot instruction adds up four products of digits with weights q; bytes of weights,
+three signed 8-bit digits.  The int8 dot instruction multiplies digits by weights q, four at a time; bytes of weights,
 which hold two values, are multiplied as they are and then by their high halves alone.
 """
 

@@ -1,4 +1,4 @@
-"""Register tiles of products: which there are, and which suits given sizes."""
+"""The available register tiles of matmuls, and their selection for given sizes."""
 
 
 from ....core.shape_env import guess
@@ -14,8 +14,8 @@ FEW = 4  # rows up to which a tile that reads a packed B gains nothing from bein
 
 
 def register_tile(rows, columns, kind, packed=False, ordered=False):
-    """The register tile for a count of rows: as many sums as the registers hold, few of them wasted.  `packed`: B lies
-    there packed, so that few rows wait for it, and read it once.  `ordered`: as of `pick`."""
+    """The register tile for a count of rows: as many accumulators as the registers hold, few of them wasted.
+    `packed`: B is already packed, so that few rows read it once.  `ordered`: as for `pick`."""
     rows, columns = guess(rows), guess(columns)  # any tile suits any sizes
     highest = targeted().registers - (14 if kind.blocks else 4)
     if packed and FEW < rows <= highest and not kind.flips and not kind.tiles:
@@ -33,16 +33,16 @@ def register_tile(rows, columns, kind, packed=False, ordered=False):
 
 @remembered()
 def register_tiles(flips, blocks=False):
-    """((rows, vectors), cycles of a step along k) of the register tiles that there are."""
+    """((rows, vectors), cycles of a step along k) of the available register tiles."""
     if targeted().registers == 16:
         options = ((6, 2), (4, 2), (2, 4), (1, 4))
     else:
         options = ((14, 2), (12, 2), (8, 3), (6, 4), (5, 5), (4, 4), (2, 6), (1, 8))
-        if flips:  # registers for what is subtracted
+        if flips:  # registers for the correction that is subtracted
             options = options[1:2] + options[5:]
-        if blocks:  # two rows at a time; more of them would not stay in registers beside columns by twos
+        if blocks:  # two rows at a time; more of them would not fit into registers with the columns by twos
             options = ((10, 2), (8, 2), (6, 3), (4, 4), (2, 6), (1, 8))
-            # a step is half of one along k for the columns and rows that are put together, and for the products
+            # cycles: combining columns and rows, and the multiplications, take half a step along k each
             return [(tile, (tile[0] * tile[1] + 2 * tile[1] + tile[0] / 2) / 4 if tile[0] > 1 else tile[1] / 2)
                     for tile in options]
     # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back

@@ -1,4 +1,4 @@
-"""Matmuls of attention's blocks, scores and their products with values, in vector registers or AMX tiles."""
+"""Matmuls of attention's blocks, for scores and for outputs, in vector registers or AMX tiles."""
 
 from dataclasses import dataclass
 
