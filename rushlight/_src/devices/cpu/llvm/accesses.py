@@ -8,7 +8,7 @@ _HALVES = (f16, bf16)
 
 
 class Accesses(Instructions):
-    """What a function does with memory, and with the lanes of its vectors."""
+    """Instructions of a function that access memory, and the lanes of its vectors."""
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ class Accesses(Instructions):
         return self.call(name, [pointer, constant(i32, align), mask, other], type)
 
     def _as_bits(self, value):
-        """Halves travel through memory as integers: LLVM would convert them where the CPU has no such type."""
+        """16-bit floats are stored as integers: LLVM would convert them on CPUs without such a type."""
         return self.bitcast(value, value.type.with_element(i16)) if value.type.element in _HALVES else value
 
     def store(self, value, pointer, align=None, mask=None):
@@ -84,7 +84,7 @@ class Accesses(Instructions):
         self.call("llvm.memset.p0.i64", [target, byte, count, constant(i1, 0)])
 
     def prefetch(self, pointer, locality=3, write=False):
-        """Asks for a cache line early; locality 3 is the first cache, 2 the second."""
+        """Prefetch a cache line; locality 3 is the L1 cache, 2 the L2 cache."""
         flags = [constant(i32, int(write)), constant(i32, locality), constant(i32, 1)]
         self.call("llvm.prefetch.p0", [pointer, *flags])
 
@@ -136,7 +136,7 @@ class Accesses(Instructions):
 
     def shuffle(self, a, b, lanes):
         """Lanes picked out of a then b, by a list of constant positions (None: don't care); b may be None."""
-        if a.type.element in _HALVES:  # of which LLVM would move one at a time
+        if a.type.element in _HALVES:  # LLVM would move them one at a time
             return self.bitcast(self.shuffle(self._as_bits(a), b and self._as_bits(b), lanes),
                                 vector(a.type.element, len(lanes)))
         b = b or poison(a.type)

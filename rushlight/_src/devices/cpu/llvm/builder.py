@@ -36,8 +36,8 @@ MANY_STREAMS = "; many streams"  # first line of such a module
 
 
 class Module(body.Module):
-    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: its loops read
-    along so many addresses that LLVM should look for the best way to count them, which takes it long.
+    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: enables LLVM's
+    slow optimization of induction variables, for loops that access many addresses.
 
     Example:
         >>> module = Module()
@@ -214,8 +214,8 @@ class Function(Accesses):
         return self.from_bits([self.phi(a.type, (a, yes_end), (b, no_end)) for a, b in zip(yes, no)], types)
 
     def as_bits(self, values):
-        """(values with 16-bit floats as integers, the types that they had): LLVM carries 16-bit floats that a CPU does
-        not compute in as floats from block to block, and asks a library to narrow them."""
+        """Return (values with 16-bit floats as integers, their types before): LLVM carries 16-bit floats that a CPU
+        does not compute in as floats between basic blocks, and calls a library to narrow them."""
         types = [value.type for value in values]
         return [self.bitcast(value, value.type.with_element(i16)) if value.type.element in (bf16, f16) else value
                 for value in values], types

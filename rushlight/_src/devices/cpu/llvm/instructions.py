@@ -143,19 +143,19 @@ class Instructions(Body):
         return self.intrinsic("llvm.abs", a.type, [a, constant(i1, 0)])
 
     def floor(self, a):
-        """The largest whole number not above a float."""
+        """The largest integer not above a float."""
         return self.intrinsic("llvm.floor", a.type, [a])
 
     def ceil(self, a):
-        """The smallest whole number not below a float."""
+        """The smallest integer not below a float."""
         return self.intrinsic("llvm.ceil", a.type, [a])
 
     def trunc_float(self, a):
-        """A float rounded towards zero to a whole number."""
+        """A float rounded towards zero to an integer."""
         return self.intrinsic("llvm.trunc", a.type, [a])
 
     def rint(self, a):
-        """A float rounded to the nearest whole number, ties to even."""
+        """A float rounded to the nearest integer, ties to even."""
         return self.intrinsic("llvm.rint", a.type, [a])
 
     def minimum(self, a, b, signed=True):
@@ -190,7 +190,7 @@ class Instructions(Body):
         return self.value(a.type.with_element(i1), f"{kind} {name} {a.type} {a.text}, {b.text}")
 
     def is_nan(self, a):
-        """Whether a float is NaN."""
+        """True if a float is NaN."""
         return self.value(a.type.with_element(i1), f"fcmp uno {a.type} {a.text}, {a.text}")
 
     def select(self, condition, a, b):
@@ -209,8 +209,8 @@ class Instructions(Body):
     def bitcast(self, a, type):
         """The same bits under another type.
 
-        What had that type before is taken as it was: halves that a processor does not compute in never reach another
-        block, where LLVM would carry them as floats.
+        A bitcast back returns the original value: 16-bit floats that a CPU does not compute in thus never reach another
+        basic block, where LLVM would carry them as floats.
         """
         before = self._bits.get(a.text)
         if before is not None and before.type == type:

@@ -69,7 +69,7 @@ def vector(element, lanes):
 
 @functools.cache
 def scalable(element, lanes):
-    """The type of vectors of a processor that says itself how many times `lanes` elements they hold."""
+    """The type of scalable vectors: a multiple of `lanes` elements, set by the CPU."""
     return Type(f"<vscale x {lanes} x {element.text}>", element.kind, 0, element, lanes,
                 f"nxv{lanes}{element.mangled}")
 
