@@ -13,7 +13,7 @@ from ...compiler.launch import CONSTANT, Launch, encode
 from .llvm import pool
 
 _numbers = itertools.count()
-programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a text: the code it was written from
+programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a source: the code it came from
 
 HEADER = """from rushlight import {dtypes}
 from rushlight._src.devices.cpu.host import Address, attached, empty, workspace

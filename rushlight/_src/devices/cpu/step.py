@@ -33,7 +33,7 @@ class NativeKernel(CompiledKernel):
     def __init__(self, arranged: Kernel, scalars: dict):
         super().__init__(arranged, scalars)
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
-        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
+        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # scalars print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)),
                           self.kernel)

@@ -86,7 +86,7 @@ def images(assembler, node: Node, number: int, name: str, prologues):
     """The location of a convolution's operand: ({name: Place}, its strides, the strides of the parts of its
     Prologue)."""
     if number not in prologues:
-        # whose template reads rows of pixels
+        # the depthwise template reads rows of pixels
         alone = node.params["groups"] > 1 and node.params["groups"] == node.args[number].shape[1]
         place = assembler.operand(node.args[number], is_contiguous) if alone else assembler.operand(node.args[number])
         return {name: place}, place.meta.strides, ()

@@ -9,7 +9,7 @@ from ....compiler.places import FLAG, Place
 
 FLOATS = ("float32", "float64")
 MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
-# rows and columns of a matrix whose singular values, with vectors and without, rotations find as fast as LAPACK
+# rows and columns of a matrix up to which rotations are as fast as LAPACK for singular values, with and without vectors
 MOST_ROTATED, MOST_VALUED = 32, 16
 
 

@@ -41,7 +41,7 @@ class CompileQueue:
     """Compilations in the order in which they were requested."""
 
     def __init__(self):
-        # the bell rings once for each that begins to wait, and at the end
+        # the bell rings once for each new compilation, and at the end
         self.waiting, self.bell, self.ended = deque(), SimpleQueue(), False
         self.interval = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self.interval))
@@ -71,7 +71,7 @@ class CompileQueue:
 
     def share(self):
         """Compile what is waiting, concurrently with the second thread, until nothing is."""
-        # threads wait for each other where this changes
+        # threads wait for each other when the setting changes
         for one in sorted(iter(self.next, None), key=lambda one: wants_search(one.text)):
             self.put(one)
         with tools() as (context, machines):

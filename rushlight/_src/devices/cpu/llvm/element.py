@@ -157,7 +157,7 @@ class Element:
         wanted, found = value(condition), value(usual)
 
         def repair():
-            self.scopes.append({})  # what is computed in a branch is not there after it
+            self.scopes.append({})  # values computed in a branch are not available after it
             made = b.select(wanted, value(unusual), found)
             self.scopes.pop()
             return [made]
@@ -179,7 +179,7 @@ class Element:
                                 lambda k, now: within(k, now, e.args[2]))
 
     def border(self, e):
-        """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
+        """A comparison that changes once along the vector axis, as a mask of the lanes before or after that index."""
         b, (rest, stride) = self.b, self.lane_stride(e.args[1] - e.args[0])
         if stride == -1:
             return b.lane_mask(b.sub(self.value(const(rest)), self.context.start), self.lanes)
@@ -188,7 +188,7 @@ class Element:
         return None
 
     def division(self, e, x, divisor):
-        """A quotient or remainder of positions.  Vectors multiply by the reciprocal, which is exact below 2^50."""
+        """A quotient or remainder of indices.  Vectors multiply by the reciprocal, which is exact below 2^50."""
         b = self.b
         if e.args[0].low < 0 or e.args[1].low < 1:
             return scalars.integer_division(b, x, divisor, True)[e.op == "%"]
@@ -257,7 +257,7 @@ class Element:
         outer, self.context, depth = self.context, context, len(self.scopes)
         context.depth = depth if context.depth is None else context.depth
         self.scopes.append(context.values)
-        if depth > context.depth:  # inside a serial loop: what is computed here dies with the loop's body
+        if depth > context.depth:  # inside a serial loop: values are valid only within the loop's body
             self.scopes.append({})
         result = work()
         del self.scopes[depth:]

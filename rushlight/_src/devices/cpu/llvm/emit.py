@@ -2,7 +2,7 @@
 
 A kernel is ``void kernel(slots, begin, end, worker)``.  Its slots: the buffers, the scalars, the parameters
 ``p0, p1, ...``, then for kernels with a lane axis the lanes per unit and the units per outer index, and last the error
-flag where there is one.
+flag if there is one.
 """
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Emitter(Reductions):
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
-            self.scopes.append({})  # what is computed in a loop's body is of no use after it
+            self.scopes.append({})  # values computed in a loop's body are not available after it
             out = body(contexts, values)
             self.scopes.pop()
             return out
@@ -187,7 +187,7 @@ class Emitter(Reductions):
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
         free = b.features.width == 512 and self.in_rows(axis)
-        if self.unroll == 1:  # the body is long: it is written once where it can be
+        if self.unroll == 1:  # the body is long: emit it once if possible
             ways = () if free else (1,)
         else:
             ways = (self.unroll,) if free else (self.unroll, 1)
@@ -265,7 +265,7 @@ class Emitter(Reductions):
                          for k in range(0, len(parts), 2)]
             width = self.lanes
             value = parts[0]
-            while width > 1:  # halves meet until one lane is left
+            while width > 1:  # add halves until one lane is left
                 width //= 2
                 low = [self.b.shuffle(v, None, list(range(width))) for v in value]
                 high = [self.b.shuffle(v, None, list(range(width, 2 * width))) for v in value]
@@ -289,7 +289,7 @@ class Emitter(Reductions):
         flat = self.b.loop(constant(i64, 0), end, 1, [v for value in carried for v in value], step)
         return regroup(flat, shapes)
 
-    # -- what loops need not compute again -----------------------------------------------------------------------------
+    # -- loop invariants -----------------------------------------------------------------------------------------------
 
     def hoist_all(self, stages):
         """Compute loop invariants, before anything is stored."""
@@ -305,7 +305,7 @@ class Emitter(Reductions):
         return found
 
     def hoist(self, stage, axes, early=False):
-        """Compute in the current scope what depends on none of these axes, so that their loops need not."""
+        """Compute values that depend on none of these axes in the current scope, outside of their loops."""
         axes, seen = frozenset(a for a in axes if a is not None), set()
         along = self.kernel.lane if self.kernel.lane is not None else stage.loops[-1] if stage.loops else None
         results = {r.result for s in self.kernel.stages for r in s.reductions}

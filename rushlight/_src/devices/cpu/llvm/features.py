@@ -8,7 +8,7 @@ The setting `RUSHLIGHT_CPU` restricts the host's instruction sets (``core/llvm/p
 - `vnni`: AVX-512 with its dot products of int8 and bfloat16, as far as the CPU has them; no AMX tiles
 - `neon`: AArch64 without SVE
 - `amx-model`: all instruction sets but AMX tiles, which vectors emulate
-- `native`: all instruction sets, the default
+- `native`: all instruction sets, the default.
 """
 
 import functools
@@ -180,13 +180,13 @@ def targeted():
 
 
 def targeting(features):
-    """A block in which this thread plans and generates code for a machine with these Features, which need not be able
-    to run here."""
+    """A context in which this thread plans and generates code for a machine with these Features, which may be unable to
+    run here."""
     return provider.planned_for(features=features)
 
 
 def remembered(maxsize=None):
-    """``functools.lru_cache`` for functions whose results depend on what code is generated for.
+    """``functools.lru_cache`` for functions whose results depend on the target of code generation.
 
     Example:
         >>> width = remembered()(lambda: targeted().width)

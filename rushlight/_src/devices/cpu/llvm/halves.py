@@ -76,7 +76,7 @@ def _half_to_float(b, a):
     bits = b.cast("zext", b.bitcast(a, a.type.with_element(i16)), a.type.with_element(i32))
     sign = b.shl(b.and_(bits, 0x8000), 16)
     magnitude = b.shl(b.and_(bits, 0x7FFF), 13)
-    # scaling by 2^112 moves the exponent bias and makes subnormal halves normal floats
+    # scaling by 2^112 moves the exponent bias and makes subnormal float16 values normal floats
     scaled = b.mul(b.bitcast(magnitude, type), 2.0 ** 112)
     special = b.compare(">=", magnitude, 0x7C00 << 13)
     infinite = b.or_(magnitude, 0x7F800000)

@@ -1,11 +1,11 @@
 """LLVM IR to machine code in this process.
 
-Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object
-file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory.  An object
-stays loaded while the address of one of its functions is held (``core/llvm/loaded.py``), or while it is among the last
-ones that were loaded: the tables here hold it weakly.  LLVM itself is loaded when something is compiled for the first
-time: with a warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and stubs
-stand for what is not there yet.
+IR becomes an object file with code generation only (no mid-end passes: the builder emits final form), the object file
+is cached on disk, and Rushlight's own loader, or ORC for formats that it does not know, loads it.  An object stays
+loaded while the address of one of its functions is held (``core/llvm/loaded.py``), or while it is among the last ones
+loaded: the tables here hold it weakly.  LLVM itself is loaded at the first compilation: with a warm cache it never is.
+While a plan is made (``ahead``), code is generated on a second thread, and stubs replace functions that are not
+compiled yet.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ _sources: WeakValueDictionary = WeakValueDictionary()  # digest of a compilation
 _recent: deque = deque(maxlen=RECENT)  # the LoadedObjects made last
 _elsewhere = itertools.count(1 << 60)  # placeholders for addresses of functions that other machines run
 _linker = Linker("rushlight", lambda: new_machine(1), searching=True)
-_pending = {}  # digest of a compilation: what the second thread compiles for it
+_pending = {}  # digest of a compilation: its Compilation on the second thread
 _line = None
-_planning = threading.local()  # ``ahead``: how many such blocks a thread is in
+_planning = threading.local()  # ``ahead``: number of such blocks that a thread is in
 
 
 class Source:
@@ -67,7 +67,7 @@ def compile_object(text, level=1, passes=None):
 
 
 def _compiled(text, level, passes, features):
-    """(object file, its assembly where that is logged)."""
+    """Return (object file, its assembly if that is logged)."""
     llvm = bindings()
     with tools() as (context, machines):
         if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
@@ -119,7 +119,7 @@ def build(key, make_text, exports, imports=None, level=1):
         >>> callable_at(address, ctypes.CFUNCTYPE(ctypes.c_int64))()
         42
     """
-    digest = _digest(key, level)  # keys are as long as the text of a kernel
+    digest = _digest(key, level)  # keys are as long as the source of a kernel
     found = _found(digest, exports)
     if found is not None:
         return found
@@ -197,7 +197,7 @@ def settle():
                 _settle(one)
             except RuntimeError as error:
                 wrong.append(error)
-            del _pending[digest]  # not before: other threads may run what is not pending; nor when interrupted
+            del _pending[digest]  # only now: other threads may run what is not pending; not if interrupted
         if _line is not None:
             _line.end()
         _line = None
@@ -277,7 +277,7 @@ def _remember(digest, loaded, source, imports=None):
     loaded.digest, loaded.source = digest, source
     for name, address in loaded.addresses.items():
         _loaded[digest, name] = loaded
-        if not imports:  # what imports mean is known to who builds
+        if not imports:  # only the caller of build knows the imports
             _origins[address] = loaded
     _recent.append(loaded)
     return loaded.functions

@@ -43,7 +43,7 @@ class Memory(Element):
         step = const(stride)
         found = self.found(("steps", step))
         if found is None:
-            # what LLVM knows to be small, it gathers by small offsets
+            # LLVM gathers by 32-bit offsets if it knows that they are small
             kind = i32 if isinstance(plain(step), int) else i64
             lanes = b.lane_indices(self.lanes, kind)
             found = b.mul(lanes, plain(step)) if kind is i32 else b.mul(lanes, self.vector(step))

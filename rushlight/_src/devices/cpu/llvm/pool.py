@@ -135,9 +135,9 @@ def _write_worker(module, drain):
     f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
     f.branch(work)
     f.at(work)
-    # a worker that was woken helps, whatever its number: it was woken in place of others
+    # a woken worker helps, whatever its index: it was woken in place of others
     woken = f.phi(i64, (constant(i64, 0), spin), (constant(i64, MAX_THREADS), awake))
-    current = f.atomic_load(i32, generation)  # before how many are wanted, or the end could be missed
+    current = f.atomic_load(i32, generation)  # before the wanted count, or the end could be missed
     most = f.maximum(f.atomic_load(i64, _field(f, "wanted")), woken.value)
     f.branch_if(f.compare("<=", number, most), choose, over)
     f.at(choose)
@@ -268,7 +268,7 @@ def _write_run(module, drain, start, run_alone):
     more = f.add(count.value, 1)
     count.add(more, again)
     f.branch_if(f.compare(">", more, JOIN_SPIN), sleep, join)
-    f.at(sleep)  # who finishes a chunk counts it, then looks for a sleeper; so either sees the other
+    f.at(sleep)  # a worker that finishes a chunk counts it, then looks for a sleeper; so either sees the other
     f.atomic_store(constant(i32, 1), _field(f, "joining"), "seq_cst")
     f.branch(check)
     f.at(check)
@@ -297,7 +297,7 @@ def _write_threads(module):
 
 
 def _write_step(module, pool_run):
-    """Runs one step of a program and returns where the next one starts."""
+    """Emit the function that runs one step of a program and returns the address of the next one."""
     f = module.function("run_step", [("code", ptr), ("values", ptr)], ptr, internal=True)
     code, values = f.parameters
     kernel, extent, grain, count = (f.load(kind, f.offset(code, 8 * k)) for k, kind in enumerate((ptr, i64, i64, i64)))
@@ -345,7 +345,7 @@ _threads = None
 
 
 def default_num_threads():
-    """Physical cores this process may run on, or what `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` say."""
+    """Number of physical cores this process may run on, or `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` if set."""
     wanted = settings.threads or settings.openmp_threads
     if wanted:
         return min(wanted, MAX_THREADS)

@@ -1,4 +1,4 @@
-"""Reductions: accumulators of a kernel's stages, and what the stages store."""
+"""Reductions: accumulators of a kernel's stages, and the stores of stages."""
 from __future__ import annotations
 
 from ....core.expr import add

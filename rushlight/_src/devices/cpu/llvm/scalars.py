@@ -134,7 +134,7 @@ def sign(b, x, signed=True):
 
 
 def repeated(b, start, count, step, going):
-    """``step(k, state)`` up to ``count`` times, as long as ``going(k, state)`` holds in some lane."""
+    """Repeat ``step(k, state)`` up to ``count`` times, as long as ``going(k, state)`` holds in some lane."""
     def more(state):
         wanted = going(*state)
         wanted = b.reduce("or", wanted) if wanted.type.lanes else wanted
@@ -144,16 +144,16 @@ def repeated(b, start, count, step, going):
 
 
 def looked_up(b, at, numbers):
-    """The doubles of a constant table at integer places."""
+    """The doubles of a constant table at integer indices."""
     name = "table." + hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
     text = ", ".join(f"double {constant(f64, n).text}" for n in numbers)
     place = b.offset(b.module.data(name, f"[{len(numbers)} x double]", f"[{text}]", constant=True), at, f64)
     return b.gather(vector(f64, at.type.lanes), place) if at.type.lanes else b.load(f64, place)
 
 
-# --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the
+# --- the table: the name of an Expr operation -> a function of the builder, the operands and the Expr ----------------
 def plain(name):
-    """The builder's own, whatever the operands are."""
+    """The builder's method of this name, for all operand types."""
     return lambda b, x, e: getattr(b, name)(*x)
 
 
@@ -175,7 +175,7 @@ def fused(b, x, e):
     added = b.sub(total, product)
     rest = b.add(b.sub(product, b.sub(total, added)), b.sub(d, added))
     exact = b.add(total, b.add(rest, lost))
-    is_finite = b.compare("==", b.sub(exact, exact), 0.0)  # the halves of large numbers overflow
+    is_finite = b.compare("==", b.sub(exact, exact), 0.0)  # the split of large floats overflows
     return b.select(is_finite, exact, total)
 
 

@@ -63,7 +63,7 @@ class System:
 
 
 class Posix(System):
-    """POSIX, with nothing that threads could wait on but their turn."""
+    """POSIX without a futex: threads wait by yielding."""
 
     threads = files = True
     name, online = "posix", 84  # _SC_NPROCESSORS_ONLN
@@ -95,7 +95,7 @@ class Posix(System):
 
 
 class Linux(Posix):
-    """Linux: ``futex`` is the number of its system call on this kind of machine."""
+    """Linux: ``futex`` is the number of its system call on this architecture."""
 
     alignment = HUGE_PAGE
 
@@ -118,7 +118,7 @@ class Linux(Posix):
 
 
 class MacOS(Posix):
-    """macOS: threads wait as those of its C++ library do."""
+    """macOS: threads wait by the calls of its C++ library."""
 
     name, online = "macos", 58
     compare, all = 1, 0x101  # UL_COMPARE_AND_WAIT, with ULF_WAKE_ALL
@@ -209,7 +209,7 @@ STACK_PROBE = ("define void @__chkstk() naked noinline nounwind {\n"
 
 
 class Wasm(System):
-    """WebAssembly without threads: memory is what the module itself grows (``write_allocator``)."""
+    """WebAssembly without threads: the module grows its own memory (``write_allocator``)."""
 
     name, ends, public = "wasm", (), ("rl_allocate", "rl_free")
     address_bytes = 4
@@ -242,7 +242,7 @@ BLOCK, WASM_PAGE = 64, 1 << 16
 def write_allocator(module):
     """Emit rl_allocate(bytes) and rl_free(pointer): blocks of multiples of 64 bytes, after 64 bytes that hold the size
     and the next free block.  A block is reused for requests of at least half of it."""
-    heap = module.data("heap", "[2 x i64]")  # where memory that was never used begins; the first free block
+    heap = module.data("heap", "[2 x i64]")  # start of the memory never used; the first free block
     start = module.outside("__heap_base")
     f = module.function("rl_allocate", [("bytes", i64)], ptr)
     wanted = f.and_(f.add(f.maximum(f.parameters[0], 1), BLOCK - 1), -BLOCK)
@@ -260,7 +260,7 @@ def write_allocator(module):
     def following(values):
         return [f.add(f.load(i64, f.cast("inttoptr", values[0], ptr)), 8)]
 
-    place, = f.while_loop([number], goes_on, following)  # where the address of the block is written
+    place, = f.while_loop([number], goes_on, following)  # the pointer to the block's address
     place = f.cast("inttoptr", place, ptr)
     found = f.load(i64, place)
     f.when(f.compare("!=", found, 0), lambda: taken(f, place, found))

@@ -14,7 +14,7 @@ ROWS = 16       # of a tile
 ROW_BYTES = 64
 WORDS = 16      # of 32 bits in a row
 TILE_BYTES = ROWS * ROW_BYTES
-COUNT = 8       # tile registers
+COUNT = 8       # AMX tiles
 _ROW = vector(i32, WORDS)
 _LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in results
 

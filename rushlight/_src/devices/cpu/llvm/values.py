@@ -5,7 +5,7 @@ from .types import literal, vector
 
 
 class Value:
-    """An SSA value or a constant: its LLVM text and its type. `number` is set for scalar and splat constants."""
+    """An SSA value or a constant: its LLVM source and its type. `number` is set for scalar and splat constants."""
 
     __slots__ = ("text", "type", "number")
 

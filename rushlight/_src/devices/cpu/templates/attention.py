@@ -15,7 +15,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 # queries that share a packed block of keys: their sums fit the L2 cache, which is large on CPUs with AMX tiles
 _CHUNK_ROWS = 480, 1024
 
-_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
+_FEW_ROWS = (4, 8, 12)  # a decoder's few queries need tiles of few rows; those for 4 rows and more divide a block's
 
 
 def plan_attention(problem):

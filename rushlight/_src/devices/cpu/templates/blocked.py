@@ -148,7 +148,7 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead,
 
 
 class _Block:
-    """Writes the loops of the block kernel, from the outside in."""
+    """Emits the loops of the block kernel, from the outside in."""
 
     further = []  # arguments of the tile function
     # True if a tile of A stays in the L1 cache while panels of B pass by; False for the reverse
@@ -182,7 +182,7 @@ class _Block:
         c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
         self.c = b.offset(c, self.column, self.out)
         self.scratch = scratch
-        # at least once: a product over no elements is zero, and has an epilogue too
+        # at least once: a matmul over no elements is zero, and has an epilogue too
         depth = b.maximum(s.depth, 1)
         b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
 

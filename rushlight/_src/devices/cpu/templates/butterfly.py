@@ -4,8 +4,8 @@ import math
 
 
 def transform(b, given):
-    """sum_j given[j] exp(-2 pi i j k / n) for each k: of even n from the halves (Cooley & Tukey 1965), of odd n from
-    sums and differences."""
+    """sum_j given[j] exp(-2 pi i j k / n) for each k: for even n from the even and odd elements (Cooley & Tukey 1965),
+    for odd n from sums and differences."""
     n = len(given)
     if n == 1:
         return given

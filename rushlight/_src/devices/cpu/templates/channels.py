@@ -96,7 +96,7 @@ def _write_mixed(f, s, numbers, vectors, order, source, target, left):
             found = []
             for k in range(j * count, (j + 1) * count):
                 place = f.offset(at, k * lanes * size)
-                # channels are far apart, so the machine does not guess the next ones
+                # channels are far apart, so the CPU does not prefetch the next ones
                 f.prefetch(f.offset(place, f.mul(stride, 3)))
                 mask = None if left is None else f.lane_mask(f.sub(f.mul(left, count), k * lanes), lanes)
                 found.append(f.convert(f.load(kind, place, mask=mask), numbers.word))

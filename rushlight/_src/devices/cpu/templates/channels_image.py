@@ -89,7 +89,7 @@ class _Plane:
         f.when(inside, lambda: self.filled(z, y, target), lambda: self.blank(target, self.rows_width))
 
     def filled(self, z, y, target):
-        """The pixels of a row of the operand, and zeros before and behind them."""
+        """Emit the pixels of a row of the operand, with zeros before and after them."""
         f, s = self.f, self.s
         self.blank(target, self.pad)
         first = f.offset(target, f.mul(self.pad, self.pixel_bytes))
@@ -111,7 +111,7 @@ class _Plane:
                                                      align=self.word.bytes))
 
     def put(self, target, first, rows):
-        """Stores a square whose rows are channels, pixel by pixel."""
+        """Store a square whose rows are channels, pixel by pixel."""
         f = self.f
         for k, row in enumerate(pack.transpose(f, rows)):
             f.store(row, f.offset(target, f.mul(f.add(first, k), self.pixel_bytes)), align=self.word.bytes)

@@ -17,8 +17,8 @@ from .tune import pick
 _IMAGE_BYTES = 6 << 20       # images made at a time: they are read again before they leave the cache
 _SLICE_BYTES = 400 << 10     # of images, that a block of tiles reads for each panel of weights
 _PANEL_BYTES = 224 << 10     # of weights, that every tile of a block reads
-_PARTIAL_BYTES = 256 << 10   # of sums that wait between blocks along k
-_TURN_CYCLES = 8             # what a vector of an image, or of finished sums, takes to turn and to store
+_PARTIAL_BYTES = 256 << 10   # of sums that are kept between blocks along k
+_TURN_CYCLES = 8             # to transpose and store a vector of an image, or of finished sums
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class _Writer:
         self.lanes, self.bytes = numbers.lanes, numbers.lanes * numbers.accumulator.bytes
         self.sums_bytes = self.lanes * vectors * self.bytes  # of one block of input channels at one tap
         self.scratch = kernel.scratch()
-        self.taps = None  # read once a unit
+        self.taps = None  # read once a work unit
         self.turned = self.f.alloca(numbers.vector, self.lanes * max(known, 1))
 
     def unit(self, unit):

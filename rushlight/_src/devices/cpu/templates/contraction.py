@@ -14,7 +14,7 @@ from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
 
-# words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
+# words along K that a packed operand is padded to, and that the tile's loop takes at once; AMX tiles take more
 CHUNK = 4
 
 
@@ -23,10 +23,10 @@ class Numbers:
     """The multiplication of elements of one dtype: packed into words, a vector at a time.
 
     A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that
-    multiplies and adds them up: each is converted to `part` first. `signed` is the signedness of A's elements, `b_signed` of B's.
-    `flips`: the instruction requires unsigned A, so 128 is added to A's bytes and 128 times B's subtracted from the
-    sums. `tiles`: the kind of AMX multiplication (llvm/tiles.py), or none.  `blocks`: an instruction that multiplies
-    two rows by two columns, for tiles of more than one row.
+    multiplies and adds them up: each is converted to `part` first. `signed` is the signedness of A's elements,
+    `b_signed` of B's. `flips`: the instruction requires unsigned A, so 128 is added to A's bytes and 128 times B's
+    subtracted from the sums. `tiles`: the kind of AMX multiplication (llvm/tiles.py), or none.  `blocks`: an
+    instruction that multiplies two rows by two columns, for tiles of more than one row.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Numbers:
         return b.add(b.mul(x, y), sum)
 
     def add_excess(self, b, y, sum):
-        """sum + 128 y: what flipping A adds to every row."""
+        """sum + 128 y: the excess that flipping A adds to every row."""
         return self.dot.emit(b, sum, constant(self.words, _FLIP), y)
 
 

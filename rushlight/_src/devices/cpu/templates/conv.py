@@ -437,7 +437,7 @@ def _input_phases(size, kernel, stride, pad, dilation):
         first = max(0, -(-(pad - phase) // stride))
         start = stride * first + phase - pad
         count = max(0, -(-(size - start) // stride))
-        # from the farthest reach on: the product then walks forward through the image
+        # from the farthest reach on: the matmul then walks forward through the image
         taps = [(k, k * dilation // stride) for k in reversed(range(kernel)) if k * dilation % stride == phase]
         phases.append((start, first, count, taps))
     return phases
@@ -462,7 +462,7 @@ def _weight_plan(c, epilogue, threads):
     if other.suits and pick("lanes", (max(c.kernel) > 1, max(c.kernel) == 1)):  # one tap does not repay the images
         return other.plan()
     geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
-    # images hold elements, which the product pairs along the numbers
+    # images hold elements, which the matmul pairs along the output indices
     own = tile_numbers(c.dtype) or numbers(c.dtype)
     kind = own if own.per_word == 2 and not narrow else numbers(wide_dtype(own))
     held = replace(kind, word=kind.element, per_word=1)
@@ -474,7 +474,7 @@ def _weight_plan(c, epilogue, threads):
     rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, held)
     images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
     matrix = group_in * kernel
-    sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images wait in the output
+    sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images accumulate in the output
     problem = Matmul((c.groups,), group_out, matrix, geometry.count(c.out), (group_out * rows[1], rows[1], 1),
                      (group_in * plane_x, 1, 0),
                      (group_out * matrix, matrix, 1), kind.name, sums_dtype, sums=(c.batch, rows[0], images))

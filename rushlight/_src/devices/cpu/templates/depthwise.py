@@ -108,7 +108,7 @@ def _forward_text(element, numbers, window, turned, epilogue):
         plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(f.div(channel, s.per_input), s.x_channel))
         target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
         own = f.offset(s.weights, f.mul(channel, taps * element.bytes))
-        # more taps than registers are broadcast where they are used
+        # taps are broadcast at each use if there are more than registers
         held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes)
                 for k in range(taps)]
         if turned:

@@ -31,7 +31,7 @@ def direct_kernel(numbers, out, rows, vectors, along, apart, epilogue):
 
 
 def _direct_text(numbers, out, rows, vectors, along, apart, epilogue):
-    # where A is read across its rows, each row of the tile is a stream of its own
+    # if A is read across its rows, each row of the tile is a separate sequential read
     kernel = Units("direct", SLOTS, ("a", "b", "c"), Module(many_streams=not along))
     return kernel.text(_Direct(kernel, numbers, out, rows, vectors, along, apart, epilogue).unit)
 
@@ -69,7 +69,7 @@ class _Direct:
         starts = [b.offset(self.a, b.mul(b.minimum(b.add(row, r), last), s.a_row)) for r in range(self.rows)]
         gap = s.b_column
         right = b.offset(self.right, b.mul(column, gap))
-        if self.buffer is not None:  # else what is stored is near, as the operands are
+        if self.buffer is not None:  # else the output is near in memory, as the operands are
             self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
                              b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
         a_k, b_k = constant(i64, element.bytes) if self.along else s.a_k, s.b_k

@@ -132,7 +132,7 @@ def ahead_of(b, columns, depth, itemsize, gapless):
 
 
 class _Dot:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, b, s, args, numbers, out, rows, columns, table, epilogue, computed, first_slot):
         self.computed, self.first_slot = computed, first_slot
@@ -169,7 +169,7 @@ class _Dot:
     def tile(self, n, k, row, column):
         """Emit the dot products of one tile over one block along k."""
         b, s, numbers = self.b, self.s, self.numbers
-        # places past the edge repeat the last row or column and are not stored
+        # indices past the edge repeat the last row or column and are not stored
         row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
         column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
@@ -205,7 +205,7 @@ class _Dot:
             earlier = lambda: [b.add(total, b.load(numbers.vector, place, mask=mask))]
             total, = b.when(first, lambda: [total], earlier)
         if self.out is not self.numbers.accumulator:
-            last = None  # nothing waits in the output: there is one block
+            last = None  # no partial sums in the output: there is one block
         if self.epilogue.emit is not None:
             slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k)))
                      for k in range(len(self.epilogue.slots))]

@@ -22,8 +22,7 @@ def scale(b, s):
 
 def write_keep(module, keys):
     """A function (bits, first block of the stream, rows of tiles, tiles of a row, blocks from one row of tiles to the
-    next, seed, threshold): writes a bit for each query and key of a block, rows of `keys` bits, 1 where the element is
-    kept."""
+    next, seed, threshold): writes a bit for each query and key of a block, rows of `keys` bits, 1 for kept elements."""
     f = module.function("keep", [("bits", ptr), ("first", i64), ("rows", i64), ("columns", i64), ("step", i64),
                                  ("seed", i64),
                                  ("threshold", i64)], internal=True)

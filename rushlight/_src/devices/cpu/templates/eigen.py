@@ -65,7 +65,7 @@ class _Matrix(Groups):
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, failed)
 
-    # -- places --------------------------------------------------------------------------------------------------------
+    # -- addresses -----------------------------------------------------------------------------------------------------
 
     def at(self, base, i, j=0):
         """Address of an element of rows of full vectors."""

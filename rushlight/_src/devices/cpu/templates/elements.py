@@ -12,8 +12,8 @@ from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 
-LINE = 64  # bytes that memory moves at once
-# what follows an element in one direction: itself again, its neighbour, or one farther off
+LINE = 64  # bytes of a cache line
+# the next element in one direction: the same one again, the adjacent one, or one farther off
 SAME, NEXT, APART = "same", "next", "apart"
 
 

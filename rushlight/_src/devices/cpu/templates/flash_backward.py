@@ -244,7 +244,7 @@ class _Backward:
         self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
 
     def pack_rows(self, member, head):
-        """delta = sum of gradient x output over a row: what the softmax's derivative subtracts."""
+        """delta = sum of gradient x output over a row: the term that the softmax's derivative subtracts."""
         b, s, numbers = self.b, self.s, self.numbers
         lanes = numbers.lanes
         kind = vector(numbers.element, lanes)

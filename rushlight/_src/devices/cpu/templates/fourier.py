@@ -21,7 +21,7 @@ from .contraction import Contraction, KernelCall, table, written_slots
 from .stockham import factors, stage_rows, stages, write_stages
 from .units import Units
 
-# what memory holds of a row; HALF: the first coefficients of a real one's transform
+# the stored elements of a row; HALF: the first coefficients of a real row's transform
 COMPLEX, REAL, HALF = "complex", "real", "half"
 SLOTS = ("x", "y", "scratch", "rows", "tables", "places", "factors", "count", "blocks", "inner", "x_row", "y_row",
          "x_step", "y_step", "plane", "scratch_bytes",
@@ -145,7 +145,7 @@ class _Transform:
         self.kind, self.beyond = vector(element, lanes), f.add(self.half, 1)
         self.here, self.plane = named["scratch"], named["plane"]
         self.there = f.offset(self.here, f.mul(self.plane, 2))
-        self.join = constant(i64, 0)  # where tables begin
+        self.join = constant(i64, 0)  # offsets of tables
         self.chirp = self.beyond if packed else self.join
 
     def transform(self, given, made):

@@ -74,7 +74,7 @@ def _write_block_along_k(f, s, numbers, rows, unit):
         last = f.sub(f.sub(s.rows, row), 1)
         # rows that are not there repeat the last one; their sums are thrown away
         places = [f.mul(f.minimum(constant(i64, r), last), stride) for r in range(rows)]
-        ahead = f.mul(stride, 2 * rows)  # short runs far apart: the machine does not guess the next ones
+        ahead = f.mul(stride, 2 * rows)  # short runs far apart: the CPU does not prefetch the next ones
 
         def column(k, _):
             at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
@@ -160,8 +160,8 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
 class Tile:
     """Emits the functions that compute one register tile of a convolution, and that store it."""
 
-    more = ()  # parameters of the function of a tile, besides those of all
-    further = ()  # what a kernel gives for them
+    more = ()  # additional parameters of the function of a tile
+    further = ()  # their arguments in a kernel
 
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors

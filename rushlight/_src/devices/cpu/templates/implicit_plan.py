@@ -63,7 +63,7 @@ class _Blocks:
 class Builder:
     """Collects the kernel calls of a convolution whose images come from one operand."""
 
-    tile = None  # what writes its register tile, if not implicit.Tile
+    tile = None  # the class that emits its register tile, if not implicit.Tile
 
     def __init__(self, c, threads, geometry, operand, strides, channels, whole=False, kind=None):
         self.c, self.threads, self.geometry = c, threads, geometry
@@ -279,7 +279,7 @@ def _image_numbers(dtype, channels):
     """The Numbers of an image: pairs of channels if the CPU multiplies pairs, else the accumulator's type, so that
     padding converts once."""
     kind = numbers(dtype)
-    if kind.per_word == 2 and channels >= 4 and targeted().tiles != "amx":  # where those of pairs are slow in vectors
+    if kind.per_word == 2 and channels >= 4 and targeted().tiles != "amx":  # AMX CPUs multiply pairs slowly in vectors
         return kind
     return numbers(wide_dtype(kind))
 

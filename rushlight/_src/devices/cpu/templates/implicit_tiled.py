@@ -123,7 +123,7 @@ def write_panel(f, numbers, vectors, image, offsets, depth, target):
     f.loop(depth, padded, 1, [], lambda k, _: put(k, lambda j: zero(numbers.words)))
 
 
-WHERE = ("out", "number", "channel")  # where a tile's finished sums go
+WHERE = ("out", "number", "channel")  # destination of a tile's finished sums
 
 
 class TiledTile(tiled.WaitingTile, implicit.Tile):

@@ -11,7 +11,7 @@ from .contraction import KernelCall, table, tile_numbers, written_slots
 from .implicit_plan import Builder
 from .registers import register_tile
 
-_COPY_CYCLES = 1.2  # what a vector of a panel takes to copy
+_COPY_CYCLES = 1.2  # to copy a vector of a panel
 
 
 class TiledBuilder(Builder):

@@ -27,13 +27,13 @@ from . import tune
 from .contraction import NO_EPILOGUE, Epilogue
 from .elements import Prologue
 
-SECONDS = 0.05   # that the runs of one class may take
-RUNS = 10        # of a plan that it takes at least to find a better one; a class whose runs are too long is left alone
+SECONDS = 0.05   # for the runs of one class
+RUNS = 10        # least runs of a plan to find a better one; a class whose runs are too long is left alone
 LARGEST = 1 << 24  # bytes of the operands of a class that is measured
-GAIN = 0.95      # a choice must be this much faster to be believed, twice
-MOST = 512       # classes that are kept in mind
-TOTAL = 20.0     # seconds that all of them may take at a time
-_met: dict = {}  # {class: what was planned} of this process
+GAIN = 0.95      # a choice must be this much faster, twice
+MOST = 512       # classes that are kept
+TOTAL = 20.0     # seconds for all of them at a time
+_met: dict = {}  # {class: planned problem} of this process
 # (the type of the bits, bits of a fraction, the exponent of numbers between a half and one, how far it varies)
 PATTERNS = {"float32": (np.uint32, 23, 126, 8), "bfloat16": (np.uint16, 7, 126, 8), "float16": (np.uint16, 10, 14, 3),
             "float64": (np.uint64, 52, 1022, 8)}
@@ -41,7 +41,7 @@ PATTERNS = {"float32": (np.uint32, 23, 126, 8), "bfloat16": (np.uint16, 7, 126, 
 
 @remembered()
 def answers() -> dict:
-    """{class: {name: option}} of what was measured on this machine; no options if the estimate was best."""
+    """{class: {name: option}} measured on this machine; no options if the estimate was best."""
     return stored("choices")
 
 

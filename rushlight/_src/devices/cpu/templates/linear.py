@@ -12,10 +12,10 @@ from . import columns, eigen, elimination, exchange, reflection, singular, subst
 from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
-MOST_PAIRED = 16  # vectors of columns of complex numbers, which are eliminated in one piece
-WHOLE = 4    # vectors of columns that are eliminated in one piece
-PANEL = 2    # vectors of columns of a piece of larger matrices
-BLOCK = 128  # rows of a triangle that are solved in one piece
+MOST_PAIRED = 16  # most vectors of columns of complex matrices, which are eliminated in one block
+WHOLE = 4    # most vectors of columns that are eliminated in one block
+PANEL = 2    # vectors of columns of a panel of larger matrices
+BLOCK = 128  # rows of a triangle that are solved in one block
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _eliminate(made, p, packed, pivots, threads):
         count = min(width, least - first)
         end = first + count
         here = whole.moved(first, first)
-        if not p.pivoting and first:  # what the columns before make of these
+        if not p.pivoting and first:  # update from the columns before
             left = whole.moved(first, 0)
             made.product(here, left, left.turned, m - first, count, first)
         _columns(made, p, packed, packed, pivots, first, count, PANEL, threads)
@@ -241,7 +241,7 @@ def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
     starts = range(0, size, BLOCK)
     for first in reversed(starts) if upper else starts:
         end = min(first + BLOCK, size)
-        corner = end - 1 if upper else first  # where substitution begins
+        corner = end - 1 if upper else first  # start of substitution
         sign = -1 if upper else 1
         own, rows = a.moved(corner, corner), x.moved(corner, 0)
         numbers = {"size": end - first, "columns": columns, "blocks": blocks, "a_matrix": a.matrix * made.size,

@@ -307,7 +307,7 @@ def choose(p, kind, threads, gathered=False):
             row_blocks = -(-p.rows // block_rows)
     block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
-    if kind.tiles and block_words < words:  # sums of all columns wait
+    if kind.tiles and block_words < words:  # partial sums of all columns are kept
         column_blocks = max(column_blocks, -(-p.columns // 2048))
     units = row_blocks * column_blocks * batches
     if units < 4 * threads and units % threads and not shared:
@@ -371,7 +371,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
     b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
     row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
-    # sums of an inner block wait until its next part along k; if A is packed in parts, those of all columns do
+    # partial sums of an inner block are kept for its next part along k; if A is packed in parts, those of all columns
     partial_columns = choice.inner_columns if p.depth <= choice.block_depth and p.sums[0] == 1 else choice.block_columns
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth,

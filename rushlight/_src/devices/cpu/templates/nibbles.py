@@ -2,8 +2,8 @@
 
 Weights are stored in blocks of 64 output columns, along k: 32 bytes hold column i of a block in their low bits and
 column i + 32 in their high ones.  The bytes of a last block of fewer columns hold pairs of adjacent columns
-(`ops/nibbles.py`).  A work unit is a block; the sums of x * (q - 8) over each group along k are scaled once, and the zero
-is added times the sum of the group's elements of x.
+(`ops/nibbles.py`).  A work unit is a block; the sums of x * (q - 8) over each group along k are scaled once, and the
+zero is added times the sum of the group's elements of x.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .habits import habits
 from .nibbles_words import AHEAD, BLOCK, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
 
-ROWS = 4       # that share weights which have become floats
+ROWS = 4       # that share dequantized weights
 UNROLLED = 4   # elements along k of a step; a group has a multiple of it
 
 

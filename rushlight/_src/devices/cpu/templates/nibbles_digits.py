@@ -56,7 +56,7 @@ def _digit_text():
             f.store(f.reduce("add", total), f.offset(place, 1, f32))
 
             def write(at, _):
-                # what is not finite is no number: the scale says so
+                # digits of a group that is not finite are 0: its scale is NaN
                 scaled = f.mul(f.select(finite, floats(at), 0.0), f.splat(factor, _LANES))
                 whole = f.convert(f.rint(scaled), i32)
                 for digit in range(DIGITS):
@@ -162,7 +162,7 @@ class _Blocks:
                 for sum_, (x, part) in zip(sums, pairs)]
 
     def scale(self, g, line, sums, at):
-        """Adds a group's sums of a block, scaled, to its totals from number `at` on."""
+        """Add a group's sums of a block, scaled, to its totals from index `at` on."""
         f, s = self.f, self.s
         factors = [pairs(f, bf16, f.offset(line, 4 * _LANES * j), _LANES) for j in range(4)]
         for r in range(self.rows):

@@ -47,7 +47,7 @@ def _many_text():
 
 
 class _Few:
-    """Writes a block for few rows."""
+    """Emits a block for few rows."""
 
     def __init__(self, f, s, rows, heights):
         self.f, self.s, self.rows = f, s, rows
@@ -140,12 +140,12 @@ class _Few:
 
 
 class _Many:
-    """Writes a block for many rows."""
+    """Emits a block for many rows."""
 
     def __init__(self, f, s):
         self.f, self.s, self.tiles = f, s, tiles.tiles_of(f)
         self.panel = f.alloca(_WORDS, PART * BLOCK * 2 // _WORDS.bytes)
-        self.rest = f.alloca(_FLOATS, ACROSS * tiles.ROWS)  # sums of the last rows, where they do not fill a tile
+        self.rest = f.alloca(_FLOATS, ACROSS * tiles.ROWS)  # sums of the last rows, if they do not fill a tile
 
     def unit(self, number):
         f, s = self.f, self.s

@@ -129,7 +129,7 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetc
             place = number if full else b.minimum(number, b.sub(lanes_left, 1))
             left = None if full else b.select(b.compare(">", lanes_left, number), b.sub(k_count, k), 0)
             if full and fetch:
-                # rows are far apart, so the machine does not guess the next block
+                # rows are far apart, so the CPU does not prefetch the next block
                 elements.fetch(place, b.add(k, k_count))
             rows.append(elements.along(place, k, left))
         for lane, row in enumerate(transpose(b, rows)):
@@ -190,7 +190,7 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
         whole = b.mul(b.div(k_count, run), run)
 
         def full(k, _):
-            # rows are far apart, so the machine does not guess the next block
+            # rows are far apart, so the CPU does not prefetch the next block
             if fetch:
                 elements.fetch(r, b.add(k, k_count))
             split(elements.along(r, k, None), place(k), None)

@@ -15,13 +15,13 @@ from .tile import Store
 from .units import Slots, Units
 
 # "places" is a table of the byte offset of each step along k in the image, "out_offsets" one of the byte offset of each
-# number in the output, -1 for none.
+# output index in the output, -1 for none.
 SLOTS = ("weights", "image", "out", "places", "out_offsets", "steps", "pixel_bytes", "count", "last", "image_tiles",
          "image_bytes", "image_group", "panel_bytes", "panels",
          "block_panels", "panel_blocks", "block_tiles", "tile_blocks", "all_tiles", "out_batch", "out_group",
          "channels")
-WHERE = ("out", "number", "channel", "left", "skipped")  # where a tile's finished sums go
-UNROLLED = 4, 3, 2, 7, 5, 1  # words of a step that a turn of the loop takes, the first that divides them
+WHERE = ("out", "number", "channel", "left", "skipped")  # destination of a tile's finished sums
+UNROLLED = 4, 3, 2, 7, 5, 1  # unrolling factors of the loop over words of a step: the first that divides them
 
 
 def pixel_kernel(numbers, out, rows, vectors, words, epilogue, passing=""):
@@ -87,8 +87,8 @@ def _text(numbers, out, rows, vectors, words, epilogue, passing):
 class _Tile:
     """Emits the function that computes one register tile, and the one that stores rows of it."""
 
-    more = ()     # parameters of the tile's function, besides those of all
-    further = ()  # what a kernel gives for them
+    more = ()     # additional parameters of the tile's function
+    further = ()  # their arguments in a kernel
 
     def __init__(self, module, numbers, rows, vectors, words, store, passing):
         self.passing = passing

@@ -1,9 +1,9 @@
 """Gradients of a convolution's weights in AMX tiles, from channels-last images and gradients.
 
-The sum runs over outputs, numbered row after row, ends of rows and zeros between images included.  A word holds two
-outputs that are half of all numbers apart, so one copy of the image in such words serves every tap: the operand of a
-tap at number q is at q plus the tap's distance, and a tile of 16 numbers by 16 channels is read directly.
-Gradients of outputs are transposed, 16 numbers by 16 channels at a time; they are zero at numbers that are no outputs.
+The sum runs over outputs, which are numbered row after row, including ends of rows and zeros between images.  A word
+holds two outputs that are half of the total count apart, so one copy of the image in such words serves every tap: the
+operand of a tap for output q is at q plus the tap's distance, and a tile of 16 outputs by 16 channels is read directly.
+Gradients of outputs are transposed, 16 outputs by 16 channels at a time; they are zero for numbers that are no outputs.
 """
 
 from ..llvm import jit, tiles
@@ -12,7 +12,7 @@ from ..llvm.types import f32, i16, i32, i64, vector
 from . import pack
 from .units import Units
 
-STEPS = 16           # of 16 words along the numbers, whose transposed gradients stay in the L1 cache
+STEPS = 16           # of 16 words along the outputs, whose transposed gradients stay in the L1 cache
 PANEL = 2 * tiles.ROWS  # output channels
 PAIR_BYTES = 4 * tiles.TILE_BYTES  # sums of 32 channels of outputs by two tiles of columns
 # the images' planes hold 16 channels each; or there is one, and a row of pixels is copied unchanged

@@ -45,7 +45,7 @@ class PixelGradient:
         whole = self.inputs * self.together % tiles.WORDS == 0 and self.outputs * self.together % PANEL == 0
         return c.groups == 1 or whole and c.groups % self.together == 0
 
-    # --- numbers ------------------------------------------------------------------------------------------------------
+    # --- numbering of outputs -----------------------------------------------------------------------------------------
     @property
     def row(self):
         """Numbered pixels of a row: adjacent rows of an image share the zeros between them."""
@@ -85,7 +85,7 @@ class PixelGradient:
         known = math.prod(map(len, self.taps))
         return known + known % 2 if self.together > 1 else known
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- kernel calls -------------------------------------------------------------------------------------------------
     def plan(self):
         """Return the finished Contraction."""
         c, keep = self.c, self._keep
@@ -174,7 +174,7 @@ class PixelGradient:
 
         def cost(option):
             units = sets * -(-self.panels // option[0]) * -(-pairs // option[1])
-            # gradients are turned for each unit along pairs, images read for each along panels
+            # gradients are transposed for each unit along pairs, images read for each along panels
             return units < min(wanted, sets * self.panels * pairs), -(-pairs // option[1]) * 2 + -(
                 -self.panels // option[0])
 

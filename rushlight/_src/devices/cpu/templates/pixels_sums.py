@@ -25,8 +25,8 @@ _CHUNK_BYTES = 24 << 10  # of gradients, which stay in the L1 cache while all ta
 _BAND_BYTES = 768 << 10  # of an image copy that is read while it is in the L2 cache
 _OF_WEIGHTS = 6          # ratio of elements to weights from which on packing images takes longer
 SLACK = 4096
-# "x_rows" and "y_rows" are tables of the byte offset of each row of outputs, or of a part of one, "widths" one of how
-# many outputs it has, "pieces_at" one of each piece of a run in x,
+# "x_rows" and "y_rows" are tables of the byte offset of each row of outputs, or of a part of one, "widths" one of its
+# number of outputs, "pieces_at" one of the offset of each piece of a run in x,
 # "starts" one of the first channel of each panel, in bytes
 SLOTS = ("x", "y", "sums", "x_rows", "y_rows", "pieces_at", "starts", "widths", "rows", "chunk_rows", "x_step",
          "y_step",

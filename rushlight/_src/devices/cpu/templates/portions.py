@@ -34,7 +34,7 @@ def batch_slots(p, itemsizes):
 NO_BATCH = {"batch_1": 1, "batch_2": 1,
             **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
 
-ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
+ALONE = 400_000  # operations up to which one thread computes a matmul: waking others takes longer
 
 
 def work(p):

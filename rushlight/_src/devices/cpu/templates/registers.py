@@ -9,8 +9,8 @@ from .portions import round_up
 from .tune import pick
 
 
-BLOCKS = 24  # registers for sums and columns by twos, which are loaded and put together in the others
-FEW = 4  # rows up to which a tile that reads a packed B gains nothing from being higher
+BLOCKS = 24  # registers for sums and columns by twos, which are loaded and combined in the others
+FEW = 4  # rows up to which a tile that reads a packed B gains nothing from more rows
 
 
 def register_tile(rows, columns, kind, packed=False, ordered=False):
@@ -20,7 +20,7 @@ def register_tile(rows, columns, kind, packed=False, ordered=False):
     highest = targeted().registers - (14 if kind.blocks else 4)
     if packed and FEW < rows <= highest and not kind.flips and not kind.tiles:
         tile_rows = round_up(rows, 2)
-        # registers for sums and for columns, which are two operands a vector where rows are multiplied by twos
+        # registers for sums and for columns, which are two operands a vector if rows are multiplied by twos
         there = (BLOCKS if kind.blocks else targeted().registers - 1) // (tile_rows + 1 + bool(kind.blocks))
         return tile_rows, max(1, min(3, there))
     vectors_there = -(-columns // kind.lanes)
@@ -45,7 +45,7 @@ def register_tiles(flips, blocks=False):
             # cycles: combining columns and rows, and the multiplications, take half a step along k each
             return [(tile, (tile[0] * tile[1] + 2 * tile[1] + tile[0] / 2) / 4 if tile[0] > 1 else tile[1] / 2)
                     for tile in options]
-    # multiply-adds of a step along k run two a cycle, loads two a cycle, and a sum takes four cycles to come back
+    # two multiply-adds and two loads a cycle; a sum has a latency of four cycles
     rate, bytes_ = habits().second_rate, targeted().width // 8
     waits = {(rows, vectors): (vectors * bytes_ + 4 * rows) / rate if rate else 0 for rows, vectors in options}
     return [(tile, max((tile[0] + flips) * tile[1] / 2, 4, sum(tile) / 2 + 1, waits[tile])) for tile in options]

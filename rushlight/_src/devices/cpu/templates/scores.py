@@ -20,7 +20,7 @@ class ScoreBlock:
     keys: int
 
 
-TILE = 32, 2  # (rows, vectors) of a tile of sums in four tile registers
+TILE = 32, 2  # (rows, vectors) of a tile of sums in four AMX tiles
 
 
 def numbers_of(dtype, few):

@@ -47,7 +47,7 @@ class Sequence:
         self.steps, self.temporaries, self.keep = [], {}, []
 
     def temporary(self, name, nbytes):
-        """Memory that all steps share, by name."""
+        """Memory that all kernel calls share, by name."""
         self.temporaries[name] = max(nbytes, self.temporaries.get(name, 0))
         return "temp", name, 0
 

@@ -78,7 +78,7 @@ class _Matrix(Groups):
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, left)
 
-    # -- places --------------------------------------------------------------------------------------------------------
+    # -- addresses -----------------------------------------------------------------------------------------------------
 
     def column(self, i):
         return self.f.offset(self.here, self.f.mul(i, self.wide), self.element)
@@ -147,7 +147,7 @@ class _Matrix(Groups):
             up = f.select(f.compare(">=", up, last), f.sub(up, last), up)
             down = f.select(f.compare("<", down, 0), f.add(down, last), down)
             up = f.select(f.compare("==", i, 0), last, up)
-            there = f.compare("<", f.maximum(up, down), self.count)  # of an odd number one has no partner
+            there = f.compare("<", f.maximum(up, down), self.count)  # for an odd count one column has no partner
             return f.when(there, lambda: [f.or_(now[0], self.met(f.minimum(up, down), f.maximum(up, down)))],
                           lambda: now)
 

@@ -18,7 +18,7 @@ LN2 = math.log(2)
 MINUS_INFINITY = -math.inf
 
 # Polynomials for 2^x on [-0.5, 0.5] with the least largest relative error: 7.5e-8, 2.6e-6 and 7.5e-5, each well below
-# what the result is rounded to.
+# the rounding of the result.
 _POWERS = {
     "float32": (1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713092088699, 0.009675541892647743,
                 0.0013276472454890609),
@@ -104,7 +104,7 @@ def any_allowed(b, mask, at, row_bytes, rows, count, lanes):
         return b.loop(0, count, lanes, found, lambda k, found: [
             b.or_(found[0], mask.allows(b, b.offset(row, k, mask.element), lanes, b.sub(count, k)))])
 
-    # rows that share a mask need one look
+    # rows that share a mask are checked once
     found, = b.loop(0, b.select(b.compare("==", row_bytes, 0), constant(i64, 1), rows), 1, [constant(i1, 0)], one_row)
     return found
 
@@ -158,7 +158,7 @@ def write_row(module, numbers, variant, modify=None, name="row"):
     before, now = f.splat(f.load(f32, highest), lanes), f.splat(largest(f, best), lanes)
     grew = f.compare(">", now, before)
     now = f.select(grew, now, before)
-    # a row that may not look anywhere yet
+    # the row has no unmasked score yet
     base = f.select(f.compare("==", now, MINUS_INFINITY), zero(kind), now)
     again = f.extract(f.select(grew, power_of_two(f, f.sub(before, base), dtype), constant(kind, 1.0)), 0)
     minus, element = f.neg(base), numbers.element if numbers.per_word == 2 else f32

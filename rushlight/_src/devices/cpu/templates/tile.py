@@ -91,7 +91,7 @@ def _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks
 
 
 def _turned(b, tile, paired, vectors, turn):
-    """The sums of a tile with those of each two rows, a vector of each, turned into two others."""
+    """The tile with the sums of each pair of rows rearranged by `turn`, vector by vector."""
     tile = list(tile)
     for r in range(0, paired, 2):
         for j in range(vectors):
@@ -130,7 +130,7 @@ class Store:
             slots = self.epilogue.values(b, args, self.first_slot)
             total = self.epilogue.emit(b, total, batch, row, column, place, mask, slots)
         elif self.numbers.tiles == "bf16ps":
-            total = halves.rounded_operand(b, total, self.out)  # tiles hold no denormal numbers
+            total = halves.rounded_operand(b, total, self.out)  # AMX tiles hold no denormals
         b.store(b.convert(total, self.out), place, mask=mask)
 
     def fetch(self, b, args, out, out_stride, rows, vectors, begin=0):

@@ -74,8 +74,8 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
     b.loop(0, chunks, 1, [a, panel], step)
 
 
-OUT = ("out", "out_stride", "batch", "row", "column")  # where a product's tile goes
-_BEGIN = tiles.ROW_BYTES  # the first of the sums of two tiles, behind what says which of them wait
+OUT = ("out", "out_stride", "batch", "row", "column")  # destination of a matmul's tile
+_BEGIN = tiles.ROW_BYTES  # offset of the sums of two tiles, after the fields that describe the waiting one
 
 
 class Waiting:

@@ -136,7 +136,7 @@ def planned(planner, problem, operands):
 
     ``operands()`` gives the bytes of each operand by name.
     """
-    if _active.stack:  # a part of a problem that is planned as a whole, under the names of its operands
+    if _active.stack:  # part of a problem that is planned together, under the names of its operands
         return planner(*problem)
     if settings.max_autotune and not targeted().triple:
         return tuned(planner, problem, operands)
@@ -147,7 +147,7 @@ def planned(planner, problem, operands):
 def known(planner, problem):
     """A plan with the picks of the table, or those of per-machine autotuning."""
     from . import learned
-    if targeted().triple:  # what other machines run cannot be measured
+    if targeted().triple:  # code for other machines cannot be measured
         return planner(*problem)
     name = class_of(planner, problem)
     chosen, trial = measured().get(name), Trial

@@ -46,7 +46,7 @@ def stream_plan(p, kind, epilogue, threads):
     streams = min(8, (targeted().registers - 8) // p.rows)
     kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
     sources = {name: ("pointer", name, 0) for name in "abc"} | {"scratch": ("temp", "scratch", 0)}
-    if epilogue.emit is None:  # sums wait in C
+    if epilogue.emit is None:  # partial sums are kept in C
         sources["scratch"] = ("const", 0)
     temporaries = {} if epilogue.emit is None else {"scratch": slots["scratch_bytes"] * threads}
     units = batches * blocks
