@@ -1,4 +1,4 @@
-"""The CPU device.  The hot path calls its native code (``core/native``) directly, never through this package."""
+"""The CPU device.  It names the native code (``core/native``) that the hot path calls directly, not through it."""
 from __future__ import annotations
 
 import contextlib
