@@ -1,5 +1,4 @@
-"""The processor.  What the hot path needs of it is native code (``core/native``), which this names; it is never asked
-through here."""
+"""The CPU device.  It names the native code (``core/native``) that the hot path calls directly, not through it."""
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +18,7 @@ from ..base import Properties, Provider
 
 
 class Planning(threading.local):
-    """``others``: the (Target, Features) that a thread plans for in place of the processor's; empty: for these."""
+    """``others``: the (Target, Features) that a thread plans for in place of the CPU's; empty: for the CPU's."""
 
     others: tuple = ()
 
@@ -61,8 +60,8 @@ class Processor(Provider):
 
     @contextlib.contextmanager
     def planned_for(self, target=None, features=None):
-        """A block in which the thread plans programs on the processor's tensors for another device's Target, or for a
-        machine with these Features, which need not be there; None: for this one.  Calls are planned for this one."""
+        """A context in which the thread plans programs on CPU tensors for another device's Target, or for a machine
+        with these Features, which may be absent; None: for this one.  Operator calls are planned for this one."""
         planning = self.planning
         before, planning.others = planning.others, (target, features) if target or features else ()
         try:

@@ -12,13 +12,13 @@ set_program_runner(pool.addresses()["program_run"])
 
 
 class Code:
-    """Native code with what it needs to stay alive.  ``outputs``: Metas of what it writes into fresh memory;
-    ``labels``: what each step does, for people; ``names``: those of its inputs, and of the random stream's place;
-    ``callbacks``: the arguments of ``reference.callback`` that made the kernel at an address; ``tables``: the arrays of
-    which the words at some positions are addresses; ``inside``, ``reused``: outputs that may lie in other memory
-    (``Layout``); ``device``: the type of those that run it; ``packings``: the operands that its launches pack, each
-    (number of the launch, value that it packs, which tensor argument that is, bytes, value and offset where the packed
-    form lies, places of the words that name it elsewhere)."""
+    """An encoded program with what it needs to stay alive.  ``outputs``: Metas of freshly allocated outputs;
+    ``labels``: descriptions of the steps; ``names``: those of its inputs, and of the RNG offset; ``callbacks``: the
+    arguments of ``reference.callback`` that made the kernel at an address; ``tables``: the arrays whose addresses are
+    the int64 words at some positions; ``inside``, ``reused``: outputs that may share other memory (``Layout``);
+    ``device``: the device type that runs it; ``packings``: the operands that its launches pack, each (index of the
+    launch, value that it packs, index of the tensor argument, bytes, value and offset of the packed form, positions of
+    the other words that refer to it)."""
 
     known: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by address: those that live
 
@@ -34,10 +34,10 @@ class Code:
 
     @property
     def launches(self) -> list:
-        """The records that the words stand for."""
+        """The launches that the words encode."""
         return list(decode(self.block))
 
     def written(self, name: str) -> str:
-        """The program as the text of a Python function, for people."""
+        """Return the program as the source of a Python function, for people."""
         from .host import written
         return written(self, name)

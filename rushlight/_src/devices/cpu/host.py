@@ -1,4 +1,4 @@
-"""A program's steps as Python that runs: what is allocated, which kernels run on what, in which order."""
+"""A program's kernel calls as runnable Python: allocations, and the kernels with their arguments, in order."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +13,7 @@ from ...compiler.launch import CONSTANT, Launch, encode
 from .llvm import pool
 
 _numbers = itertools.count()
-programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a text: the code it was written from
+programs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # number in a source: the code it came from
 
 HEADER = """from rushlight import {dtypes}
 from rushlight._src.devices.cpu.host import Address, attached, empty, workspace
@@ -21,8 +21,8 @@ from rushlight._src.devices.cpu.host import Address, attached, empty, workspace
 
 
 def written(code, name: str) -> str:
-    """A program as the text of a Python function of its inputs: tensors, numbers, and the random stream's seed and
-    position."""
+    """Return the source of a Python function of a program's inputs: tensors, scalars, and the RNG stream's seed and
+    offset."""
     number = next(_numbers)
     programs[number] = code
     outputs = [f"out{k}" for k in range(len(code.outputs))]
@@ -43,14 +43,14 @@ def written(code, name: str) -> str:
 
 
 def calls(code, values):
-    """Each step as a call: its kernel by number, then what fills its slots."""
+    """Yield each step as the source of a call: its kernel by number, then its slots."""
     for k, launch in enumerate(code.launches):
         slots = [shown(values, *slot) for slot in launch.slots]
         yield f"launch({', '.join([str(k), *slots])}, extent={launch.extent}, grain={launch.grain})  # {code.labels[k]}"
 
 
 def shown(values, value: int, number: int) -> str:
-    """What fills a slot: a constant, a value, or a place some bytes into one."""
+    """Return the source of a slot: a constant, a value, or an address some bytes into one."""
     if value == CONSTANT:
         return str(number)
     return f"Address({values[value]}, {number})" if number else values[value]
@@ -64,7 +64,7 @@ class Workspace:
         self.address = -(-ctypes.addressof(self.room) // 64) * 64
 
     def check(self):
-        """Raises what a kernel reported here."""
+        """Raise the error that a kernel reported here."""
         flag = ctypes.c_int64.from_address(self.address).value
         if flag:
             raise failures.error(flag) or IndexError("an index is out of range")
@@ -81,7 +81,7 @@ class Address:
 
 
 def word(value) -> int:
-    """What a slot holds: an address, an int, or the bits of a float."""
+    """Return the value of a slot: an address, an int, or the bits of a float."""
     if isinstance(value, Tensor):
         return address(value)
     if isinstance(value, (Workspace, Address)):
@@ -90,8 +90,8 @@ def word(value) -> int:
 
 
 def attached(number: int):
-    """``launch(step, *slots, extent=, grain=)`` for the kernels of a program.  LookupError where this process did not
-    make it, or let go of it."""
+    """Return ``launch(step, *slots, extent=, grain=)`` for the kernels of a program.  LookupError if this process did
+    not make it, or has released it."""
     code = programs.get(number)
     if code is None:
         raise LookupError(

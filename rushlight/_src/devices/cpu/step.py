@@ -1,4 +1,4 @@
-"""Kernels as machine code of the processor, and how their work is divided."""
+"""Kernels as machine code of the CPU, and the division of their work."""
 from __future__ import annotations
 
 import hashlib
@@ -15,9 +15,9 @@ from .llvm.lanes import lanes_of, parts, unrolling
 from .llvm.features import targeted
 
 kernels_log = logging.getLogger("rushlight.kernels")
-CHUNK_BYTES = 1 << 16   # work that is worth a chunk of its own
-BLOCK = 4096            # lanes of one unit where outer indices are few
-TILE_ROWS = 256         # lanes of one unit where tiles are transposed: as many pages stay in the translation cache
+CHUNK_BYTES = 1 << 16   # least bytes of work for a chunk of its own
+BLOCK = 4096            # lanes of a work unit if outer indices are few
+TILE_ROWS = 256         # lanes of a work unit if tiles are transposed: as many pages stay in the TLB
 
 
 def at_most(extent):
@@ -28,12 +28,12 @@ def at_most(extent):
 
 
 class NativeKernel(CompiledKernel):
-    """An arranged kernel that LLVM compiles."""
+    """A scheduled kernel that LLVM compiles."""
 
     def __init__(self, arranged: Kernel, scalars: dict):
         super().__init__(arranged, scalars)
         dtypes = " ".join(e.dtype.name for s in self.kernel.stages for e in parts(s.exprs()) if e.op == "number")
-        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # numbers print without their dtype
+        text = f"{self.kernel}\n{len(self.parameters)} {dtypes}"  # scalars print without their dtype
         name = "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
         kernels_log.debug("%s: %s\n%s", name, ", ".join(f"p{k} = {v}" for k, v in enumerate(self.parameters)),
                           self.kernel)
@@ -43,7 +43,7 @@ class NativeKernel(CompiledKernel):
 
     @cached_property
     def width(self) -> int:
-        """Elements along the lanes that are in flight."""
+        """Elements along the lanes that are computed at a time."""
         return self.tile * unrolling(self.kernel)
 
     @cached_property
@@ -57,8 +57,8 @@ class NativeKernel(CompiledKernel):
         return sum(b.dtype.itemsize for b in self.buffers)
 
     def extents(self) -> tuple:
-        """What ``geometry`` takes: outer indices in all, inner ones of a stage, lanes and tiled lanes (None where there
-        are none); ints or Exprs."""
+        """Arguments of ``geometry``: all outer indices, inner ones of a stage, lanes and tiled lanes (None if there are
+        none); ints or Exprs."""
         return product(self.sizes), product(map(at_most, self.inner)), self.lane_size, self.across_size
 
     def geometry(self, rows, inner, lanes=None, across=None) -> tuple:
@@ -74,7 +74,7 @@ class NativeKernel(CompiledKernel):
         return extent, max(1, -(-CHUNK_BYTES // (max(1, unit) * self.itemsize))), block, blocks
 
     def split(self, rows, lanes, inner):
-        """(lanes of a unit, units per outer index): whole rows where there are many, cache-sized blocks where not."""
+        """(lanes of a work unit, units per outer index): full rows if there are many, else cache-sized blocks."""
         width = self.width
         if self.across_size is not None:
             return TILE_ROWS, max(1, -(-lanes // TILE_ROWS))

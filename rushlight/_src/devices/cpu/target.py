@@ -1,4 +1,4 @@
-"""The processor as the compiler's target: kernels by LLVM, templates, and programs as arrays of integers.
+"""The CPU as the compiler's target: kernels by LLVM, templates, and programs as arrays of integers.
 
 Templates are imported when a program is first planned: those that come from disk need none.
 """
@@ -23,14 +23,14 @@ from .step import NativeKernel
 
 
 def imported(name: str):
-    """A module beside this one.  None where it is not there and cannot be imported any more: while Python ends nothing
-    can, and programs planned then do without templates."""
+    """Import a module of this package.  Return None if it is not loaded and can no longer be imported: nothing can
+    while Python ends, and programs planned then do without templates."""
     whole = f"{__package__}.{name}"
     return import_module(whole) if sys.meta_path is not None else sys.modules.get(whole)
 
 
 class Processor(Target):
-    """Vectors, tile registers where there are any, and threads."""
+    """The CPU: vectors, AMX tiles if there are any, and threads."""
 
     def parts(self, kernel, scratch):
         return split(arrange(kernel), scratch)
@@ -98,7 +98,7 @@ class Processor(Target):
 
 @remembered()
 def learned() -> int:
-    """A digest of the choices that this machine has measured: plans on disk follow from them."""
+    """A digest of the choices that this machine has measured: plans on disk depend on them."""
     return zlib.crc32(cache.get("choices", jit.kind_and_sources()) or b"")
 
 

@@ -1,4 +1,4 @@
-"""Which primitives templates claim: what a call asks of its template, and where its operands lie."""
+"""The primitives that templates claim, with the problem of each call and the locations of its operands."""
 from .attention import ATTENTION
 from .contractions import CONTRACTIONS
 from .natives import LIBRARY

@@ -14,14 +14,14 @@ from .contractions import has_rows, is_contiguous
 
 
 def stream_place(assembler, node: Node) -> Place:
-    """The Place of a number of the stream: given, or so much further."""
+    """The Place of an RNG offset: an input, or one plus a constant."""
     if node.op is P.convert:
         return stream_place(assembler, node.args[0])
     if node.op is P.add:
         place = stream_place(assembler, node.args[0])
         return Place(place.value, place.meta, place.offset + node.args[1])
     if not node.is_scalar:
-        raise AssertionError(f"{assembler.name}: {node.name}, a place in the random stream, is in memory")
+        raise AssertionError(f"{assembler.name}: {node.name}, an offset in the RNG stream, is in memory")
     return assembler.places[node]
 
 
@@ -72,7 +72,7 @@ def plan_attention_gradient(assembler, node: Node, targets, prologues):
 
 
 def by_tiles(node: Node) -> bool:
-    """Whether weights begin where a tile of dropout begins."""
+    """True if weights begin where a tile of dropout begins."""
     return not any(node.params["part"][2:])
 
 

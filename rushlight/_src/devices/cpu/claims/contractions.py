@@ -1,4 +1,4 @@
-"""Products and convolutions by templates."""
+"""Matmuls and convolutions by templates."""
 from __future__ import annotations
 
 from ....core.expr import Expr
@@ -16,7 +16,7 @@ FLOATS = ("float32", "float64", "bfloat16", "float16")
 
 
 def plannable(node: Node) -> bool:
-    """Whether a template covers this contraction."""
+    """True if a template covers this contraction."""
     sizes = [s for n in (node, *node.used) for s in n.shape]
     return (windows_fit(node) and (node.dtype.name in FLOATS or node.op in (P.int_matmul, P.int_conv))
             and 0 not in sizes and (not is_matmul(node) or len(node.shape) <= 5))
@@ -27,7 +27,7 @@ def is_matmul(node: Node) -> bool:
 
 
 def windows_fit(node: Node) -> bool:
-    """Whether the gradient that a convolution's gradient takes has an element for every window."""
+    """True if the output gradient that a convolution's gradient reads has an element for every window."""
     if node.op is P.conv_input:
         return windows_match(node.shape, node.args[1].shape, node.args[0].shape, node.params)
     if node.op is P.conv_weight:
@@ -36,7 +36,7 @@ def windows_fit(node: Node) -> bool:
 
 
 def windows_match(x_shape, w_shape, g_shape, p) -> bool:
-    """Whether a gradient has one element for every window that fits (output padding may leave windows without)."""
+    """True if a gradient has one element for every window that fits (output padding may leave windows without)."""
     return all((size + 2 * pad - d * (k - 1) - 1) // s + 1 == n
                for size, k, n, s, pad, d in zip(x_shape[2:], w_shape[2:], g_shape[2:], p["stride"], p["padding"],
                                                 p["dilation"]))
@@ -45,7 +45,7 @@ def windows_match(x_shape, w_shape, g_shape, p) -> bool:
 def plan_product(assembler, node: Node, targets, prologues):
     shape, operands, strides, parts = node.shape, {"c": targets[0]}, [], []
     if 0 in prologues:
-        shape = (*prologues[0].operand.shape[:-1], shape[-1])  # of which the rows may have several dimensions
+        shape = (*prologues[0].operand.shape[:-1], shape[-1])  # its rows may have several dimensions
     for k, name in enumerate("ab"):
         places = assembler.leaves(prologues[k]) if k in prologues else [assembler.operand(node.args[k])]
         operands.update({f"{name}{number}": place for number, place in enumerate(places)} if k in prologues
@@ -60,13 +60,13 @@ def plan_product(assembler, node: Node, targets, prologues):
 
 
 def other_sign(node: Node) -> str:
-    """The dtype of a product's second operand where its bytes are of another sign than those of the first."""
+    """The dtype of a matmul's second operand if it is an 8-bit integer of the other signedness than the first."""
     first, second = (n.dtype for n in node.args)
     return "" if first is second else second.name
 
 
 def product_packings(node: Node, number: int) -> int:
-    """How often a product packs each element of an operand."""
+    """Return how often a matmul packs each element of an operand."""
     left, right = node.args
     sizes = [tuple(map(guess, n.shape)) for n in (node, left, right)]
     strides = [tuple(0 if size == 1 else stride for size, stride in zip(shape, row_major(shape))) for shape in sizes]
@@ -75,7 +75,7 @@ def product_packings(node: Node, number: int) -> int:
 
 
 def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> Convolution:
-    """The problem for these strides of x and y, and of what they are computed from."""
+    """The problem for these strides of x and y, and of the parts that compute them."""
     p = node.params
     return Convolution(x_shape[0], x_shape[1], w_shape[0], tuple(x_shape[2:]), tuple(w_shape[2:]), p["stride"],
                        p["padding"], p["dilation"],
@@ -83,9 +83,10 @@ def convolution(x_shape, w_shape, x, y, node: Node, x_parts=(), y_parts=()) -> C
 
 
 def images(assembler, node: Node, number: int, name: str, prologues):
-    """Where an operand of a convolution lies: ({name: Place}, its strides, the strides of what it is computed from)."""
+    """The location of a convolution's operand: ({name: Place}, its strides, the strides of the parts of its
+    Prologue)."""
     if number not in prologues:
-        # whose template reads rows of pixels
+        # the depthwise template reads rows of pixels
         alone = node.params["groups"] > 1 and node.params["groups"] == node.args[number].shape[1]
         place = assembler.operand(node.args[number], is_contiguous) if alone else assembler.operand(node.args[number])
         return {name: place}, place.meta.strides, ()
@@ -99,7 +100,7 @@ CONVOLVED = {P.conv: ("forward", "y", "x", "weight"), P.conv_input: ("input", "x
 
 
 def image_packings(node: Node, number: int) -> int:
-    """How often a convolution packs each element of an argument; sizes that vary are left alone."""
+    """Return how often a convolution packs each element of an argument; 0 for dynamic shapes."""
     if any(isinstance(size, Expr) for n in (node, *node.used) for size in n.shape):
         return 0
     direction, *names = CONVOLVED[node.op]
@@ -139,7 +140,7 @@ def plan_weight(assembler, node: Node, targets, prologues):
 
 
 def plan_last(assembler, node: Node, targets, prologues):
-    """A convolution with channels last, or its gradient of the input."""
+    """Plan a channels-last convolution, or its gradient of the input."""
     (image, weight), p = node.args, node.params
     given, w = assembler.operand(image, lambda meta: has_rows(meta) or meta.shape[-1] == 1), assembler.operand(weight)
     backward = node.op is P.conv_last_input

@@ -1,4 +1,4 @@
-"""Linear algebra by kernels: which calls there are kernels for, and what their templates are asked for."""
+"""Linear algebra by kernels: which calls have kernels, and the problems of their templates."""
 from __future__ import annotations
 
 from ....core.failures import BATCHED
@@ -9,7 +9,7 @@ from ....compiler.places import FLAG, Place
 
 FLOATS = ("float32", "float64")
 MOST_TURNED = 400  # rows of a symmetric matrix whose eigenvectors are found as fast as by LAPACK
-# rows and columns of a matrix whose singular values, with vectors and without, rotations find as fast as LAPACK
+# rows and columns of a matrix up to which rotations are as fast as LAPACK for singular values, with and without vectors
 MOST_ROTATED, MOST_VALUED = 32, 16
 
 
@@ -18,28 +18,28 @@ def in_rows(meta: Meta) -> bool:
 
 
 def rows_or_columns(meta: Meta) -> bool:
-    """Whether matrices lie in rows, or transposed in rows."""
+    """True if matrices are row-major or column-major."""
     return meta.contiguous or meta.strides == turned(meta.shape)
 
 
 def turned(shape) -> tuple:
-    """Strides of matrices whose transposes lie in rows."""
+    """Strides of column-major matrices."""
     *lead, rows, columns = row_major((*shape[:-2], shape[-1], shape[-2]))
     return (*lead, columns, rows)
 
 
 def suits(node) -> bool:
-    """Whether there are kernels for these matrices."""
+    """True if there are kernels for these matrices."""
     return node.args[0].dtype.name in FLOATS and all(0 not in n.shape for n in node.used)
 
 
 def parts(x) -> int:
-    """How many real numbers an element is."""
+    """Number of real components of an element."""
     return 2 if x.dtype.is_complex else 1
 
 
 def factors(node) -> bool:
-    """Whether there are kernels for factors and systems: of complex matrices those that are eliminated in one piece."""
+    """True if there are kernels for factors and systems: complex matrices must be small enough for one block."""
     if not node.args[0].dtype.is_complex:
         return suits(node)
     from ..templates.linear import MOST_PAIRED
@@ -51,7 +51,7 @@ def factors(node) -> bool:
 
 
 def substitutes(node) -> bool:
-    """Whether there are kernels for triangular systems: of complex ones those that are solved in one piece."""
+    """True if there are kernels for triangular systems: complex ones must be small enough for one block."""
     if not node.args[0].dtype.is_complex:
         return suits(node)
     from ..templates.linear import BLOCK
@@ -61,7 +61,7 @@ def substitutes(node) -> bool:
 
 
 def count(x) -> int:
-    """How many matrices there are."""
+    """Number of matrices."""
     return product(x.shape[:-2])
 
 
@@ -137,7 +137,7 @@ def plan_reflections(assembler, node, targets, prologues):
 
 
 def turns(node) -> bool:
-    """Whether rotations one by one are a good way to eigenvectors: of large matrices LAPACK divides and conquers."""
+    """True if rotations are as fast as LAPACK for eigenvectors; it uses divide and conquer for large matrices."""
     return suits(node) and (node.op is P.eigvalsh or node.args[0].shape[-1] <= MOST_TURNED)
 
 
@@ -152,8 +152,8 @@ def plan_eigenvalues(assembler, node, targets, prologues):
 
 
 def rotates(node) -> bool:
-    """Whether rotations of pairs of columns are a good way to singular values: of few columns, and not of very long
-    ones."""
+    """True if rotations of pairs of columns are as fast as LAPACK for singular values: for few columns that are not
+    very long."""
     rows, columns = node.args[0].shape[-2:]
     most = MOST_ROTATED if node.op is P.svd else MOST_VALUED
     return suits(node) and rows <= most and columns <= most and (node.op is P.svdvals or not node.params["full"]

@@ -1,9 +1,8 @@
-"""Library calls that native kernels compute (linear algebra: linear.py): which they are, and what their templates are
-asked for.
+"""Library calls that native kernels compute (linear algebra: linear.py), and the problems of their templates.
 
-``NATIVE[op].suits(node)`` tells whether there is a kernel for a call;
-``NATIVE[op].plan(assembler, node, targets, prologues)`` gives what plans a problem, the problem, and the operands by
-name.  Operands and results lie in rows.
+``NATIVE[op].suits(node)`` is true if there is a kernel for a call;
+``NATIVE[op].plan(assembler, node, targets, prologues)`` returns the planner of a problem, the problem, and the operands
+by name.  Operands and results are row-major.
 """
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def in_rows(meta) -> bool:
 
 
 def selects_along_rows(node) -> bool:
-    """Whether elements are put in order along the last dimension, by a kernel."""
+    """True if a kernel sorts elements along the last dimension."""
     from ..templates.select import DTYPES, MOST_PLACES
 
     x = node.args[0]
@@ -38,7 +37,7 @@ def plan_selection(assembler, node, targets, prologues):
 
 
 def transforms(node) -> bool:
-    """Whether a Fourier transform is along one dimension of something."""
+    """True if a Fourier transform is along one dimension and not empty."""
     x = node.args[0]
     return x.dtype.name in ("float32", "float64", "complex64",
                             "complex128") and len(node.params.get("dims", (0,))) == 1 and 0 not in (
@@ -59,7 +58,7 @@ def plan_transform(assembler, node, targets, prologues):
 
 
 def streams_nibbles(node) -> bool:
-    """Whether a product with weights of four bits has rows, columns and groups."""
+    """True if a matmul by int4 weights has rows, columns and groups."""
     return all(0 not in n.shape for n in node.used)
 
 
@@ -74,7 +73,7 @@ def plan_nibbles(assembler, node, targets, prologues):
 
 
 def native(suits, plan) -> Claim:
-    """A call with a kernel whose results lie in rows."""
+    """A call with a kernel whose results are row-major."""
     return Claim(suits, plan, in_rows)
 
 

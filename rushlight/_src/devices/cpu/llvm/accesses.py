@@ -8,7 +8,7 @@ _HALVES = (f16, bf16)
 
 
 class Accesses(Instructions):
-    """What a function does with memory, and with the lanes of its vectors."""
+    """Instructions of a function that access memory, and the lanes of its vectors."""
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ class Accesses(Instructions):
         return self.value(type, f"getelementptr {unit}, {pointer.type} {pointer.text}, {index.type} {index.text}")
 
     def load(self, type, pointer, align=None, mask=None, other=None):
-        """Loads a value; with a mask only its lanes are touched, the rest come from `other` (default zero)."""
+        """Load a value; with a mask only its lanes are touched, the rest come from `other` (default zero)."""
         align = align or type.element.bytes
         if type.element in _HALVES:
             other = other and self.bitcast(other, type.with_element(i16))
@@ -34,11 +34,11 @@ class Accesses(Instructions):
         return self.call(name, [pointer, constant(i32, align), mask, other], type)
 
     def _as_bits(self, value):
-        """Halves travel through memory as integers: LLVM would convert them where the CPU has no such type."""
+        """16-bit floats are stored as integers: LLVM would convert them on CPUs without such a type."""
         return self.bitcast(value, value.type.with_element(i16)) if value.type.element in _HALVES else value
 
     def store(self, value, pointer, align=None, mask=None):
-        """Stores a value; with a mask only its lanes."""
+        """Store a value; with a mask only its lanes."""
         align = align or value.type.element.bytes
         value = self._as_bits(value)
         if mask is None:
@@ -48,7 +48,7 @@ class Accesses(Instructions):
             self.call(name, [value, pointer, constant(i32, align), mask])
 
     def gather(self, type, pointers, mask=None, other=None):
-        """Loads one element per lane from a vector of pointers."""
+        """Load one element per lane from a vector of pointers."""
         if type.element in _HALVES:
             other = other and self.bitcast(other, type.with_element(i16))
             return self.bitcast(self.gather(type.with_element(i16), pointers, mask, other), type)
@@ -57,7 +57,7 @@ class Accesses(Instructions):
         return self.call(name, [pointers, constant(i32, type.element.bytes), mask, other or zero(type)], type)
 
     def scatter(self, value, pointers, mask=None):
-        """Stores one element per lane to a vector of pointers; of equal pointers the highest lane wins."""
+        """Store one element per lane to a vector of pointers; of equal pointers the highest lane wins."""
         value = self._as_bits(value)
         mask = mask or constant(vector(i1, value.type.lanes), 1)
         name = f"llvm.masked.scatter.{value.type.mangled}.{pointers.type.mangled}"
@@ -73,18 +73,18 @@ class Accesses(Instructions):
         return Value(name, ptr)
 
     def copy_bytes(self, target, source, count):
-        """Copies `count` bytes between regions that don't overlap."""
+        """Copy `count` bytes between regions that don't overlap."""
         count = count if isinstance(count, Value) else constant(i64, count)
         self.call("llvm.memcpy.p0.p0.i64", [target, source, count, constant(i1, 0)])
 
     def fill_bytes(self, target, byte, count):
-        """Sets `count` bytes to one value."""
+        """Set `count` bytes to one value."""
         count = count if isinstance(count, Value) else constant(i64, count)
         byte = byte if isinstance(byte, Value) else constant(i8, byte)
         self.call("llvm.memset.p0.i64", [target, byte, count, constant(i1, 0)])
 
     def prefetch(self, pointer, locality=3, write=False):
-        """Asks for a cache line early; locality 3 is the first cache, 2 the second."""
+        """Prefetch a cache line; locality 3 is the L1 cache, 2 the L2 cache."""
         flags = [constant(i32, int(write)), constant(i32, locality), constant(i32, 1)]
         self.call("llvm.prefetch.p0", [pointer, *flags])
 
@@ -103,7 +103,7 @@ class Accesses(Instructions):
         return self.value(value.type, f"atomicrmw {operation} ptr {pointer.text}, {value.type} {value.text} {order}")
 
     def compare_exchange(self, pointer, expected, new, order="seq_cst"):
-        """Stores `new` if the memory holds `expected`; returns (value before, whether it was stored)."""
+        """Store `new` if the memory holds `expected`; return (value before, True if it was stored)."""
         type = expected.type
         line = (f"cmpxchg ptr {pointer.text}, {type} {expected.text}, {type} {new.text} {order} monotonic")
         pair = self.value(type, line)
@@ -136,7 +136,7 @@ class Accesses(Instructions):
 
     def shuffle(self, a, b, lanes):
         """Lanes picked out of a then b, by a list of constant positions (None: don't care); b may be None."""
-        if a.type.element in _HALVES:  # of which LLVM would move one at a time
+        if a.type.element in _HALVES:  # LLVM would move them one at a time
             return self.bitcast(self.shuffle(self._as_bits(a), b and self._as_bits(b), lanes),
                                 vector(a.type.element, len(lanes)))
         b = b or poison(a.type)

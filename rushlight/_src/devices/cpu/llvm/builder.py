@@ -1,8 +1,8 @@
 """A builder of LLVM IR as text, in SSA form from the start.
 
-No mid-end pass runs over what is written here, so the builder writes what should run: loops are rotated, carried values
-are phis, constants are shared and trivial integer arithmetic folds. Operands may be plain Python numbers: they take the
-type of the other operand.
+No mid-end pass runs over this IR, so the builder emits its final form: loops are rotated, carried values are phis,
+constants are shared and trivial integer arithmetic folds. Operands may be plain Python numbers: they take the type of
+the other operand.
 """
 
 from ....core.llvm import body
@@ -25,7 +25,7 @@ class Phi:
         lines.append("")
 
     def add(self, value, block):
-        """Adds the edge: coming from `block`, the phi is `value`."""
+        """Add the edge: coming from `block`, the phi is `value`."""
         if value.type is not self.value.type:
             raise TypeError(f"a phi of {self.value.type} got an incoming {value.type}")
         self._incoming.append(f"[ {value.text}, %{block} ]")
@@ -36,8 +36,8 @@ MANY_STREAMS = "; many streams"  # first line of such a module
 
 
 class Module(body.Module):
-    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: its loops read
-    along so many addresses that LLVM should look for the best way to count them, which takes it long.
+    """An LLVM module under construction: functions, declarations and global data.  ``many_streams``: enables LLVM's
+    slow optimization of induction variables, for loops that access many addresses.
 
     Example:
         >>> module = Module()
@@ -53,10 +53,10 @@ class Module(body.Module):
         self.functions, self._globals = {}, {}
 
     def function(self, name, parameters, result=void, internal=False, attributes=""):
-        """A new function to fill: `parameters` are (name, type) pairs, a type text may carry attributes such as
-        "noalias".
+        """Return a new function to fill: `parameters` are (name, type) pairs, a type string may carry attributes such
+        as "noalias".
 
-        Raises ValueError when the module has that function.
+        Raises ValueError if the module has that function.
         """
         if name in self.functions:
             raise ValueError(f"the module has a function {name!r} already")
@@ -64,23 +64,23 @@ class Module(body.Module):
         return function
 
     def declare(self, name, result, parameters, variadic=False):
-        """Declares an external function once; its address comes from the link's imports or from this process."""
+        """Declare an external function once; its address comes from the link's imports or from this process."""
         super().declare(name, result, [*parameters, "..."] if variadic else parameters)
 
     def data(self, name, type_text, initializer="zeroinitializer", align=64, constant=False, internal=True):
-        """A global variable; returns its address. The name may be exported when it is not internal."""
+        """Define a global variable; return its address. The name may be exported if it is not internal."""
         kind = "constant" if constant else "global"
         linkage = "internal " if internal else ""
         self._globals[name] = f"@{name} = {linkage}{kind} {type_text} {initializer}, align {align}"
         return Value(f"@{name}", ptr)
 
     def outside(self, name):
-        """The address of what another object of the same library defines."""
+        """The address of a definition in another object of the same library."""
         self._globals[name] = f"@{name} = external hidden global i8"
         return Value(f"@{name}", ptr)
 
     def text(self):
-        """The whole module as LLVM IR."""
+        """Return the module as LLVM IR."""
         width = self.features.width
         # SVE's vectors have the size that the features say, by which LLVM lays fixed ones in its registers
         sized = f"vscale_range({width // 128},{width // 128}) " if self.features.scalable else ""
@@ -106,11 +106,11 @@ class Function(Accesses):
         return self.current[0]
 
     def ret(self, a=None):
-        """Returns from the function."""
+        """Return from the function."""
         self.finish("ret void" if a is None else f"ret {a.type} {a.text}")
 
     def unreachable(self):
-        """Marks a place that control never reaches."""
+        """Mark a point that control never reaches."""
         self.finish("unreachable")
 
     # -- control flow -------------------------------------------------------------------------------------------------
@@ -120,15 +120,15 @@ class Function(Accesses):
         return self.label(hint)
 
     def at(self, block):
-        """Starts writing a block."""
+        """Start a block."""
         self.start(block)
 
     def branch(self, block):
-        """Jumps."""
+        """Jump to a block."""
         self.jump(block)
 
     def branch_if(self, condition, then, otherwise):
-        """Jumps to one of two blocks."""
+        """Jump to one of two blocks."""
         self.fork(condition.text, then, otherwise)
 
     def phi(self, type, *edges):
@@ -178,7 +178,7 @@ class Function(Accesses):
                                for k, value in enumerate(carried)], types)
 
     def while_loop(self, carried, condition, body):
-        """Repeats `body(values) -> values` while `condition(values)` holds (tested first); returns the last values."""
+        """Repeat `body(values) -> values` while `condition(values)` holds (tested first); return the last values."""
         carried, types = self.as_bits(carried)
         before, head = self.block, self.new_block("while")
         body_block, exit_block = self.new_block("do"), self.new_block("done")
@@ -195,7 +195,7 @@ class Function(Accesses):
         return values
 
     def when(self, condition, then, otherwise=None):
-        """Runs `then()` or `otherwise()`; when they return lists of values, returns the list that was taken."""
+        """Run `then()` or `otherwise()`; if they return lists of values, return the list of the branch taken."""
         then_block, else_block, end = self.new_block("then"), self.new_block("else"), self.new_block("end")
         self.branch_if(condition, then_block, else_block if otherwise else end)
         self.at(then_block)
@@ -214,8 +214,8 @@ class Function(Accesses):
         return self.from_bits([self.phi(a.type, (a, yes_end), (b, no_end)) for a, b in zip(yes, no)], types)
 
     def as_bits(self, values):
-        """(values with 16-bit floats as integers, the types that they had): LLVM carries 16-bit floats that a CPU does
-        not compute in as floats from block to block, and asks a library to narrow them."""
+        """Return (values with 16-bit floats as integers, their types before): LLVM carries 16-bit floats that a CPU
+        does not compute in as floats between basic blocks, and calls a library to narrow them."""
         types = [value.type for value in values]
         return [self.bitcast(value, value.type.with_element(i16)) if value.type.element in (bf16, f16) else value
                 for value in values], types
@@ -225,7 +225,7 @@ class Function(Accesses):
         return [self.bitcast(phi.value, type) for phi, type in zip(phis, types)]
 
     def switch(self, index, cases):
-        """Runs the case (a function) whose number `index` has; does nothing for other numbers."""
+        """Run the case (a function) at `index`; do nothing for other indices."""
         end = self.new_block("end")
         blocks = {number: self.new_block("case") for number in cases}
         table = " ".join(f"{index.type} {number}, label %{block}" for number, block in blocks.items())
@@ -241,5 +241,5 @@ _KINDS = {str(t): t for t in (void, ptr, i1, i8, i16, i32, i64, f16, bf16, f32, 
 
 
 def _type_of(kind):
-    """The type of a parameter written as a type or as text with attributes, such as "ptr noalias"."""
+    """The type of a parameter given as a type or as a string with attributes, such as "ptr noalias"."""
     return kind if not isinstance(kind, str) else _KINDS[kind.split()[0]]

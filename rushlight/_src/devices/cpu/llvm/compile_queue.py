@@ -1,5 +1,5 @@
-"""Code generation on a second thread, while the first one goes on making a plan: LLVM lets go of the interpreter.  When
-the plan is made, a third one takes its share of what is left, in place of the first.
+"""Code generation on a second thread, while the first one continues to plan: LLVM releases the GIL.  When the plan is
+made, a third thread helps with the remaining compilations, in place of the first.
 
 The second thread lives from the first compilation to ``end``, with a context and target machines of its own
 (``tools``).  The main thread never calls LLVM (``core/apart.py``).  It may be interrupted between any two steps here,
@@ -17,7 +17,7 @@ SWITCH = 1e-4  # seconds after which the thread that plans lets the other one ha
 
 
 class Compilation:
-    """One object file being made: ``image()`` waits for its bytes, and raises what LLVM had against the text."""
+    """One object file being made: ``image()`` waits for its bytes, and raises LLVM's error."""
 
     def __init__(self, text, level, features):
         self.text, self.level, self.features, self.completion = text, level, features, Completion()
@@ -26,7 +26,7 @@ class Compilation:
     def run(self, context, machines):
         try:
             self.made = generate(self.text, self.level, context, machines, self.features)
-        except Exception as error:  # whoever waits for it raises it
+        except Exception as error:  # the thread that waits for it raises it
             self.error = error
         self.completion.set()
 
@@ -38,10 +38,10 @@ class Compilation:
 
 
 class CompileQueue:
-    """Compilations in the order they were asked for."""
+    """Compilations in the order in which they were requested."""
 
     def __init__(self):
-        # the bell rings once for each that begins to wait, and at the end
+        # the bell rings once for each new compilation, and at the end
         self.waiting, self.bell, self.ended = deque(), SimpleQueue(), False
         self.interval = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH, self.interval))
@@ -57,21 +57,21 @@ class CompileQueue:
         self.bell.put(None)
 
     def end(self):
-        """Lets the thread go when it has done what was asked for."""
+        """End the thread once it has done the requested compilations."""
         self.ended = True
         self.bell.put(None)
         sys.setswitchinterval(self.interval)
 
     def next(self):
-        """The next compilation, or None where there is none."""
+        """Return the next compilation, or None."""
         try:
             return self.waiting.popleft()
         except IndexError:
             return None
 
     def share(self):
-        """Works on what is waiting, beside the second thread, until nothing is."""
-        # threads wait for each other where this changes
+        """Compile what is waiting, concurrently with the second thread, until nothing is."""
+        # threads wait for each other when the setting changes
         for one in sorted(iter(self.next, None), key=lambda one: wants_search(one.text)):
             self.put(one)
         with tools() as (context, machines):

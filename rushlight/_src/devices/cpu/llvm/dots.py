@@ -1,9 +1,9 @@
-"""Dot products of words: instructions that multiply the small numbers in two vectors of 32-bit words, and add up those
+"""Dot products of words: instructions that multiply the small elements in two vectors of 32-bit words, and add up those
 of each word.
 
-x86-64 has them for pairs of shorts (SSE2, AVX2, AVX-512), for pairs of bfloats and for unsigned bytes times signed
-ones; AArch64 for pairs of bfloats and for bytes, by NEON or by SVE, and there products of two rows by two columns, too:
-each 128 bits of their vectors hold two words of each of two rows, and of two columns, and four sums.
+x86-64 has them for pairs of int16 (SSE2, AVX2, AVX-512), for pairs of bfloat16 and for uint8 times int8; AArch64 for
+pairs of bfloat16 and for 8-bit integers, by NEON or by SVE, which also have multiplications of two rows by two columns:
+each 128 bits of their vectors hold two words of each of two rows, or of two columns, or four sums.
 """
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ _SHORTS = {512: "llvm.x86.avx512.pmaddw.d.512", 256: "llvm.x86.avx2.pmadd.wd", 1
 
 @dataclass(frozen=True)
 class Dot:
-    """An instruction.  `intrinsic`: LLVM's name; `operand`: the type that it sees in a word; `adds`: it adds the
-    products to sums itself; `swapped`: it wants the second operand first; `scalable`: its vectors have no fixed size.
+    """A dot-product instruction.  `intrinsic`: LLVM's name; `operand`: the operand's element type in LLVM; `adds`: it
+    also accumulates; `swapped`: it takes the second operand first; `scalable`: its vectors have no fixed size.
     """
 
     intrinsic: str
@@ -39,18 +39,18 @@ class Dot:
 
 @dataclass(frozen=True)
 class Blocks(Dot):
-    """An instruction that adds products of two rows and two columns.  ``swapped``: the first operand is that of the
-    columns, so that a sum's neighbour is that of the other row."""
+    """An instruction that multiplies two rows by two columns and accumulates.  ``swapped``: the first operand is the
+    columns, so that adjacent sums belong to different rows."""
 
     def columns(self, b, x, y):
-        """Two operands for as many columns as two vectors of words have, which are neighbours along k: those of the
-        first half of the columns, and those of the second."""
+        """Two operands made of two vectors of words adjacent along k: the first half of the columns, and the second
+        half."""
         lanes = x.type.lanes
         return [b.shuffle(x, y, [part for k in range(first, first + lanes // 2) for part in (k, lanes + k)])
                 for first in (0, lanes // 2)]
 
     def sums_of_rows(self, b, first, second):
-        """Two vectors of sums as the instruction has them, of those of two rows."""
+        """Convert the sums of two rows to two vectors in the instruction's order."""
         lanes = first.type.lanes
         order = [(row, k) for k in range(0, lanes, 2) for row in (0, lanes)]
         picks = [row + k + j for row, k in order for j in (0, 1)]
@@ -59,7 +59,7 @@ class Blocks(Dot):
         return b.shuffle(first, second, picks[:lanes]), b.shuffle(first, second, picks[lanes:])
 
     def rows_of_sums(self, b, first, second):
-        """The other way round."""
+        """The inverse of ``sums_of_rows``."""
         lanes = first.type.lanes
         if self.swapped:
             return [b.shuffle(first, second, [2 * k + row for k in range(lanes)]) for row in (0, 1)]
@@ -68,13 +68,13 @@ class Blocks(Dot):
 
 
 def _scalable(b, value):
-    """A vector as one whose size the processor decides, which is the same."""
+    """A fixed-size vector as a scalable one of the same size."""
     type = scalable(value.type.element, 128 // value.type.element.bits)
     return b.intrinsic("llvm.vector.insert", type, [poison(type), value, constant(i64, 0)], [type, value.type])
 
 
 def of_bfloats(features):
-    """The Dot of pairs of bfloats; None where there is none."""
+    """The Dot of pairs of bfloat16, or None."""
     if not features.bf16:
         return None
     if features.is_x86:
@@ -85,7 +85,7 @@ def of_bfloats(features):
 
 
 def blocks_of_bfloats(features):
-    """The Blocks of bfloats; None where there are none."""
+    """The Blocks of bfloat16, or None."""
     if features.is_x86 or not features.bf16:
         return None
     if features.scalable:
@@ -94,7 +94,7 @@ def blocks_of_bfloats(features):
 
 
 def blocks_of_bytes(features, signed, b_signed):
-    """The Blocks of bytes of either sign; None where there are none."""
+    """The Blocks of 8-bit integers of the given signedness, or None."""
     if features.is_x86 or not features.mixed:
         return None
     name, wide = "usmmla" if signed != b_signed else "smmla" if signed else "ummla", features.scalable
@@ -103,8 +103,8 @@ def blocks_of_bytes(features, signed, b_signed):
 
 
 def of_bytes(features, signed, b_signed):
-    """(Dot of four bytes of either sign, whether it wants those of A unsigned though they are not); None where there is
-    none."""
+    """Return (the Dot of four 8-bit integers of the given signedness, True if it needs a signed A flipped to unsigned),
+    or None."""
     if features.is_x86:
         found = b_signed and features.vnni and features.width == 512
         return (Dot(f"llvm.x86.avx512.vpdpbusd.{features.width}", i32), signed) if found else None
@@ -117,5 +117,5 @@ def of_bytes(features, signed, b_signed):
 
 
 def of_shorts(features):
-    """The Dot of pairs of shorts; None where there is none."""
+    """The Dot of pairs of int16, or None."""
     return Dot(_SHORTS[features.width], i16, adds=False) if features.is_x86 else None

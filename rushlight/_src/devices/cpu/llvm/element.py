@@ -21,8 +21,8 @@ class Context:
 
 
 class Element:
-    """Computes Exprs.  ``scopes``: what is computed so far, outermost first; ``context``: the vector being worked on.
-    What a load is, a subclass says."""
+    """Computes Exprs.  ``scopes``: the values computed up to now, outermost first; ``context``: the current vector.
+    Subclasses define loads."""
 
     def __init__(self, b, kernel: Kernel):
         self.b, self.kernel, self.scopes, self.context = b, kernel, [{}], None
@@ -40,7 +40,7 @@ class Element:
         return None
 
     def uniform(self, e) -> bool:
-        """Whether e is one value for all lanes of the current vector."""
+        """True if e is one value for all lanes of the current vector."""
         if self.context is None:
             return True
         if self.kernel.lane is not None and any(x.op == "result" for x in e.free):
@@ -57,7 +57,7 @@ class Element:
         return start
 
     def lane_stride(self, at, axis=None):
-        """(rest, stride) with at = rest + stride * vector axis; stride None where the axis enters in another way."""
+        """(rest, stride) with at = rest + stride * vector axis; stride None if the axis enters in another way."""
         at, axis = plain(at), axis if axis is not None else self.lane_axis()
         if isinstance(at, int) or axis not in at.free:
             # a reduction's result may differ from lane to lane
@@ -70,7 +70,7 @@ class Element:
         return rest, stride
 
     def value(self, e):
-        """The value of e: scalar where uniform, else a vector."""
+        """The value of e: scalar if uniform, else a vector."""
         found = self.found(e)
         if found is None:
             found = self.scopes[-1][e] = self.compute(e)
@@ -152,12 +152,12 @@ class Element:
         return out
 
     def rarely(self, condition, unusual, usual, lanes):
-        """A choice of which one side is not even computed unless some lane wants it."""
+        """A choice with a rare side, which is computed only if some lane needs it."""
         b, value = self.b, self.vector if lanes else self.value
         wanted, found = value(condition), value(usual)
 
         def repair():
-            self.scopes.append({})  # what is computed in a branch is not there after it
+            self.scopes.append({})  # values computed in a branch are not available after it
             made = b.select(wanted, value(unusual), found)
             self.scopes.pop()
             return [made]
@@ -179,7 +179,7 @@ class Element:
                                 lambda k, now: within(k, now, e.args[2]))
 
     def border(self, e):
-        """A comparison that changes once along the vector axis, as a mask of the lanes before or after that place."""
+        """A comparison that changes once along the vector axis, as a mask of the lanes before or after that index."""
         b, (rest, stride) = self.b, self.lane_stride(e.args[1] - e.args[0])
         if stride == -1:
             return b.lane_mask(b.sub(self.value(const(rest)), self.context.start), self.lanes)
@@ -188,7 +188,7 @@ class Element:
         return None
 
     def division(self, e, x, divisor):
-        """A quotient or remainder of positions.  Vectors multiply by the reciprocal, which is exact below 2^50."""
+        """A quotient or remainder of indices.  Vectors multiply by the reciprocal, which is exact below 2^50."""
         b = self.b
         if e.args[0].low < 0 or e.args[1].low < 1:
             return scalars.integer_division(b, x, divisor, True)[e.op == "%"]
@@ -199,7 +199,7 @@ class Element:
             return (b.div if e.op == "//" else b.rem)(x, divisor)
         if e.op == "%":
             return b.sub(x, b.mul(self.vector(const(e.args[0] // e.args[1])), divisor))
-        middle = b.add(b.convert(x, f64), 0.5)  # from the middle, rounding cannot reach another whole number
+        middle = b.add(b.convert(x, f64), 0.5)  # from the middle, rounding cannot reach another integer
         return b.convert(b.mul(middle, self.reciprocal(e.args[1])), i64)
 
     def reciprocal(self, e):
@@ -211,14 +211,13 @@ class Element:
         return found
 
     def key_lanes(self, e, axis):
-        """For how many lanes the keys of a random stream are wanted: half, where lanes along the axis take neighbouring
-        words of it."""
+        """Number of lanes of the RNG keys: half if lanes along the axis take adjacent words of the RNG stream."""
         neighbours = self.lanes >= 4 and axis not in e.args[1].free and e.args[2].op == "value" and self.lane_stride(
             e.args[2].args[0], axis)[1] == 1
         return self.lanes // 2 if neighbours else self.lanes
 
     def keys(self, seed, lanes):
-        """The keys of a random stream."""
+        """The keys of an RNG stream."""
         found = self.found(("keys", seed, lanes))
         if found is None:
             found = [[self.b.splat(k, lanes) for k in pair] for pair in scalars.philox_keys(self.b, self.value(seed))]
@@ -226,7 +225,7 @@ class Element:
         return found
 
     def position(self, value, limit):
-        """An index from memory: out of range it raises the error flag and is clamped."""
+        """An index loaded from memory; out of range, it raises the error flag and is clamped."""
         b = self.b
         wide = b.convert(value, i64)
         wrong = b.compare(">=", wide, limit, signed=False)  # below zero is far above, too
@@ -239,13 +238,13 @@ class Element:
         return b.when(b.reduce("or", wrong) if wrong.type.lanes else wrong, clamped, lambda: [wide])[0]
 
     def divisor(self, value):
-        """What whole numbers are divided by: 0 raises the error flag and counts as 1."""
+        """An integer divisor: 0 raises the error flag and becomes 1."""
         zero = self.b.compare("==", value, 0)
         self.report(zero, DIVIDED_BY_ZERO)
         return self.b.select(zero, 1, value)
 
     def report(self, wrong, reason):
-        """Raises the error flag if something is wrong in a lane that counts."""
+        """Raise the error flag if a condition holds in an active lane."""
         b = self.b
         mask = self.context.mask if self.context and wrong.type.lanes else None
         if mask is not None:
@@ -254,12 +253,11 @@ class Element:
         b.when(bad, lambda: b.store(constant(i64, reason), self.flag))
 
     def within(self, context, work):
-        """Runs ``work`` with the values of a context; what it computes stays there while the current loop body
-        lasts."""
+        """Run ``work`` with the values of a context; its results stay there until the end of the current loop body."""
         outer, self.context, depth = self.context, context, len(self.scopes)
         context.depth = depth if context.depth is None else context.depth
         self.scopes.append(context.values)
-        if depth > context.depth:  # inside a serial loop: what is computed here dies with the loop's body
+        if depth > context.depth:  # inside a serial loop: values are valid only within the loop's body
             self.scopes.append({})
         result = work()
         del self.scopes[depth:]
@@ -267,7 +265,7 @@ class Element:
         return result
 
     def alone(self, work, *args):
-        """Work in a branch: what is computed there is not there after it."""
+        """Emit work in a branch: its values are not available after it."""
         self.scopes.append({})
         work(*args)
         self.scopes.pop()

@@ -2,7 +2,7 @@
 
 A kernel is ``void kernel(slots, begin, end, worker)``.  Its slots: the buffers, the scalars, the parameters
 ``p0, p1, ...``, then for kernels with a lane axis the lanes per unit and the units per outer index, and last the error
-flag where there is one.
+flag if there is one.
 """
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 
 
 def emit(kernel: Kernel, count: int, name: str) -> str:
-    """The LLVM module of a parametrised kernel with ``count`` parameters, exporting ``name``."""
+    """Return the LLVM module of a parametrized kernel with ``count`` parameters, exporting ``name``."""
     module = Module()
     Emitter(module.function(name, ABI), kernel, count).run()
     return module.text()
 
 
 class Emitter(Reductions):
-    """Writes one kernel: its slots, its outer indices, and the loops of its stages."""
+    """Emits one kernel: its slots, its outer indices, and the loops of its stages."""
 
     def __init__(self, b, kernel: Kernel, count: int):
         super().__init__(b, kernel)
@@ -75,7 +75,7 @@ class Emitter(Reductions):
         b.ret()
 
     def counts(self):
-        """How often a unit moves along each outer axis, along the blocks of lanes, and along the tiles; the last
+        """Number of work units along each outer axis, along the blocks of lanes, and along the tiles; the last
         fastest."""
         b, kernel = self.b, self.kernel
         found = [self.value(const(extent_of(axis))) for axis in kernel.outer]
@@ -86,7 +86,7 @@ class Emitter(Reductions):
         return found
 
     def advanced(self, indices, counts):
-        """The indices of the next unit: the last grows, and where one is at its end the one before it does."""
+        """The indices of the next work unit: the last is incremented, with carry to the ones before it."""
         b, out, step = self.b, [], constant(i64, 1)
         for index, count in zip(reversed(indices[1:]), reversed(counts[1:])):
             moved = b.add(index, step)
@@ -96,7 +96,7 @@ class Emitter(Reductions):
         return [b.add(indices[0], step), *out] if indices else []
 
     def unit(self, indices, counts):
-        """One index of the outer axes (and one block of lanes); returns the indices of the next."""
+        """Emit one index of the outer axes (and one block of lanes); return the next indices."""
         b, kernel = self.b, self.kernel
         self.scopes.append(dict(zip(kernel.outer, indices)))
         if kernel.lane is not None:
@@ -129,8 +129,8 @@ class Emitter(Reductions):
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def tile(self, first, last, low, high):
-        """Indices [first, last) of the across axis by [low, high) of the lanes: whole squares transposed, the rest by
-        gathers."""
+        """Emit indices [first, last) of the across axis by [low, high) of the lanes: full squares transposed, the rest
+        by gathers."""
         b, size = self.b, self.lanes
         whole = b.add(low, b.mul(b.div(b.sub(high, low), size), size))
         start = b.select(b.compare("==", b.sub(last, first), size), whole, low)
@@ -144,7 +144,7 @@ class Emitter(Reductions):
         b.when(b.compare("<", start, high), lambda: self.b.loop(first, last, 1, [], row) and None)
 
     def square(self, first, low):
-        """One full square: loads along the across axis are transposed, then each of its rows runs along the lanes."""
+        """Emit one full square: loads along the across axis are transposed, then each row runs along the lanes."""
         b, kernel, size = self.b, self.kernel, self.lanes
         stage = kernel.stages[0]
         loads = {e: None for e in parts(stage.exprs()) if e.op == "load" and len(e.args) == 1
@@ -172,12 +172,12 @@ class Emitter(Reductions):
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def vectors(self, axis, low, high, carried, body):
-        """Runs ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a
-        mask, which all vectors have where the body is long; where masks are dear, only the last vector has one."""
+        """Loop ``body(contexts, carried)`` over [low, high): ``unroll`` vectors at a time, then one at a time under a
+        mask.  A long body always has masks; if masks are expensive, only the last vector has one."""
         b, lanes = self.b, self.lanes
 
         def inside(contexts, values):
-            self.scopes.append({})  # what is computed in a loop's body is of no use after it
+            self.scopes.append({})  # values computed in a loop's body are not available after it
             out = body(contexts, values)
             self.scopes.pop()
             return out
@@ -187,7 +187,7 @@ class Emitter(Reductions):
             return inside([Context(axis, at, b.lane_mask(count, lanes), count)], values)
 
         free = b.features.width == 512 and self.in_rows(axis)
-        if self.unroll == 1:  # the body is long: it is written once where it can be
+        if self.unroll == 1:  # the body is long: emit it once if possible
             ways = () if free else (1,)
         else:
             ways = (self.unroll,) if free else (self.unroll, 1)
@@ -201,8 +201,7 @@ class Emitter(Reductions):
         return b.loop(low, high, lanes, carried, tail)
 
     def in_rows(self, axis) -> bool:
-        """Whether all that is read and written lies side by side along an axis: a mask costs nothing then, with mask
-        registers."""
+        """True if all loads and stores are contiguous along an axis: masks are then free, with mask registers."""
         stages = self.kernel.stages
         loads = [e for e in parts(x for s in stages for x in s.exprs()) if e.op == "load"]
         return all(len(e.args) == 1 for e in loads) and all(self.lane_stride(at, axis)[1] in (0, 1)
@@ -210,7 +209,7 @@ class Emitter(Reductions):
                                                                        *(t.at for s in stages for t in s.stores)))
 
     def lane_stages(self, contexts, _):
-        """All stages for the vectors of the lane axis; loops are serial and accumulate whole vectors."""
+        """Emit all stages for the vectors of the lane axis; loops are serial and accumulate full vectors."""
         for stage in self.kernel.stages:
             for c in contexts:
                 self.within(c, lambda: self.hoist(stage, stage.loops))
@@ -227,7 +226,7 @@ class Emitter(Reductions):
         return out
 
     def row_stage(self, stage: KernelStage):
-        """A stage whose last loop is vectorised (none: scalar code); its results are scalars afterwards."""
+        """Emit a stage whose last loop is vectorized (none: scalar code); its results are scalars afterwards."""
         self.hoist(stage, stage.loops)
         if not stage.loops or self.kernel.serial:
             starts = [self.identity(r, False) for r in stage.reductions]
@@ -257,7 +256,7 @@ class Emitter(Reductions):
         return regroup(self.vectors(axis, constant(i64, 0), end, flat, body), shapes)
 
     def fold_vectors(self, stage, results):
-        """Each reduction's vectors combined into one, and its lanes into a scalar."""
+        """Combine each reduction's vectors into one, and its lanes into a scalar."""
         out, count = [], len(stage.reductions)
         for n, r in enumerate(stage.reductions):
             parts = results[n::count]
@@ -266,7 +265,7 @@ class Emitter(Reductions):
                          for k in range(0, len(parts), 2)]
             width = self.lanes
             value = parts[0]
-            while width > 1:  # halves meet until one lane is left
+            while width > 1:  # add halves until one lane is left
                 width //= 2
                 low = [self.b.shuffle(v, None, list(range(width))) for v in value]
                 high = [self.b.shuffle(v, None, list(range(width, 2 * width))) for v in value]
@@ -275,7 +274,7 @@ class Emitter(Reductions):
         return out
 
     def serial(self, loops, carried, body):
-        """Nested loops one index at a time around ``body(carried)``."""
+        """Emit nested loops one index at a time around ``body(carried)``."""
         if not loops:
             return body(carried)
         axis, shapes = loops[0], [len(v) for v in carried]
@@ -290,23 +289,23 @@ class Emitter(Reductions):
         flat = self.b.loop(constant(i64, 0), end, 1, [v for value in carried for v in value], step)
         return regroup(flat, shapes)
 
-    # -- what loops need not compute again -----------------------------------------------------------------------------
+    # -- loop invariants -----------------------------------------------------------------------------------------------
 
     def hoist_all(self, stages):
-        """Before anything is stored: what no loop inside changes."""
+        """Compute loop invariants, before anything is stored."""
         for stage in stages:
             outer = (*self.kernel.outer, self.kernel.across) if len(self.scopes) == 1 else ()
             self.hoist(stage, (self.kernel.lane, *outer, *stage.loops), early=True)
 
     def rereads(self, e) -> bool:
-        """Whether e reads memory that this kernel also writes."""
+        """True if e reads memory that this kernel also writes."""
         found = self.volatile.get(e)
         if found is None:
             found = self.volatile[e] = e.op == "load" and e.arg in self.written or any(map(self.rereads, e.args))
         return found
 
     def hoist(self, stage, axes, early=False):
-        """Computes in the current scope what depends on none of these axes, so that their loops need not."""
+        """Compute values that depend on none of these axes in the current scope, outside of their loops."""
         axes, seen = frozenset(a for a in axes if a is not None), set()
         along = self.kernel.lane if self.kernel.lane is not None else stage.loops[-1] if stage.loops else None
         results = {r.result for s in self.kernel.stages for r in s.reductions}
@@ -340,7 +339,7 @@ class Emitter(Reductions):
 
 
 def transposed(b, rows):
-    """A square of vectors with rows and columns exchanged: blocks of half the size swap places, at every size."""
+    """Transpose a square of vectors: blocks of half the size swap places, at every size."""
     size = len(rows)
     half = size // 2
     while half:
@@ -356,7 +355,7 @@ def transposed(b, rows):
 
 
 def regroup(flat, sizes):
-    """A flat list cut into lists of these lengths."""
+    """Cut a flat list into lists of these lengths."""
     out, at = [], 0
     for n in sizes:
         out.append(list(flat[at:at + n]))

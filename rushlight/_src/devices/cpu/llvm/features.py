@@ -1,14 +1,14 @@
 """The target of code generation: this host's CPU (``host``), or another one for which code is generated (``level``,
-within ``targeting``).  Whoever plans or writes code asks ``targeted``, and caches what depends on it by ``remembered``.
+within ``targeting``).  Planning and code generation read ``targeted``, and cache what depends on it by ``remembered``.
 
 The setting `RUSHLIGHT_CPU` restricts the host's instruction sets (``core/llvm/processor.py``), and never extends them:
 
 - `generic`: the baseline of x86-64, or NEON
-- `avx2`, `avx512`: no dot products of bytes and bfloat16
-- `vnni`: AVX-512 with its dot products of bytes and bfloat16, as far as the CPU has them; no AMX tiles
+- `avx2`, `avx512`: no dot products of int8 and bfloat16
+- `vnni`: AVX-512 with its dot products of int8 and bfloat16, as far as the CPU has them; no AMX tiles
 - `neon`: AArch64 without SVE
-- `amx-model`: all instruction sets but AMX tiles, which a model in vectors stands for
-- `native`: all instruction sets, the default
+- `amx-model`: all instruction sets but AMX tiles, which vectors emulate
+- `native`: all instruction sets, the default.
 """
 
 import functools
@@ -25,10 +25,10 @@ _LEVELS = {"x86-64-v2": processor.SSE4, "x86-64-v3": processor.AVX2, "x86-64-v4"
 LINUX, ARM = "x86_64-linux-gnu", "aarch64-linux-gnu"
 WASM, WINDOWS, MAC = "wasm32", "x86_64-pc-windows-msvc", "arm64-apple-darwin"
 _ARMV8_6 = (*processor.NEON, "fullfp16", "dotprod", "bf16", "i8mm")
-# AArch64: (features, bits of a vector); any such processor is the first one
+# AArch64: (features, bits of a vector); the first is the baseline
 _ARM_LEVELS = {ARM: (processor.NEON, 128), "aarch64-v8.6": (_ARMV8_6, 128),
                **{f"aarch64-sve{width}": ((*_ARMV8_6, "sve"), width) for width in (256, 512)}}
-# machines with vectors of 128 bits: LLVM's name of the processor, its instructions, how many vectors its registers hold
+# targets with vectors of 128 bits: LLVM's CPU name, its features, the number of vector registers
 _OTHERS = {MAC: ("apple-m1", "", 32),
            WASM: ("generic", "+simd128,+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,"
                   "-reference-types,-multivalue,-call-indirect-overlong", 16)}
@@ -46,17 +46,17 @@ class Features:
     registers: int      # vector registers
     is_x86: bool
     fma: bool
-    f16c: bool          # instructions that convert halves
-    bf16: bool          # dot products of bfloat pairs (avx512_bf16, bf16 of AArch64)
-    vnni: bool          # dot products of bytes (avx512_vnni, dotprod of AArch64)
-    mixed: bool = False  # of bytes of different signs (i8mm of AArch64)
-    tiles: str = ""     # tile registers and their products (tiles.py): "amx", "model", or none
-    second_cache: int = 1 << 20  # bytes of a core's second cache
-    triple: str = ""    # of another machine, as LLVM spells it; "" for this one
+    f16c: bool          # instructions that convert float16
+    bf16: bool          # dot products of bfloat16 pairs (avx512_bf16, bf16 of AArch64)
+    vnni: bool          # dot products of int8 (avx512_vnni, dotprod of AArch64)
+    mixed: bool = False  # of int8 and uint8 (i8mm of AArch64)
+    tiles: str = ""     # matrix multiplication in AMX tiles (tiles.py): "amx", "model", or none
+    second_cache: int = 1 << 20  # bytes of a core's L2 cache
+    triple: str = ""    # LLVM's target triple of another machine; "" for this one
 
     @property
     def scalable(self):
-        """Whether vectors are SVE's, of the size that this processor has."""
+        """True if vectors are SVE's, of the size that this CPU has."""
         return not self.is_x86 and self.width > 128
 
     def lanes(self, itemsize):
@@ -92,7 +92,7 @@ def _x86(sets):
 
 
 def _second_cache():
-    """Bytes of a core's second cache, from half a MB to 2; 1 MB where the system does not tell."""
+    """Bytes of a core's L2 cache, from half a MB to 2; 1 MB if the system does not report it."""
     return min(max(here.second_cache() or 1 << 20, 1 << 19), 1 << 21)
 
 
@@ -125,8 +125,8 @@ def is_runnable(name: str) -> bool:
 
 
 def _arm(level, cpu, have, width, lacking=(), **more):
-    """The features of an AArch64 CPU that has these, with vectors of `width` bits, and not those, whatever its name
-    says."""
+    """The features of an AArch64 CPU that has `have` but not `lacking`, with vectors of `width` bits, regardless of its
+    name."""
     text = ",".join([f"+{name}" for name in have] + [f"-{name}" for name in lacking])
     return Features(level, cpu, text, width=width, registers=32, is_x86=False,
                     fma=True, f16c=True, bf16="bf16" in have, vnni="dotprod" in have, mixed="i8mm" in have, **more)
@@ -134,9 +134,9 @@ def _arm(level, cpu, have, width, lacking=(), **more):
 
 def level(name):
     """The Features of machines other than this one: ``x86-64-v2``, ``x86-64-v3`` (AVX2), ``x86-64-v4`` (AVX-512),
-    ``x86-64-vnni`` (dot products of bytes and of bfloats, too), ``x86-64-amx`` (tile registers, too),
-    ``aarch64-linux-gnu`` (NEON), ``aarch64-v8.6`` (dot products of bytes and of bfloats, too), ``aarch64-sve256`` and
-    ``aarch64-sve512`` (SVE with vectors of so many bits), ``x86_64-pc-windows-msvc`` (AVX2), ``arm64-apple-darwin``, or
+    ``x86-64-vnni`` (with dot products of int8 and bfloat16), ``x86-64-amx`` (with AMX tiles as well),
+    ``aarch64-linux-gnu`` (NEON), ``aarch64-v8.6`` (with dot products of int8 and bfloat16), ``aarch64-sve256`` and
+    ``aarch64-sve512`` (SVE of that vector width), ``x86_64-pc-windows-msvc`` (AVX2), ``arm64-apple-darwin``, or
     ``wasm32`` (vectors of 128 bits, no threads).  ValueError for another name.
 
     Example:
@@ -163,8 +163,8 @@ def level(name):
 
 
 def levels(names) -> tuple:
-    """The Features of one name or several that packages know, the simplest processor first; none for None.  ValueError
-    for other names."""
+    """The Features of one name or several that packages know, the simplest CPU first; none for None.  ValueError for
+    other names."""
     names = [names] if isinstance(names, str) else list(names or ())
     for name in names:
         if name not in PACKAGED:
@@ -174,19 +174,19 @@ def levels(names) -> tuple:
 
 
 def targeted():
-    """The Features that this thread generates code for: this machine's, but within ``targeting``."""
+    """The Features that this thread generates code for: this machine's, except within ``targeting``."""
     others = provider.planning.others
     return others and others[1] or host()
 
 
 def targeting(features):
-    """A block in which this thread plans and generates code for a machine with these Features, which need not be able
-    to run here."""
+    """A context in which this thread plans and generates code for a machine with these Features, which may be unable to
+    run here."""
     return provider.planned_for(features=features)
 
 
 def remembered(maxsize=None):
-    """``functools.lru_cache`` for functions whose results depend on what code is generated for.
+    """``functools.lru_cache`` for functions whose results depend on the target of code generation.
 
     Example:
         >>> width = remembered()(lambda: targeted().width)

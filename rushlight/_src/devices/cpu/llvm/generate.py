@@ -49,7 +49,7 @@ def generate(text, level, context, machines, features):
 
 
 def machine_of(level, machines, features):
-    """A target machine that generates code at an optimisation level (0 to 3); ``machines`` are those of the thread."""
+    """A target machine that generates code at an optimization level (0 to 3); ``machines`` are those of the thread."""
     machine = machines.get((level, features))
     if machine is None:
         machine = machines[level, features] = new_machine(level, features)
@@ -60,7 +60,7 @@ def new_machine(level, features=None):
     """A target machine of these Features; default those of this machine."""
     features = features or host()
     if features.triple in ("", LINUX):
-        # in a process, objects and what they call may lie more than 2 GB apart; on AArch64 jumps are put between
+        # in a process, objects and their callees may be more than 2 GB apart; on AArch64 the linker inserts jumps
         return target.new_machine(features.cpu, features.text, level, "jitdefault" if features.is_x86 else "small",
                                   features.triple, jit=features.is_x86)
     return target.new_machine(features.cpu, features.text, level, "default" if features.triple == WASM else "small",
@@ -68,8 +68,8 @@ def new_machine(level, features=None):
 
 
 def emitted(machine, module):
-    """The object file of a module.  llvmlite lets one thread at a time into LLVM, which needs that for what threads
-    share only."""
+    """Return the object file of a module.  llvmlite serializes calls of LLVM, which needs that only for state shared by
+    threads."""
     llvm = bindings()
     with llvm.ffi.OutputString() as wrong:
         buffer = emit_function()(machine, module, 1, wrong)
@@ -92,8 +92,8 @@ def emit_function():
 
 # --- LLVM's search for better induction variables ---------------------------------------------------------------------
 def wants_search(text) -> bool:
-    """Whether the search pays: it takes four tenths of code generation, and loops of vectors run as fast without, but
-    for modules of ``MANY_STREAMS``."""
+    """True if loop strength reduction pays off: it takes four tenths of code generation, and vector loops run as fast
+    without it, except in modules of ``MANY_STREAMS``."""
     return text.startswith(MANY_STREAMS)
 
 
@@ -103,8 +103,8 @@ def switch_search(on):
 
 
 class Agreement:
-    """A setting of the process: threads that want it alike go on together, others wait.  It is left at ``rest``, for
-    whoever else uses it."""
+    """A setting of the process: threads that need the same value run concurrently, others wait.  Afterwards it is reset
+    to ``rest``, for other users."""
 
     def __init__(self, change, rest):
         self.change, self.rest = change, rest
@@ -126,7 +126,7 @@ class Agreement:
                     self.free.notify_all()
 
     def acquire(self):
-        """Waits until nobody is inside, and keeps everybody out until ``release``."""
+        """Wait until no thread is inside, and keep all threads out until ``release``."""
         self.free.acquire()
         self.free.wait_for(lambda: not self.inside)
 

@@ -37,7 +37,7 @@ def _bfloat_to_float(b, a):
 def _float_to_bfloat(b, a):
     features = b.features
     if not features.bf16 or features.scalable or features.is_x86 and a.type.lanes not in (8, 16):
-        return _rounded_bits(b, a)  # SVE: LLVM knows no vectors of bfloats of a fixed size
+        return _rounded_bits(b, a)  # SVE: LLVM has no fixed-size vectors of bfloat16
     if not features.is_x86:
         return b.cast("fptrunc", a, a.type.with_element(bf16))
     # the instruction takes denormal floats for zero
@@ -46,14 +46,14 @@ def _float_to_bfloat(b, a):
 
 
 def _denormal(b, a):
-    """Which lanes are denormal, zeros not counted."""
+    """Mask of the denormal lanes, without zeros."""
     name, lanes = f"llvm.x86.avx512.fpclass.ps.{a.type.bits}", a.type.with_element(i1)
     b.module.declare(name, lanes, [a.type, f"{i32} immarg"])
     return b.value(lanes, f"call {lanes} @{name}({a.type} {a.text}, i32 {_DENORMAL})")
 
 
 def _rounded_bits(b, a):
-    """Bfloats by integer arithmetic."""
+    """Round to bfloat16 by integer arithmetic."""
     bits = b.bitcast(a, a.type.with_element(i32))
     odd = b.and_(b.lshr(bits, 16), 1)
     rounded = b.lshr(b.add(b.add(bits, odd), 0x7FFF), 16)
@@ -64,8 +64,8 @@ def _rounded_bits(b, a):
 
 
 def rounded_operand(b, a, target):
-    """A vector of floats rounded to `target` for products that take denormal numbers for zero: of bfloats one
-    instruction, where there is one."""
+    """A vector of floats rounded to `target` for matmuls that treat denormals as zero: one instruction for bfloat16, if
+    the CPU has it."""
     if target is not bf16 or not b.features.bf16 or a.type.element is not f32 or not b.features.is_x86:
         return convert(b, a, target)
     return b.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{a.type.bits}", [a], a.type.with_element(bf16))
@@ -76,7 +76,7 @@ def _half_to_float(b, a):
     bits = b.cast("zext", b.bitcast(a, a.type.with_element(i16)), a.type.with_element(i32))
     sign = b.shl(b.and_(bits, 0x8000), 16)
     magnitude = b.shl(b.and_(bits, 0x7FFF), 13)
-    # scaling by 2^112 moves the exponent bias and makes subnormal halves normal floats
+    # scaling by 2^112 moves the exponent bias and makes subnormal float16 values normal floats
     scaled = b.mul(b.bitcast(magnitude, type), 2.0 ** 112)
     special = b.compare(">=", magnitude, 0x7C00 << 13)
     infinite = b.or_(magnitude, 0x7F800000)

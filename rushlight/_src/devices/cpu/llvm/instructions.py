@@ -13,10 +13,10 @@ class Instructions(Body):
         written = [f"{kind} %{parameter}" for parameter, kind in parameters]
         super().__init__(name, result, written, f"{attributes} #0", "internal" if internal else "")
         self.module, self.features = module, module.features
-        self._bits = {}  # what a value was before it was given another type
+        self._bits = {}  # results of bitcasts to their operands
 
     def value(self, type, line):
-        """Appends one instruction and returns its value."""
+        """Append one instruction and return its value."""
         return Value(self.op(line), type)
 
     def _pair(self, a, b):
@@ -143,19 +143,19 @@ class Instructions(Body):
         return self.intrinsic("llvm.abs", a.type, [a, constant(i1, 0)])
 
     def floor(self, a):
-        """The largest whole number not above a float."""
+        """The largest integer not above a float."""
         return self.intrinsic("llvm.floor", a.type, [a])
 
     def ceil(self, a):
-        """The smallest whole number not below a float."""
+        """The smallest integer not below a float."""
         return self.intrinsic("llvm.ceil", a.type, [a])
 
     def trunc_float(self, a):
-        """A float rounded towards zero to a whole number."""
+        """A float rounded towards zero to an integer."""
         return self.intrinsic("llvm.trunc", a.type, [a])
 
     def rint(self, a):
-        """A float rounded to the nearest whole number, ties to even."""
+        """A float rounded to the nearest integer, ties to even."""
         return self.intrinsic("llvm.rint", a.type, [a])
 
     def minimum(self, a, b, signed=True):
@@ -190,11 +190,11 @@ class Instructions(Body):
         return self.value(a.type.with_element(i1), f"{kind} {name} {a.type} {a.text}, {b.text}")
 
     def is_nan(self, a):
-        """Whether a float is NaN."""
+        """True if a float is NaN."""
         return self.value(a.type.with_element(i1), f"fcmp uno {a.type} {a.text}, {a.text}")
 
     def select(self, condition, a, b):
-        """a where the condition holds, else b; the condition may be one i1 or a vector of them."""
+        """a if the condition holds, else b; the condition may be one i1 or a vector of them."""
         a, b = self._pair(a, b)
         return self.value(a.type, f"select {condition.type} {condition.text}, {a.type} {a.text}, {b.type} {b.text}")
 
@@ -209,8 +209,8 @@ class Instructions(Body):
     def bitcast(self, a, type):
         """The same bits under another type.
 
-        What had that type before is taken as it was: halves that a processor does not compute in never reach another
-        block, where LLVM would carry them as floats.
+        A bitcast back returns the original value: 16-bit floats that a CPU does not compute in thus never reach another
+        basic block, where LLVM would carry them as floats.
         """
         before = self._bits.get(a.text)
         if before is not None and before.type == type:
@@ -220,9 +220,9 @@ class Instructions(Body):
         return made
 
     def convert(self, a, element, signed=True):
-        """The number `a` with another element type, lanes kept, rounding to nearest even into narrower floats.
+        """The value `a` with another element type, lanes kept, rounding to nearest even into narrower floats.
 
-        `signed` says how integers read (i1 always counts 0 and 1). Floats out of an integer's range give LLVM's poison.
+        `signed` is the signedness of integers (an i1 is always 0 or 1). Floats out of an integer's range give poison.
         """
         source, target = a.type.element, element
         if source is target:
@@ -248,7 +248,7 @@ class Instructions(Body):
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, callee, arguments, result=void, flags="", variadic=None):
-        """Calls a function of the module, or a function by name (declared on the way); `variadic` is the count of fixed
+        """Call a function of the module, or a function by name (declared if needed); `variadic` is the count of fixed
         parameters."""
         name = callee.name if isinstance(callee, Body) else callee
         if isinstance(callee, Body):
@@ -262,7 +262,7 @@ class Instructions(Body):
         return self._call(f"{result} ({fixed_types}, ...) @{name}", arguments, result, flags)
 
     def call_pointer(self, pointer, arguments, result=void):
-        """Calls the function at an address."""
+        """Call the function at an address."""
         return self._call(f"{result} {pointer.text}", arguments, result, "")
 
     def _call(self, target, arguments, result, flags):
@@ -273,6 +273,6 @@ class Instructions(Body):
         return self.value(result, line)
 
     def intrinsic(self, name, result, arguments, overloads=None, flags=""):
-        """Calls an LLVM intrinsic, its name completed by the overloaded types (default: the result's)."""
+        """Call an LLVM intrinsic, its name completed by the overloaded types (default: the result's)."""
         suffix = ".".join(t.mangled for t in (overloads or [result]))
         return self.call(f"{name}.{suffix}", arguments, result, flags)

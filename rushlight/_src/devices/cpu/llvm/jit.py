@@ -1,11 +1,11 @@
 """LLVM IR to machine code in this process.
 
-Text becomes an object file with code generation only (no mid-end passes: the builder writes final form), the object
-file is cached on disk, and our own loader, or ORC where that does not know the format, puts it into memory.  An object
-stays loaded while the address of one of its functions is held (``core/llvm/loaded.py``), or while it is among the last
-ones that were loaded: the tables here hold it weakly.  LLVM itself is loaded when something is compiled for the first
-time: with a warm cache it never is.  While a plan is made (``ahead``), code is generated on a second thread, and stubs
-stand for what is not there yet.
+IR becomes an object file with code generation only (no mid-end passes: the builder emits final form), the object file
+is cached on disk, and Rushlight's own loader, or ORC for formats that it does not know, loads it.  An object stays
+loaded while the address of one of its functions is held (``core/llvm/loaded.py``), or while it is among the last ones
+loaded: the tables here hold it weakly.  LLVM itself is loaded at the first compilation: with a warm cache it never is.
+While a plan is made (``ahead``), code is generated on a second thread, and stubs replace functions that are not
+compiled yet.
 """
 
 import contextlib
@@ -34,30 +34,30 @@ assembly_log = logging.getLogger("rushlight.asm")
 timing_log = logging.getLogger("rushlight.timing")
 
 _lock = guarded("machine code", threading.RLock())
-RECENT = 128  # objects that stay loaded though nobody may hold them
+RECENT = 128  # objects that stay loaded without references
 _loaded: WeakValueDictionary = WeakValueDictionary()  # (digest of a compilation, name of a function): its LoadedObject
 _origins: WeakValueDictionary = WeakValueDictionary()  # address of a function that ``fetch`` finds: its LoadedObject
 _sources: WeakValueDictionary = WeakValueDictionary()  # digest of a compilation: its Source
 _recent: deque = deque(maxlen=RECENT)  # the LoadedObjects made last
-_elsewhere = itertools.count(1 << 60)  # stand for addresses of functions that other machines run
+_elsewhere = itertools.count(1 << 60)  # placeholders for addresses of functions that other machines run
 _linker = Linker("rushlight", lambda: new_machine(1), searching=True)
-_pending = {}  # digest of a compilation: what the second thread compiles for it
+_pending = {}  # digest of a compilation: its Compilation on the second thread
 _line = None
-_planning = threading.local()  # ``ahead``: how many such blocks a thread is in
+_planning = threading.local()  # ``ahead``: number of such blocks that a thread is in
 
 
 class Source:
-    """Where the object file of a compilation is found: ``folder``, the directory of the cache, or if caching is off
-    ``recipe``, (what writes its text, the level, its Features).  The LoadedObjects of the compilation hold it."""
+    """The source of a compilation's object file: ``folder``, the directory of the cache, or if caching is off
+    ``recipe``, (function that returns its IR, the level, its Features).  The compilation's LoadedObjects hold it."""
 
     def __init__(self, folder=None, recipe=None):
         self.folder, self.recipe = folder, recipe
 
 
 def compile_object(text, level=1, passes=None):
-    """Compiles LLVM IR to an object file's bytes; `passes` (1 to 3) runs the mid-end at that level first.
+    """Compile LLVM IR to an object file's bytes; `passes` (1 to 3) runs the mid-end at that level first.
 
-    Raises RuntimeError, with LLVM's words, for malformed IR.
+    Raises RuntimeError, with LLVM's message, for malformed IR.
     """
     with _lock:
         image, assembly = apart(_compiled, text, level, passes, targeted())
@@ -67,7 +67,7 @@ def compile_object(text, level=1, passes=None):
 
 
 def _compiled(text, level, passes, features):
-    """(object file, its assembly where that is logged)."""
+    """Return (object file, its assembly if that is logged)."""
     llvm = bindings()
     with tools() as (context, machines):
         if passes is None and not assembly_log.isEnabledFor(logging.DEBUG):
@@ -84,10 +84,10 @@ def _compiled(text, level, passes, features):
 
 
 def link(image, exports, imports=None):
-    """Puts an object file into this process; returns the LoadedObject.
+    """Load an object file into this process; return the LoadedObject.
 
     `imports` maps symbols to Functions, which it holds; other undefined symbols are looked up in the process. Raises
-    RuntimeError for symbols that are found nowhere.
+    RuntimeError for symbols that are not found.
     """
     with _lock:
         loaded = _linker.link(image, exports, imports)
@@ -96,13 +96,13 @@ def link(image, exports, imports=None):
 
 
 def build(key, make_text, exports, imports=None, level=1):
-    """{name: Function} of compiled functions, from memory, from the disk cache, or from `make_text()`, which writes the
-    IR.  The code is in memory while one of these Functions is held.
+    """Return {name: Function} of compiled functions, from memory, from the disk cache, or from `make_text()`, which
+    returns the IR.  The code stays in memory while one of these Functions is held.
 
-    Within ``targeting`` what comes out are numbers that stand for addresses (``origin``): other machines run it.
+    Within ``targeting`` the results are placeholders for addresses (``origin``): other machines run the code.
 
-    `key` is text that names the IR completely, given this version of the package; the CPU is added here. Pass the IR
-    itself as the key when nothing shorter says it. Symbols of `imports` must mean the same for one key.
+    `key` is a string that identifies the IR completely, given this version of the package; the CPU is added here. Pass
+    the IR itself as the key if nothing shorter identifies it. Symbols of `imports` must be the same for one key.
 
     Example:
         >>> import ctypes
@@ -119,7 +119,7 @@ def build(key, make_text, exports, imports=None, level=1):
         >>> callable_at(address, ctypes.CFUNCTYPE(ctypes.c_int64))()
         42
     """
-    digest = _digest(key, level)  # keys are as long as the text of a kernel
+    digest = _digest(key, level)  # keys are as long as the source of a kernel
     found = _found(digest, exports)
     if found is not None:
         return found
@@ -132,7 +132,7 @@ def build(key, make_text, exports, imports=None, level=1):
 
 
 def _found(digest, names):
-    """{name: Function} of what is in memory; None where one of the functions is not."""
+    """{name: Function} of functions in memory; None if one of them is not."""
     functions = {}
     for name in names:
         loaded = _loaded.get((digest, name))
@@ -143,22 +143,22 @@ def _found(digest, names):
 
 
 def forget():
-    """Has everything be loaded or compiled anew by ``build`` and ``fetch``.  Code that is held stays in memory."""
+    """Make ``build`` and ``fetch`` load or compile everything again.  Code that is referenced stays in memory."""
     with _lock:
         _loaded.clear()
         _recent.clear()
 
 
 def _digest(key, level):
-    """The digest of a compilation for the machine that is aimed at."""
+    """The digest of a compilation for the current target machine."""
     return hashlib.sha256(f"{compiler_stamp()} {targeted().fingerprint} {level} {key}".encode()).hexdigest()
 
 
 # --- code generation on a second thread -------------------------------------------------------------------------------
 @contextlib.contextmanager
 def ahead():
-    """Within the block ``build`` gives this thread addresses at once, of what a second thread compiles meanwhile: what
-    was built may run after ``settle()``, which the end of the block calls."""
+    """A context in which ``build`` returns addresses to this thread at once, while a second thread compiles: the
+    functions may run after ``settle()``, which the end of the block calls."""
     _planning.ahead = _is_ahead() + 1
     try:
         yield
@@ -172,7 +172,7 @@ def _is_ahead():
 
 
 def _begin(digest, text, exports, level, source):
-    """Starts a compilation; the Functions of the stubs that will lead to what comes out."""
+    """Start a compilation; return the Functions of the stubs that will jump to the results."""
     global _line
     _line = _line or CompileQueue()
     _pending[digest] = one = _line.add(text, level)
@@ -183,7 +183,7 @@ def _begin(digest, text, exports, level, source):
 
 
 def settle():
-    """Waits until all that was begun is compiled and in memory.  RuntimeError, with LLVM's words, for malformed IR."""
+    """Wait until all started compilations are in memory.  RuntimeError, with LLVM's message, for malformed IR."""
     global _line
     if not _pending:
         return
@@ -197,7 +197,7 @@ def settle():
                 _settle(one)
             except RuntimeError as error:
                 wrong.append(error)
-            del _pending[digest]  # not before: other threads may run what is not pending; nor when interrupted
+            del _pending[digest]  # only now: other threads may run what is not pending; not if interrupted
         if _line is not None:
             _line.end()
         _line = None
@@ -218,7 +218,7 @@ def _settle(one):
 
 @functools.lru_cache(maxsize=None)
 def compiler_stamp():
-    """A digest of the versions and source files that decide what the compiler emits, so that editing it drops old
+    """A digest of the versions and source files that affect the compiler's output, so that editing it drops old
     entries."""
     import llvmlite
 
@@ -228,7 +228,7 @@ def compiler_stamp():
 
 
 def kind_and_sources() -> str:
-    """What measurements of plans hold for: the kind of processor, and the files that plan and emit code."""
+    """The key of measurements of plans: the kind of CPU, and the files that plan and emit code."""
     return f"{processor_kind()} {compiler_stamp()}"
 
 
@@ -259,8 +259,8 @@ def _source(digest, make_text=None, level=None):
 
 
 def object_of(digest):
-    """The object file of what was built here: of the disk cache, or compiled again where that was switched off.  None
-    where the cache has lost it."""
+    """The object file of a compilation in this process: from the disk cache, or compiled again if caching is off.  None
+    if the cache has lost it."""
     found, source = cache.get("object", digest), _sources.get(digest)
     if found is None and source is not None:
         found = cache.get("object", digest, source.folder)
@@ -273,19 +273,19 @@ def object_of(digest):
 
 
 def _remember(digest, loaded, source, imports=None):
-    """Enters a LoadedObject into the tables; its Functions."""
+    """Enter a LoadedObject into the tables; return its Functions."""
     loaded.digest, loaded.source = digest, source
     for name, address in loaded.addresses.items():
         _loaded[digest, name] = loaded
-        if not imports:  # what imports mean is known to who builds
+        if not imports:  # only the caller of build knows the imports
             _origins[address] = loaded
     _recent.append(loaded)
     return loaded.functions
 
 
 def origin(address):
-    """(digest, name), which ``fetch`` takes to find a compiled function again in another process; None if it could not
-    find it."""
+    """(digest, name), by which ``fetch`` finds a compiled function in another process; None if it could not find
+    it."""
     loaded = _origins.get(address)
     return loaded and (loaded.digest, next(name for name, one in loaded.addresses.items() if one == address))
 

@@ -47,7 +47,7 @@ def parts(roots):
 
 
 def unrolling(kernel: Kernel) -> int:
-    """How many vectors a kernel works on at a time: fewer where its body is long."""
+    """Number of vectors that a kernel computes at a time: fewer if its body is long."""
     if kernel.serial or kernel.running and kernel.lane is None:
         return 1
     work = sum(math.work(e.op) for s in kernel.stages for e in parts(s.exprs()) if e.dtype is not None)

@@ -1,4 +1,4 @@
-"""Memory: elements read from buffers, as vectors where they lie side by side."""
+"""Loads of buffer elements, as vector loads if they are contiguous."""
 from __future__ import annotations
 
 from ....core.expr import Expr, add, const, plain, terms
@@ -36,14 +36,14 @@ class Memory(Element):
         return found
 
     def addresses(self, buffer, at, rest, stride):
-        """Where each lane's element lies."""
+        """The address of each lane's element."""
         b, element = self.b, STORED[buffer.dtype.name]
         if stride is None:
             return b.offset(self.pointers[buffer], self.vector(const(at)), element)
         step = const(stride)
         found = self.found(("steps", step))
         if found is None:
-            # what LLVM knows to be small, it gathers by small offsets
+            # LLVM gathers by 32-bit offsets if it knows that they are small
             kind = i32 if isinstance(plain(step), int) else i64
             lanes = b.lane_indices(self.lanes, kind)
             found = b.mul(lanes, plain(step)) if kind is i32 else b.mul(lanes, self.vector(step))
@@ -74,7 +74,7 @@ class Memory(Element):
         return b.shuffle(read, None, [k // n for k in range(self.lanes)])
 
     def backwards(self, buffer, rest, type, mask):
-        """A load with stride -1: the vector that ends at the first element, turned round."""
+        """A load with stride -1: the vector that ends at the first element, reversed."""
         b, turn = self.b, list(reversed(range(self.lanes)))
         low = b.offset(self.pointer(buffer, rest), b.sub(1 - self.lanes, self.context.start), type.element)
         return b.shuffle(b.load(type, low, mask=mask and b.shuffle(mask, None, turn)), None, turn)
@@ -92,7 +92,7 @@ class Memory(Element):
         return b.shuffle(b.load(type, low, mask=first), b.load(type, high, mask=second), list(range(0, 2 * lanes, 2)))
 
     def raw(self, e):
-        """What a load finds in memory, in every lane."""
+        """The stored value of a load, in every lane."""
         key = ("raw", e)
         found = self.found(key)
         if found is None:
@@ -136,7 +136,7 @@ class Memory(Element):
             read = self.backwards(buffer, rest, type, mask)
         elif stride == 2 and condition is None:
             read = self.every_other(buffer, rest, type)
-        elif stride == 2:  # what lies beside an edge is rare
+        elif stride == 2:  # conditions are rarely false
             apart = self.addresses(buffer, at, rest, stride)
             everywhere = b.reduce("and", condition if c.mask is None else b.or_(condition, b.not_(c.mask)))
             read, = b.when(everywhere, lambda: [self.every_other(buffer, rest, type)],

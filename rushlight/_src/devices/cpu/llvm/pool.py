@@ -2,12 +2,11 @@
 
 A region is `extent` units cut into chunks of `grain`. Caller and workers claim chunks from one atomic ticket
 (generation, chunk count, next chunk), so a worker that wakes late costs nothing: the caller waits only for chunks that
-somebody started.  Both spin for a while, then sleep on a futex: where other programs hold the processors, a caller must
-not spend its share on waiting. For many threads, a chunk is made no smaller than is needed to keep all of them
-busy, since claims of one ticket come one after the other, and workers of high numbers, which a small region has no
-chunks for, look at nothing but the line that tells of it. Workers start lazily, which is also how the pool survives a
-fork. A region started while another one runs (from a kernel, or from a second Python thread) is run by its
-caller alone, chunk by chunk.
+were started.  Both spin for a while, then sleep on a futex: if other programs use the CPUs, a caller must not spend its
+share on waiting. For many threads, chunks are only as small as is needed to keep all of them busy, since claims of one
+ticket are serialized; workers of high indices, for which a small region has no chunks, read only the cache line that
+announces it. Workers start lazily, which is also how the pool survives a fork. A region started while another one runs
+(from a kernel, or from a second Python thread) is run by its caller alone, chunk by chunk.
 """
 
 import atexit
@@ -34,7 +33,7 @@ MANY = 16            # chunks for each thread: finer ones would only be claimed 
 _CHUNK_BITS = 20     # chunks of a region, and the next one to claim, in the ticket
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
 
-# Offsets in the pool's state. What different threads write at different times lies in different cache lines.
+# Offsets in the pool's state. Fields that different threads write at different times are in different cache lines.
 _STATE = {"generation": 0, "wanted": 8, "ticket": 64, "done": 128, "joining": 136, "sleepers": 192, "busy": 256,
           "kernel": 320,
           "args": 328, "extent": 336, "grain": 344, "threads": 384, "started": 392, "stopping": 400, "handles": 448}
@@ -51,17 +50,17 @@ def _pause(b):
 
 
 def _wait(b, word, value):
-    """Sleeps while a word of the state has a value."""
+    """Sleep while a word of the state has a value."""
     system().wait(b, _field(b, word), value)
 
 
 def _wake(b, word, count):
-    """Wakes threads that sleep on a word of the state."""
+    """Wake threads that sleep on a word of the state."""
     system().wake(b, _field(b, word), count)
 
 
 def _write_chunk(module):
-    """Runs one chunk of a region."""
+    """Emit the function that runs one chunk of a region."""
     f = module.function("run_chunk", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64), ("chunk", i64),
                                       ("worker", i64)], internal=True)
     kernel, args, extent, grain, chunk, worker = f.parameters
@@ -72,7 +71,7 @@ def _write_chunk(module):
 
 
 def _write_drain(module, run_chunk):
-    """Claims and runs chunks of the current region until none is left."""
+    """Emit the function that claims and runs chunks of the current region until none is left."""
     f = module.function("drain", [("worker", i64)], internal=True)
     ticket, done = _field(f, "ticket"), _field(f, "done")
     claim, attempt, run, out = (f.new_block(name) for name in ("claim", "attempt", "run", "out"))
@@ -103,7 +102,7 @@ def _write_drain(module, run_chunk):
 
 
 def _write_worker(module, drain):
-    """A worker's life: wait for a new generation, help, repeat, until the pool stops."""
+    """Emit the main loop of a worker: wait for a new generation, help, repeat, until the pool stops."""
     f = module.function("worker", [("number", ptr)], ptr, internal=True)
     number = f.cast("ptrtoint", f.parameters[0], i64)
     generation, sleepers = _field(f, "generation"), _field(f, "sleepers")
@@ -136,9 +135,9 @@ def _write_worker(module, drain):
     f.atomic_update("sub", sleepers, constant(i32, 1), "seq_cst")
     f.branch(work)
     f.at(work)
-    # a worker that was woken helps, whatever its number: it was woken in place of others
+    # a woken worker helps, whatever its index: it was woken in place of others
     woken = f.phi(i64, (constant(i64, 0), spin), (constant(i64, MAX_THREADS), awake))
-    current = f.atomic_load(i32, generation)  # before how many are wanted, or the end could be missed
+    current = f.atomic_load(i32, generation)  # before the wanted count, or the end could be missed
     most = f.maximum(f.atomic_load(i64, _field(f, "wanted")), woken.value)
     f.branch_if(f.compare("<=", number, most), choose, over)
     f.at(choose)
@@ -156,7 +155,7 @@ def _write_worker(module, drain):
 
 
 def _publish(b, wake):
-    """Tells the first `wake` workers that something is new, waking as many sleepers."""
+    """Announce a new generation to the first `wake` workers, waking as many sleepers."""
     generation = _field(b, "generation")
     b.atomic_store(b.cast("sext", wake, i64), _field(b, "wanted"))
     b.atomic_store(b.add(b.load(i32, generation), 1), generation, "seq_cst")
@@ -165,7 +164,7 @@ def _publish(b, wake):
 
 
 def _write_start(module, worker):
-    """Starts the workers that are missing."""
+    """Emit the function that starts missing workers."""
     f = module.function("start", [], internal=True)
     started, threads = _field(f, "started"), f.load(i64, _field(f, "threads"))
 
@@ -182,7 +181,7 @@ def _write_start(module, worker):
 
 
 def _write_stop(module):
-    """Ends all workers and waits for them. The caller makes sure that no region runs."""
+    """Emit the function that ends all workers and waits for them. The caller makes sure that no region runs."""
     f = module.function("pool_stop", [])
     started = _field(f, "started")
     f.atomic_store(constant(i64, 1), _field(f, "stopping"), "seq_cst")
@@ -201,7 +200,7 @@ def _write_stop(module):
 
 
 def _write_forget(module):
-    """Puts the pool in the state before its first region: after stopping, and in the child of a fork."""
+    """Emit the function that resets the pool: after stopping, and in the child of a fork."""
     f = module.function("pool_forget", [])
     for name in ("ticket", "done", "busy", "stopping"):
         f.store(constant(i64, 0), _field(f, name))
@@ -212,7 +211,7 @@ def _write_forget(module):
 
 
 def _write_run_alone(module, run_chunk):
-    """Runs all chunks of a region in the calling thread, as worker 0."""
+    """Emit the function that runs all chunks of a region in the calling thread, as worker 0."""
     f = module.function("run_alone", [("kernel", ptr), ("args", ptr), ("extent", i64), ("grain", i64), ("chunks", i64)],
                         internal=True)
     kernel, args, extent, grain, chunks = f.parameters
@@ -233,7 +232,7 @@ def _write_run(module, drain, start, run_alone):
     f.ret()
 
     f.at(large)
-    # the ticket holds so many chunks at most; coarser ones are always allowed
+    # the ticket's chunk count is limited; coarser chunks are always allowed
     threads = f.load(i64, _field(f, "threads"))
     least = f.add(f.div(extent, f.minimum(f.mul(threads, MANY), _CHUNK_MASK // 2)), 1)
     grain = f.maximum(grain, least)
@@ -269,7 +268,7 @@ def _write_run(module, drain, start, run_alone):
     more = f.add(count.value, 1)
     count.add(more, again)
     f.branch_if(f.compare(">", more, JOIN_SPIN), sleep, join)
-    f.at(sleep)  # who finishes a chunk counts it, then looks for a sleeper; so either sees the other
+    f.at(sleep)  # a worker that finishes a chunk counts it, then looks for a sleeper; so either sees the other
     f.atomic_store(constant(i32, 1), _field(f, "joining"), "seq_cst")
     f.branch(check)
     f.at(check)
@@ -298,7 +297,7 @@ def _write_threads(module):
 
 
 def _write_step(module, pool_run):
-    """Runs one step of a program and returns where the next one starts."""
+    """Emit the function that runs one step of a program and returns the address of the next one."""
     f = module.function("run_step", [("code", ptr), ("values", ptr)], ptr, internal=True)
     code, values = f.parameters
     kernel, extent, grain, count = (f.load(kind, f.offset(code, 8 * k)) for k, kind in enumerate((ptr, i64, i64, i64)))
@@ -346,7 +345,7 @@ _threads = None
 
 
 def default_num_threads():
-    """Physical cores this process may run on, or what `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` say."""
+    """Number of physical cores this process may run on, or `RUSHLIGHT_NUM_THREADS` or `OMP_NUM_THREADS` if set."""
     wanted = settings.threads or settings.openmp_threads
     if wanted:
         return min(wanted, MAX_THREADS)
@@ -354,7 +353,7 @@ def default_num_threads():
 
 
 def built():
-    """Addresses of the pool's functions, for what code is generated for (``features.targeting``), not yet in use."""
+    """Addresses of the pool's functions for the current target (``features.targeting``), not yet in use."""
     return jit.build(f"pool {SPIN} {MANY} {system().name}", _text, _EXPORTS)
 
 
@@ -367,7 +366,7 @@ def addresses():
         True
     """
     global _threads
-    with targeting(host()):  # it may be asked for first while code for another machine is planned
+    with targeting(host()):  # the first call may come while code for another machine is planned
         found = forever(built())
     with _lock:
         callable_at(found["pool_forget"], ctypes.CFUNCTYPE(None))()
@@ -380,13 +379,13 @@ def addresses():
 
 
 def get_num_threads():
-    """How many threads a region may use, the caller included."""
+    """Return the number of threads a region may use, the caller included."""
     addresses()
     return _threads
 
 
 def set_num_threads(count):
-    """Sets how many threads regions may use; waits for a region that runs.
+    """Set the number of threads regions may use; waits for a running region.
 
     Plans made before keep the scratch they reserved, so make plans after this call. Raises ValueError below 1 or above
     1024.

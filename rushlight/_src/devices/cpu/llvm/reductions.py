@@ -1,4 +1,4 @@
-"""Reductions: accumulators of a kernel's stages, and what the stages store."""
+"""Reductions: accumulators of a kernel's stages, and the stores of stages."""
 from __future__ import annotations
 
 from ....core.expr import add
@@ -11,15 +11,15 @@ from .types import i1, i64, vector
 
 
 class Reductions(Memory):
-    """Accumulates and stores.  ``beside``: pairs of buffers that are stored to at the same places, and whether the
-    second lies one element further on."""
+    """Accumulates and stores.  ``beside``: pairs of buffers that are stored to at the same offsets; an i1 that is true
+    if the second is one element further on."""
 
     def __init__(self, b, kernel: Kernel):
         super().__init__(b, kernel)
         self.beside: dict = {}
 
     def accumulate(self, stage, values):
-        """One step of every reduction and store of a stage; returns the new accumulators."""
+        """Emit one step of every reduction and store of a stage; return the new accumulators."""
         out = []
         for r, before in zip(stage.reductions, values):
             new = [self.operand(r.value)]
@@ -48,12 +48,12 @@ class Reductions(Memory):
         return out
 
     def may_lie_beside(self, s, t) -> bool:
-        """Whether two stores go to every other element, at the same places, so that they may fill each other's gaps
+        """True if two stores go to every other element, at the same offsets, so that they may fill each other's gaps
         (complex numbers)."""
         return self.context is not None and (s.buffer, t.buffer) in self.beside and self.lane_stride(s.at)[1] == 2
 
     def interleaved(self, s, value, t, other):
-        """Both stores at once, lane by lane in turn."""
+        """Emit both stores as one, lanes interleaved."""
         b, lanes, rest = self.b, self.lanes, self.lane_stride(s.at)[0]
         low = b.offset(self.pointer(s.buffer, rest), b.mul(self.context.start, 2), STORED[s.buffer.dtype.name])
         first, second, count = scalars.to_memory(b, value, s.buffer.dtype), scalars.to_memory(
@@ -64,12 +64,12 @@ class Reductions(Memory):
             b.store(b.shuffle(first, second, turns), b.offset(low, half * lanes, first.type.element), mask=mask)
 
     def along_loops(self) -> bool:
-        """Whether vectors run along a loop of the stage, rather than along an outer axis."""
+        """True if vectors run along a loop of the stage, rather than along an outer axis."""
         return self.context is not None and self.kernel.lane is None
 
     def prefixes(self, r, before, value):
-        """Each lane combined with those before it and with what came before the vector, which is left in ``so_far``;
-        returns the whole, in every lane, for the next vector."""
+        """Combine each lane with those before it and with the result of earlier vectors, and store that in ``so_far``;
+        return the total, in every lane, for the next vector."""
         b, lanes, step = self.b, self.lanes, 1
         while step < lanes:
             moved = b.shuffle(value, None, [(k - step) % lanes for k in range(lanes)])
@@ -80,7 +80,7 @@ class Reductions(Memory):
         return self.combine(r, [before], [whole])
 
     def identity(self, r, wide):
-        """What a reduction starts from."""
+        """The initial value of a reduction."""
         kind = COMPUTED[r.value.dtype.name]
         lanes = self.lanes if wide else 0
         type = vector(kind, lanes)
@@ -139,13 +139,13 @@ class Reductions(Memory):
 
 
 def copies(store) -> bool:
-    """Whether a store writes halves as they were read: no need to widen and round them."""
+    """True if a store writes 16-bit floats unchanged: no need to widen and round them."""
     return (store.value.op == "load" and store.value.dtype is store.buffer.dtype and store.value.dtype.is_half
             and not store.combine)
 
 
 def extreme_constant(type, dtype, largest: bool):
-    """The least value of a dtype, or the largest: what anything replaces in a maximum."""
+    """The least value of a dtype, or the largest: the initial value of a maximum or minimum."""
     if type.element.is_float:
         return constant(type, float("inf") if largest else float("-inf"))
     if type.element is i1:

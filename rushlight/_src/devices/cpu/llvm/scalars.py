@@ -11,26 +11,26 @@ from .values import constant
 STORED = {"bool": i8, "uint8": i8, "int8": i8, "int16": i16, "int32": i32, "int64": i64,
           "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64}
 SHORT = frozenset((int8, uint8, int16, uint16, int32, uint32))
-EXACT_FLOAT = 1 << 24  # whole numbers up to this are exact as float32
+EXACT_FLOAT = 1 << 24  # integers up to this are exact in float32
 COMPUTED = STORED | {"bool": i1, "float16": f32, "bfloat16": f32}
 
 
 def from_memory(b, value, dtype):
-    """What was loaded, as the type it is computed in."""
+    """Convert a loaded value to the type in which it is computed."""
     if dtype.name == "bool":
         return b.compare("!=", value, 0)
     return b.convert(value, f32) if dtype.is_half else value
 
 
 def to_memory(b, value, dtype):
-    """A computed value as it is stored; halves are rounded to nearest even here."""
+    """Convert a computed value to its stored type; 16-bit floats are rounded to nearest even here."""
     if dtype.name == "bool":
         return b.cast("zext", value, value.type.with_element(i8))
     return b.convert(value, STORED[dtype.name])
 
 
 def convert(b, value, source, target):
-    """A number of one dtype as another.  Floats outside an integer's range, and NaN, give its least value."""
+    """Convert a scalar from one dtype to another.  Floats outside an integer's range, and NaN, give its least value."""
     if target.name == "bool":
         return value if source.name == "bool" else b.compare("!=", value, 0.0 if value.type.is_float else 0)
     element = COMPUTED[target.name]
@@ -41,7 +41,7 @@ def convert(b, value, source, target):
 
 
 def _float_to_wide(b, value):
-    """fptosi to i64 that answers the least integer where LLVM's instruction would be undefined."""
+    """fptosi to i64 that returns the least integer where LLVM's instruction would be undefined."""
     limit = 2.0 ** 63
     fits = b.and_(b.compare(">=", value, -limit), b.compare("<", value, limit))
     number = b.cast("fptosi", b.select(fits, value, 0.0), value.type.with_element(i64))
@@ -49,13 +49,12 @@ def _float_to_wide(b, value):
 
 
 def truth(b, a):
-    """Whether a number is not zero."""
+    """True if a value is not zero."""
     return a if a.type.element is i1 else b.compare("!=", a, 0.0 if a.type.is_float else 0)
 
 
 def extreme(b, kind, x, y, signed=True):
-    """The larger or smaller one, NaN if either is; of zeros the second one, as processors have it, whatever is fused
-    around it."""
+    """The larger or smaller value, NaN if either is; of two zeros the second, as CPUs do, independent of fusion."""
     if x.type.is_float:
         chosen = b.select(b.compare(">" if kind == "max" else "<", x, y), x, y)
         return b.select(b.compare("!=", x, x), x, chosen)
@@ -64,7 +63,7 @@ def extreme(b, kind, x, y, signed=True):
     return b.intrinsic(f"llvm.{'s' if signed else 'u'}{kind}", x.type, [x, y])
 
 
-EXACT = 1 << 53  # whole numbers below this are exact as doubles, and so is the floor of their quotient
+EXACT = 1 << 53  # integers below this are exact in float64, and so is the floor of their quotient
 
 
 def integer_division(b, x, y, signed):
@@ -119,7 +118,7 @@ def float_remainder(b, x, y):
 
 
 def float_floor_divide(b, x, y):
-    """x over y rounded down, exact where the quotient is a whole number; x / 0 as division has it."""
+    """x over y rounded down, exact if the quotient is an integer; x / 0 as in division."""
     quotient = b.rint(b.div(b.sub(x, float_remainder(b, x, y)), y))
     return b.select(b.compare("==", y, 0.0), b.div(x, y), quotient)
 
@@ -135,7 +134,7 @@ def sign(b, x, signed=True):
 
 
 def repeated(b, start, count, step, going):
-    """``step(k, state)`` up to ``count`` times, as long as ``going(k, state)`` holds in some lane."""
+    """Repeat ``step(k, state)`` up to ``count`` times, as long as ``going(k, state)`` holds in some lane."""
     def more(state):
         wanted = going(*state)
         wanted = b.reduce("or", wanted) if wanted.type.lanes else wanted
@@ -145,22 +144,22 @@ def repeated(b, start, count, step, going):
 
 
 def looked_up(b, at, numbers):
-    """The doubles of a constant table at integer places."""
+    """The doubles of a constant table at integer indices."""
     name = "table." + hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
     text = ", ".join(f"double {constant(f64, n).text}" for n in numbers)
     place = b.offset(b.module.data(name, f"[{len(numbers)} x double]", f"[{text}]", constant=True), at, f64)
     return b.gather(vector(f64, at.type.lanes), place) if at.type.lanes else b.load(f64, place)
 
 
-# --- the table: the name of an operation of Exprs -> what writes its instructions, of the builder, the operands and the
+# --- the table: the name of an Expr operation -> a function of the builder, the operands and the Expr ----------------
 def plain(name):
-    """The builder's own, whatever the operands are."""
+    """The builder's method of this name, for all operand types."""
     return lambda b, x, e: getattr(b, name)(*x)
 
 
 def fused(b, x, e):
-    """a b + c rounded once.  Reductions of angles and sums of two doubles rely on it, so CPUs without the instruction
-    get it by the sum in float64, or of float64 by the product and the sum with what they lose (Dekker 1971)."""
+    """a b + c rounded once.  Reductions of angles and double-double sums rely on it, so CPUs without the instruction
+    compute it as a float64 sum, or for float64 by the product and the sum with their rounding errors (Dekker 1971)."""
     if b.features.fma:
         return b.fma(*x)
     if x[0].type.element is not f64:
@@ -176,19 +175,19 @@ def fused(b, x, e):
     added = b.sub(total, product)
     rest = b.add(b.sub(product, b.sub(total, added)), b.sub(d, added))
     exact = b.add(total, b.add(rest, lost))
-    is_finite = b.compare("==", b.sub(exact, exact), 0.0)  # the halves of large numbers overflow
+    is_finite = b.compare("==", b.sub(exact, exact), 0.0)  # the split of large floats overflows
     return b.select(is_finite, exact, total)
 
 
 def halves_of_digits(b, a):
-    """A double as a sum of two that have half the digits (Veltkamp)."""
+    """A double as a sum of two with half the significand bits (Veltkamp)."""
     scaled = b.mul(a, 134217729.0)
     high = b.sub(scaled, b.sub(scaled, a))
     return high, b.sub(a, high)
 
 
 def rounding(name):
-    """Of floats; whole numbers stay what they are."""
+    """A rounding operation of floats; integers are unchanged."""
     return lambda b, x, e: getattr(b, name)(*x) if x[0].type.is_float else x[0]
 
 
@@ -210,7 +209,7 @@ def greatest_or_least(kind):
 
 
 def bounds(e):
-    """(least, most) that a float lies between where it was cut to two numbers and is not NaN; else None."""
+    """(least, most) of a float clamped to two constants that is not NaN; else None."""
     inner = e.args[0] if e.args else e
     if {e.op, inner.op} != {"maximum", "minimum"} or any(v.args[1].op != "number" for v in (e, inner)):
         return None
@@ -218,7 +217,7 @@ def bounds(e):
 
 
 def converted(b, x, e):
-    """``convert``; floats that a dtype of at most 32 bits surely holds need no 64 on the way (NaN is 0 there)."""
+    """``convert``; floats known to fit a dtype of at most 32 bits avoid 64-bit integers (NaN is 0 there)."""
     source, target = e.args[0], e.dtype
     cut = bounds(source) if x[0].type.is_float and target in SHORT else None
     least, most = limits_of(target) if cut else (0, 0)
@@ -229,12 +228,12 @@ def converted(b, x, e):
 
 
 def rounded_down(of_floats, place):
-    """A division with its quotient rounded down, or what is left of it: the part at ``place`` of both."""
+    """A division rounded down, or its remainder: item ``place`` of (quotient, remainder)."""
     return lambda b, x, e: of_floats(b, *x) if x[0].type.is_float else integer_division(b, *x, is_signed(e))[place]
 
 
 def is_signed(e) -> bool:
-    """Whether the operands have a sign: their dtype is the last one's."""
+    """True if the operands are signed: their dtype is the last one's."""
     return e.args[-1].dtype.is_signed
 
 
@@ -268,7 +267,7 @@ INSTRUCTIONS = {
 
 
 def operation(b, e, x):
-    """The instructions of an operation whose operands are ``x``.  NotImplementedError where there are none."""
+    """Emit the instructions of an operation whose operands are ``x``.  NotImplementedError if there are none."""
     write = INSTRUCTIONS.get(e.op)
     if write is None or e.op in OF_FLOATS and not x[0].type.is_float:
         raise NotImplementedError(f"no instructions for {e.op} of {e.args[-1].dtype}")
@@ -287,8 +286,8 @@ def philox_keys(b, seed):
 
 
 def philox_words(b, keys, block):
-    """The four words of blocks of the stream, in the lower halves; upper halves hold leftovers, which 32-bit products
-    ignore."""
+    """The four words of blocks of the RNG stream, in the lower halves; upper halves hold leftovers, which 32-bit
+    multiplications ignore."""
     c0, c1, c2, c3 = block, b.lshr(block, 32), constant(block.type, 0), constant(block.type, 0)
     for k0, k1 in keys:
         p0, p1 = b.mul(b.and_(c0, LOW), 0xD2511F53), b.mul(b.and_(c2, LOW), 0xCD9E8D57)
@@ -297,8 +296,8 @@ def philox_words(b, keys, block):
 
 
 def philox_run(b, keys, offset, at, lanes):
-    """Words ``at`` to ``at + lanes``, as ``philox`` has them one by one, from scalars: neighbours share blocks, so keys
-    for half as many lanes do."""
+    """Words ``at`` to ``at + lanes``, equal to those of ``philox``, from scalars: adjacent words share blocks, so half
+    as many lanes of rounds suffice."""
     half = lanes // 2
     c0, c1, c2, c3 = philox_words(b, keys, b.add(b.splat(b.add(b.ashr(at, 2), offset), half), b.lane_indices(half)))
     pairs = [b.or_(b.and_(low, LOW), b.shl(high, 32)) for low, high in ((c0, c1), (c2, c3))]

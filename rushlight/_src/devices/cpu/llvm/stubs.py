@@ -14,7 +14,7 @@ from ....core.platform.base import PAGE as SIZE
 
 EACH = 8  # bytes of a stub, and of its target
 _pages: list = []  # never unmapped
-_free: list = []  # addresses of stubs that nobody holds any more
+_free: list = []  # addresses of stubs without references
 
 
 def _x86():
@@ -29,7 +29,7 @@ _JUMPS = {"x86_64": _x86, "amd64": _x86, "aarch64": _arm, "arm64": _arm}  # a st
 
 
 class Page:
-    """A page of stubs, each a jump through the 8 bytes that lie as far into the next page."""
+    """A page of stubs, each a jump through the 8 bytes at the same offset in the next page."""
 
     def __init__(self):
         self.base, self.used = here.pages(2 * SIZE), 0
@@ -42,7 +42,7 @@ class Page:
 
 @functools.cache
 def possible() -> bool:
-    """Whether stubs can be made on this machine."""
+    """True if stubs can be made on this machine."""
     if platform.machine().lower() not in _JUMPS:
         return False
     try:
@@ -64,7 +64,7 @@ class Stub(int):
 
 
 def new() -> Stub:
-    """The address of a jump that leads nowhere yet; where they are ``possible``."""
+    """Return the address of a jump without a target yet; requires ``possible``."""
     try:
         return Stub(_free.pop())
     except IndexError:  # another finalizer may add one meanwhile
@@ -77,5 +77,5 @@ def new() -> Stub:
 
 
 def lead(jump: int, target: int):
-    """Makes a jump lead to an address."""
+    """Set the target of a jump."""
     ctypes.c_uint64.from_address(jump + SIZE).value = target

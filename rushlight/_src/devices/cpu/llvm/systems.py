@@ -1,4 +1,4 @@
-"""What generated code asks of an operating system: threads and what they wait on, memory, files that are mapped."""
+"""System interfaces for generated code: threads and their synchronization, memory, mapped files."""
 import platform
 
 from ....core.platform import here
@@ -12,12 +12,12 @@ FOREVER = -1
 
 
 class System:
-    """One that has nothing of it, for a single thread.
+    """A system without any of these, for a single thread.
 
-    ``threads``: whether it starts any; ``files``: whether it maps them; ``alignment``: of memory that is large;
-    ``address_bytes``: of an address; ``starts``, ``ends``: functions that are called when a library is loaded, and when
-    it goes; ``public``: names that a library has there, besides those that it has everywhere.  Methods write
-    instructions into the function ``f``.
+    ``threads``: True if it starts any; ``files``: True if it maps them; ``alignment``: of large allocations;
+    ``address_bytes``: of an address; ``starts``, ``ends``: functions that are called when a library is loaded or
+    unloaded; ``public``: additional names that a library exports on this system.  Methods emit instructions into the
+    function ``f``.
     """
 
     threads = files = False
@@ -25,34 +25,34 @@ class System:
     starts, ends, public = ("model_begin",), ("model_end",), ()
 
     def wait(self, f, word, value):
-        """Waits while 32 bits at an address have a value, or for less long."""
+        """Wait while 32 bits at an address have a value, possibly for less long."""
 
     def wake(self, f, word, count):
-        """Wakes up to ``count`` threads that wait on an address."""
+        """Wake up to ``count`` threads that wait on an address."""
 
     def start(self, f, handle, function: str, argument):
-        """Starts a thread, whose handle goes to an address; 0 if that went well."""
+        """Start a thread and store its handle; 0 on success."""
         return constant(i32, 1)
 
     def join(self, f, handle):
-        """Waits until a thread has ended."""
+        """Wait until a thread has ended."""
 
     def processors(self, f) -> Value:
-        """How many the system has."""
+        """Number of CPUs of the system."""
         return constant(i64, 1)
 
     def support(self, module):
-        """Writes what a library has to have there."""
+        """Emit what a library needs on this system."""
 
     def allocate(self, f, alignment, nbytes) -> Value:
-        """Memory, of which ``alignment`` is a power of two that divides ``nbytes``; null where there is none."""
+        """Allocate memory; ``alignment`` is a power of two that divides ``nbytes``.  Null on failure."""
         return f.call("aligned_alloc", [alignment, nbytes], ptr)
 
     def free(self, f, pointer):
         f.call("free", [pointer])
 
     def backed(self, f, made, nbytes):
-        """Asks for huge pages for memory that was just made."""
+        """Request huge pages for memory that was just allocated."""
 
     def mapped(self, f, path, refuse):
         """(address, bytes) of a file, to be read only.  ``refuse(condition, before=None)`` leaves the function."""
@@ -63,7 +63,7 @@ class System:
 
 
 class Posix(System):
-    """POSIX, with nothing that threads could wait on but their turn."""
+    """POSIX without a futex: threads wait by yielding."""
 
     threads = files = True
     name, online = "posix", 84  # _SC_NPROCESSORS_ONLN
@@ -95,7 +95,7 @@ class Posix(System):
 
 
 class Linux(Posix):
-    """Linux: ``futex`` is the number of its system call on this kind of machine."""
+    """Linux: ``futex`` is the number of its system call on this architecture."""
 
     alignment = HUGE_PAGE
 
@@ -118,7 +118,7 @@ class Linux(Posix):
 
 
 class MacOS(Posix):
-    """macOS: threads wait as those of its C++ library do."""
+    """macOS: threads wait by the calls of its C++ library."""
 
     name, online = "macos", 58
     compare, all = 1, 0x101  # UL_COMPARE_AND_WAIT, with ULF_WAKE_ALL
@@ -160,8 +160,8 @@ class Windows(System):
         f.call("CloseHandle", [thread], i32)
 
     def support(self, module):
-        """DllMain, after which the library stays, since threads cannot be waited for where libraries are unloaded; and
-        what touches the pages of large frames of the stack."""
+        """Emit DllMain, after which the library stays loaded, since threads cannot be waited for while libraries are
+        unloaded; and the function that touches the pages of large stack frames."""
         f = module.function("DllMain", [("library", ptr), ("reason", i32), ("unused", ptr)], i32)
 
         def loaded():
@@ -209,7 +209,7 @@ STACK_PROBE = ("define void @__chkstk() naked noinline nounwind {\n"
 
 
 class Wasm(System):
-    """WebAssembly without threads: memory is what the module itself grows (``write_allocator``)."""
+    """WebAssembly without threads: the module grows its own memory (``write_allocator``)."""
 
     name, ends, public = "wasm", (), ("rl_allocate", "rl_free")
     address_bytes = 4
@@ -240,9 +240,9 @@ BLOCK, WASM_PAGE = 64, 1 << 16
 
 
 def write_allocator(module):
-    """rl_allocate(bytes) and rl_free(pointer): blocks of whole 64 bytes behind 64 bytes in which their size is, and the
-    next one that is free.  A block is used again for what takes half of it or more."""
-    heap = module.data("heap", "[2 x i64]")  # where memory that was never used begins; the first free block
+    """Emit rl_allocate(bytes) and rl_free(pointer): blocks of multiples of 64 bytes, after 64 bytes that hold the size
+    and the next free block.  A block is reused for requests of at least half of it."""
+    heap = module.data("heap", "[2 x i64]")  # start of the memory never used; the first free block
     start = module.outside("__heap_base")
     f = module.function("rl_allocate", [("bytes", i64)], ptr)
     wanted = f.and_(f.add(f.maximum(f.parameters[0], 1), BLOCK - 1), -BLOCK)
@@ -260,7 +260,7 @@ def write_allocator(module):
     def following(values):
         return [f.add(f.load(i64, f.cast("inttoptr", values[0], ptr)), 8)]
 
-    place, = f.while_loop([number], goes_on, following)  # where the address of the block is written
+    place, = f.while_loop([number], goes_on, following)  # the pointer to the block's address
     place = f.cast("inttoptr", place, ptr)
     found = f.load(i64, place)
     f.when(f.compare("!=", found, 0), lambda: taken(f, place, found))
@@ -287,7 +287,7 @@ def write_allocator(module):
 
 
 def taken(f, place, found):
-    """Takes a block out of the list of those that are free."""
+    """Remove a block from the free list."""
     block = f.cast("inttoptr", found, ptr)
     f.store(f.load(i64, f.offset(block, 8)), place)
     f.ret(f.offset(block, BLOCK))
@@ -295,7 +295,7 @@ def taken(f, place, found):
 
 
 def grown(f, missing):
-    """Grows memory by pages, or returns null."""
+    """Grow memory by pages, or return null."""
     before = f.call("llvm.wasm.memory.grow.i32", [constant(i32, 0), f.cast("trunc", missing, i32)], i32)
     refused, fine = f.new_block("refused"), f.new_block("fine")
     f.branch_if(f.compare("==", before, -1), refused, fine)

@@ -1,11 +1,10 @@
-"""Tile registers: eight of 16 rows of 64 bytes each, and the instructions that multiply them (Intel AMX).
+"""AMX tiles: eight registers of 16 rows of 64 bytes each, and the instructions that multiply them (Intel AMX).
 
 A tile holds 16 x 16 sums of 32 bits, 16 rows of an operand with 16 words along k, or 16 words along k of 16 columns.  A
-word is two bfloats or four bytes, as in vector dot products.
+word is two bfloat16 or four 8-bit integers, as in vector dot products.
 
-Eight instructions are all that templates use of them.  Where the processor lacks them and `RUSHLIGHT_CPU=amx-model`
-asks for it, the same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit
-for bit.
+Templates use only eight instructions of them.  If the CPU lacks them and the setting is `RUSHLIGHT_CPU=amx-model`, the
+same templates run on a model in plain vectors: a tile is a kilobyte of memory, and results agree bit for bit.
 """
 
 from .types import f32, i32, i64, ptr, vector, void
@@ -15,21 +14,21 @@ ROWS = 16       # of a tile
 ROW_BYTES = 64
 WORDS = 16      # of 32 bits in a row
 TILE_BYTES = ROWS * ROW_BYTES
-COUNT = 8       # tile registers
+COUNT = 8       # AMX tiles
 _ROW = vector(i32, WORDS)
 _LEAST = 2.0 ** -126  # below it floats count as zero, in operands and in results
 
 
 def tiles_of(b, heights=(), widths=()):
-    """The tile registers of a function that is being written, as its features want them; `heights` and `widths` as it
-    is configured."""
+    """The AMX tiles of a function that is being emitted, or their model; `heights` and `widths` as in
+    ``configured``."""
     return Tiles(b) if b.features.tiles == "amx" else Model(b, heights, widths)
 
 
 def configured(b, body, heights=(), widths=()):
-    """Writes `body()` between the configuration of the tiles and their release; functions called there may use tiles.
-    `heights`: how many rows each tile has, `widths`: how many bytes a row, all of them where none are given; sums and
-    their rows of operands are equally high, and columns have a row for each word of these."""
+    """Emit `body()` between the configuration of the tiles and their release; functions called there may use tiles.
+    `heights`: rows of each tile, `widths`: bytes of a row; all if not given.  Sums and their rows of operands have the
+    same height, and columns have a row for each word of these."""
     if b.features.tiles != "amx":
         body()
         return
@@ -43,28 +42,27 @@ def configured(b, body, heights=(), widths=()):
 
 
 class Tiles:
-    """The processor's tile registers, by number."""
+    """The CPU's AMX tiles, by number."""
 
     def __init__(self, b):
         self.b = b
 
     def zero(self, tile):
-        """All its bits to zero."""
+        """Set all its bits to zero."""
         self._call("tilezero", [], tile)
 
     def load(self, tile, pointer, stride, passing=False):
-        """Its rows from memory, `stride` bytes (i64) apart.  `passing`: they shall not push others out of the first
-        cache."""
+        """Load its rows, `stride` bytes (i64) apart.  `passing`: they should not evict others from the L1 cache."""
         stride = constant(i64, stride) if isinstance(stride, int) else stride
         self._call("tileloaddt164" if passing else "tileloadd64", [pointer, stride], tile)
 
     def store(self, tile, pointer, stride):
-        """Its rows to memory, `stride` bytes (i64) apart."""
+        """Store its rows, `stride` bytes (i64) apart."""
         self._call("tilestored64", [pointer, constant(i64, stride) if isinstance(stride, int) else stride], tile)
 
     def multiply_add(self, kind, total, rows, columns):
-        """Adds the products of two tiles of operands to a tile of sums.  `kind`: "bf16ps", or "bssd" and so on: s or u,
-        the sign of either's bytes."""
+        """Add the matmul of two tiles of operands to a tile of sums.  `kind`: "bf16ps", or "bssd" and so on: s or u for
+        the signedness of either's bytes."""
         self._call(f"tdp{kind}", [], total, rows, columns)
 
     def _call(self, name, arguments, *tiles):
@@ -83,21 +81,21 @@ class Model:
         self.memory = b.alloca(_ROW, COUNT * ROWS)
 
     def zero(self, tile):
-        """All its bits to zero."""
+        """Set all its bits to zero."""
         self._rows(lambda row: self.b.store(zero(_ROW), self.b.offset(self.at(tile), row)))
 
     def load(self, tile, pointer, stride, passing=False):
-        """Its rows from memory, `stride` bytes (i64) apart."""
+        """Load its rows, `stride` bytes (i64) apart."""
         if (self.heights[tile], self.widths[tile]) != (ROWS, ROW_BYTES):
             self.zero(tile)
         self._move(self.at(tile), ROW_BYTES, pointer, stride, tile)
 
     def store(self, tile, pointer, stride):
-        """Its rows to memory, `stride` bytes (i64) apart."""
+        """Store its rows, `stride` bytes (i64) apart."""
         self._move(pointer, stride, self.at(tile), ROW_BYTES, tile)
 
     def multiply_add(self, kind, total, rows, columns):
-        """Adds the products of two tiles of operands to a tile of sums."""
+        """Add the matmul of two tiles of operands to a tile of sums."""
         name, module = f"tile_{kind}", self.b.module
         if name not in module.functions:
             _write_multiply_add(module.function(name, [("total", ptr), ("rows", ptr), ("columns", ptr)], internal=True),
@@ -105,7 +103,7 @@ class Model:
         self.b.call(module.functions[name], [self.at(total), self.at(rows), self.at(columns)])
 
     def at(self, tile):
-        """Where a tile is."""
+        """Address of a tile."""
         return self.b.offset(self.memory, tile * TILE_BYTES)
 
     def _rows(self, body):
@@ -122,7 +120,7 @@ class Model:
 
 
 def _write_multiply_add(b, kind):
-    """The function that does to three tiles in memory what the instruction of this kind does to registers."""
+    """Emit the function that emulates the instruction of this kind on three tiles in memory."""
     total, rows, columns = b.parameters
 
     def row(r, _):
@@ -145,7 +143,7 @@ def _write_multiply_add(b, kind):
 
 
 def _pairs(b, kind, x, y, sums):
-    """Sums of products of the even and of the odd bfloats of words."""
+    """Sums of products of the even and of the odd bfloat16 of words."""
     floats = vector(f32, WORDS)
     halves = [[_flushed(b, b.bitcast(bits, floats)) for bits in (b.shl(words, 16), b.and_(words, -1 << 16))]
               for words in (x, y)]
@@ -153,7 +151,7 @@ def _pairs(b, kind, x, y, sums):
 
 
 def _bytes(b, kind, x, y, sums):
-    """Sums of products of the four bytes of words, of the kind's signs."""
+    """Sums of products of the four bytes of words, with the kind's signedness."""
     total, = sums
     for shift in (24, 16, 8, 0):
         left, right = (b.ashr(b.shl(words, shift), 24) if sign == "s" else b.lshr(b.shl(words, shift), 24)
@@ -163,6 +161,6 @@ def _bytes(b, kind, x, y, sums):
 
 
 def _flushed(b, x):
-    """The floats with zeros, of the same sign, in place of the denormal ones."""
+    """The floats with denormals replaced by zeros of the same sign."""
     bits = b.bitcast(x, _ROW)
     return b.select(b.compare("<", b.abs(x), _LEAST), b.bitcast(b.and_(bits, -1 << 31), x.type), x)

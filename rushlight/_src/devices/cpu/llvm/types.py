@@ -5,7 +5,7 @@ import struct
 
 
 class Type:
-    """An LLVM type: its text, its element type and lane count (0 for a scalar), and its size in bytes."""
+    """An LLVM type: its name, its element type and lane count (0 for a scalar), and its size in bytes."""
 
     __slots__ = ("text", "kind", "element", "lanes", "bits", "mangled")
 
@@ -69,7 +69,7 @@ def vector(element, lanes):
 
 @functools.cache
 def scalable(element, lanes):
-    """The type of vectors of a processor that says itself how many times `lanes` elements they hold."""
+    """The type of scalable vectors: a multiple of `lanes` elements, set by the CPU."""
     return Type(f"<vscale x {lanes} x {element.text}>", element.kind, 0, element, lanes,
                 f"nxv{lanes}{element.mangled}")
 
@@ -93,7 +93,7 @@ def _rounded(element, number):
 
 
 def literal(element, number):
-    """The text of a scalar constant of type `element`."""
+    """Return the source of a scalar constant of type `element`."""
     if element.kind == "pointer":
         return "null" if not number else f"inttoptr (i64 {int(number)} to ptr)"
     if element.kind == "int":

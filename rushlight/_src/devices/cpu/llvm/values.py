@@ -5,7 +5,7 @@ from .types import literal, vector
 
 
 class Value:
-    """An SSA value or a constant: its LLVM text and its type. `number` is set for scalar and splat constants."""
+    """An SSA value or a constant: its LLVM source and its type. `number` is set for scalar and splat constants."""
 
     __slots__ = ("text", "type", "number")
 
@@ -29,7 +29,7 @@ def constant(type, number):
         >>> constant(i64, 3)
         i64 3
     """
-    # repr tells 0.0 from -0.0 and makes every NaN one key
+    # repr distinguishes 0.0 from -0.0 and makes every NaN one key
     key = (type, repr(number))
     found = _constants.get(key) or _constants.again(key)
     if found is None:
@@ -58,5 +58,5 @@ def zero(type):
 
 
 def poison(type):
-    """A value of `type` that nobody may look at."""
+    """The poison value of `type`, which must not be used."""
     return Value("poison", type)

@@ -1,1 +1,1 @@
-"""Contractions as templates: matrix products and convolutions, generated for a layout and a register tile."""
+"""Contractions as templates: matmuls and convolutions, generated for a layout and a register tile."""

@@ -1,4 +1,4 @@
-"""Planning attention: softmax(q k^T * scale + mask) v and its gradients, without writing the scores down."""
+"""Plan attention: softmax(q k^T * scale + mask) v and its gradients, without materializing the scores."""
 
 import struct
 
@@ -12,18 +12,17 @@ from .scores import numbers_of, tile_of
 from .softmax import LOG2E
 
 DTYPES = ("float32", "bfloat16", "float16")
-# queries that share a packed block of keys: their sums fit the second cache, which is large where there are tile
-# registers
+# queries that share a packed block of keys: their sums fit the L2 cache, which is large on CPUs with AMX tiles
 _CHUNK_ROWS = 480, 1024
 
-_FEW_ROWS = (4, 8, 12)  # a decoder's few queries want tiles of few rows; those for 4 rows and more divide a block's
+_FEW_ROWS = (4, 8, 12)  # a decoder's few queries need tiles of few rows; those for 4 rows and more divide a block's
 
 
 def plan_attention(problem):
-    """Plans attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
+    """Plan attention; operands are "q", "k", "v", "mask" (if any), "out" and "lse" (float32 [batch, heads, queries]).
 
-    `lse` gets the logarithm of each row's sum of exponentials, infinity for rows that may look nowhere, whose output is
-    0.  Raises ValueError for dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
+    `lse` gets the logsumexp of each row, infinity for fully masked rows, whose output is 0.  Raises ValueError for
+    dtypes other than float32, bfloat16 and float16, and for strides other than 1 within rows.
 
     Example:
         >>> from rushlight._src.ops.flash import AttentionSpec
@@ -38,11 +37,11 @@ def plan_attention(problem):
 
 
 def plan_attention_backward(problem):
-    """Plans the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of
+    """Plan the gradients of attention: "q", "k", "v", "mask" (if any), "out", "lse" (of the forward) and "grad" (of
     out) in, "grad_q", "grad_k" and "grad_v" out.
 
-    Strides beside those of the forward are the problem's `grad`, `grad_q`, `grad_k` and `grad_v`. Errors are as in
-    `plan_attention`.
+    Strides in addition to those of the forward are the problem's `grad`, `grad_q`, `grad_k` and `grad_v`. Errors are as
+    in `plan_attention`.
     """
     _check(problem)
     return _backward(problem, pool.get_num_threads())
@@ -145,7 +144,7 @@ def _backward(p, threads):
 
 
 def is_few(p):
-    """Whether queries are so few that packing keys for them takes longer than reading these again for each."""
+    """True if queries are so few that packing keys for them takes longer than reading the keys for each."""
     return p.most[0] <= (few.MOST_BESIDE_TILES if tile_numbers(p.dtype) else few.MOST)
 
 
@@ -154,7 +153,7 @@ def variant(p):
 
 
 def shared_sources(p):
-    """Where both kernels get what not every problem has."""
+    """Sources of the optional operands of both kernels; constant 0 for those that a problem lacks."""
     found = {"scratch": ("temp", "scratch", 0)}
     for names, there in ((("mask",), p.mask), (flash.RAGGED, p.spec.longest), (("seed", "place"), p.spec.drop)):
         found.update((name, ("pointer", name, 0) if there else ("const", 0)) for name in names)
@@ -162,14 +161,14 @@ def shared_sources(p):
 
 
 def drop_slots(p):
-    """The slots of dropout, but for its place in the stream and in scratch."""
+    """The slots of dropout, except its RNG offset and its address in scratch."""
     rows, columns = p.tiles
     return {"threshold": p.spec.drop, "row_tiles": rows, "column_tiles": columns,
             "larger": float_bits(dropping.larger(p.spec.drop))}
 
 
 def score_unit(p):
-    """Scores are kept in units of log 2, unless somebody's function wants them as they are."""
+    """The unit of scores: log 2, unless a user's function modifies the scores."""
     return 1.0 if p.spec.mods is not None and p.spec.mods.score is not None else LOG2E
 
 
@@ -186,7 +185,7 @@ def filled(names, sources, values, p):
 
 
 def _chunk_rows(p, threads, rows, most):
-    """Queries of a unit: many, so that packing keys costs little, but enough units for all threads."""
+    """Queries of a work unit: many, so that packing keys costs little, but enough units for all threads."""
     wanted = 1 if threads == 1 else 4 * threads
     queries = p.most[0]
     chunks = max(-(-queries // most), min(-(-queries // rows), -(-wanted // (p.batch * p.heads))))
@@ -205,7 +204,7 @@ class Scratch:
 
 
 def words(kind, count):
-    """Words along k of so many elements, padded to a chunk."""
+    """Words along k of `count` elements, padded to a chunk."""
     return -(-count // (kind.chunk * kind.per_word)) * kind.chunk
 
 
@@ -220,7 +219,7 @@ def panel_bytes(kind, depth, width):
 
 
 def strides(p, operands, itemsize):
-    """The byte strides of operands by slot name; sequences that lie end to end have none of a batch."""
+    """The byte strides of operands by slot name; packed (varlen) sequences have no batch stride."""
     return {f"{operand}_{dim}": 0 if p.spec.longest and dim == "batch" else stride * itemsize for operand in operands
             for dim, stride in zip(("batch", "head", "row"), getattr(p, operand))}
 

@@ -1,7 +1,7 @@
-"""The blocked matrix product: operands packed block by block into scratch, register tiles run over them.
+"""Blocked GEMM: operands are packed block by block into scratch, and register tiles are computed from them.
 
-One unit of parallel work is a block of C. Its loop along k packs a block of A (and of B, unless a step before packed
-all of B for everybody), then runs every tile: the panel of B stays in the first cache while tiles of A pass by.
+A work unit is one block of C. Its loop along k packs a block of A (and of B, unless an earlier kernel call packed all
+of B), then computes every tile: the panel of B stays in the L1 cache while tiles of A pass by.
 """
 
 
@@ -17,7 +17,7 @@ from .tile import FIRST, LAST, Store, write_tile
 from .units import KERNEL, Slots, Units  # noqa: F401
 
 BATCH_DIMS = 3
-PANELS = 4  # of A, packed side by side where its rows are neighbours
+PANELS = 4  # panels of A that are packed together if its rows are contiguous
 
 # The slots of the block kernel, in order; the epilogue's follow. Strides are in bytes.
 SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_column", "c_row",
@@ -30,14 +30,14 @@ SLOTS = ("a", "b", "c", "scratch", "rows", "columns", "depth", "a_row", "a_k", "
 PACK_SLOTS = ("b", "packed", "columns", "depth", "b_k", "b_column", "panels", "batch_1", "batch_2",
               "b_batch_0", "b_batch_1", "b_batch_2", "panel_bytes", "b_sum")
 
-# How an operand's neighbours lie: along the tile's vector ("across"), along k ("along"), or nowhere ("apart").
+# The direction of unit stride of an operand: the tile's vectors ("across"), k ("along"), or neither ("apart").
 ACROSS, ALONG, APART = "across", "along", "apart"
-PACKED = "packed"  # B has been packed by a step before
-TABLE = "table"    # B's columns lie along k, at byte offsets that a table gives
+PACKED = "packed"  # an earlier kernel call has packed B
+TABLE = "table"    # B's columns are contiguous along k, at byte offsets from a table
 
 
 def layout(across, along, across_size, along_size):
-    """How an operand lies, from its two strides: ACROSS the tile's vectors, ALONG k, or APART."""
+    """Return the direction in which an operand has unit stride: ACROSS the tile's vectors, ALONG k, or APART."""
     if across == 1 or across_size == 1:
         return (ACROSS if along_size == 1 or across == 1 and along != 1 or across_size > 1 else ALONG if along == 1
                 else ACROSS)
@@ -59,7 +59,7 @@ def batch_offsets(b, batch, s, operands):
 
 
 def write_b_panel(b, layout, width, elements, target, columns_left, k_count, fetch=True):
-    """Packs one panel of B from the layout it has."""
+    """Pack one panel of B from its layout."""
     if layout in (ALONG, TABLE):
         pack.write_transposed_panel(b, width, elements, target, columns_left, k_count, fetch)
     else:
@@ -67,15 +67,15 @@ def write_b_panel(b, layout, width, elements, target, columns_left, k_count, fet
 
 
 def part_slots(operand, computed):
-    """The slots of what an operand is computed from: (all of them, those that are pointers)."""
+    """The slots of the parts that an operand is computed from: (all slots, those that are pointers)."""
     parts = [f"{operand}{k}" for k in range(len(computed.distances))] if computed else []
     strides = ("lane", "k", "sum", *(f"batch_{dim}" for dim in range(BATCH_DIMS)))
     return tuple(name for part in parts for name in (part, *(f"{part}_{stride}" for stride in strides))), tuple(parts)
 
 
 def elements_of(b, numbers, s, operand, lane, layout, computed, batch):
-    """The Elements of an operand at a flat batch index; `lane` names the slot of its stride across lanes, `computed` is
-    what it is computed by, if it is."""
+    """Return the Elements of an operand at a flat batch index.  `lane` names the slot of its stride across lanes;
+    `computed` is the Prologue that computes it, or None."""
     if computed:
         _, parts = part_slots(operand, computed)
         places = [Strided(b, numbers, b.offset(getattr(s, part), offset),
@@ -92,7 +92,7 @@ def elements_of(b, numbers, s, operand, lane, layout, computed, batch):
 
 @remembered(512)
 def pack_kernel(numbers, layout, vectors, computed=None):
-    """The kernel that packs all of B, a panel a unit; returns its address."""
+    """Return the address of the kernel that packs all of B, one panel per work unit."""
     width = vectors * numbers.lanes
     key = f"pack {numbers} {layout} {vectors} {computed and computed.key}"
     return jit.build(key, lambda: _pack_text(numbers, layout, width, computed), ["pack"])["pack"]
@@ -115,10 +115,10 @@ def _pack_text(numbers, layout, width, computed):
 
 @remembered(512)
 def block_kernel(numbers, out, layouts, computed, rows, vectors, epilogue, ahead=False, lying=False):
-    """The kernel that computes blocks of C, for one register tile, how A and B lie, and what they are computed by;
-    returns its address.
-    `ahead`: tiles ask for the next panel of B, and at a block's end for the next block of A, while they compute.
-    `lying`: tile registers read A where it lies, but for the last rows."""
+    """Return the address of the kernel that computes blocks of C, for one register tile, the layouts of A and B, and
+    the Prologues that compute them.
+    `ahead`: tiles prefetch the next panel of B, and at a block's end the next block of A, while they compute.
+    `lying`: AMX tiles read A unpacked, except its last rows."""
     key = (f"block {numbers} {out} {' '.join(layouts)} {rows} {vectors} {epilogue.key} "
            f"{[c and c.key for c in computed]} {ahead} {lying}")
     make = lambda: _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead, lying)
@@ -148,22 +148,22 @@ def _block_text(numbers, out, layouts, computed, rows, vectors, epilogue, ahead,
 
 
 class _Block:
-    """Writes the loops of the block kernel, from the outside in."""
+    """Emits the loops of the block kernel, from the outside in."""
 
     further = []  # arguments of the tile function
-    # whether a tile of A stays in the first cache while panels of B pass by, and not the other way round
+    # True if a tile of A stays in the L1 cache while panels of B pass by; False for the reverse
     along_rows = False
 
     def __init__(self, b, s, args, numbers, out, layouts, computed, tile_rows, width, tile, ahead=False):
         self.ahead = ahead
-        # what tiles fetch need not be asked for by what packs
+        # packing need not prefetch what tiles prefetch
         self.a_ahead = ahead and not computed[0] and numbers.per_word == 1 and layouts[0] in (ACROSS, ALONG)
         self.b, self.s, self.args, self.numbers, self.out = b, s, args, numbers, out
         self.a_layout, self.b_layout = layouts
         self.computed, self.tile_rows, self.width, self.tile = computed, tile_rows, width, tile
 
     def unit(self, unit, scratch):
-        """One block of C: where it lies, then the loop along k."""
+        """Emit one block of C: its position, then the loop along k."""
         b, s = self.b, self.s
         rest = b.div(unit, s.row_blocks)
         self.batch = b.div(rest, s.column_blocks)
@@ -182,13 +182,13 @@ class _Block:
         c = b.offset(b.offset(s.c, c_offset), b.mul(self.row, s.c_row))
         self.c = b.offset(c, self.column, self.out)
         self.scratch = scratch
-        # at least once: a product over no elements is zero, and has an epilogue too
+        # at least once: a matmul over no elements is zero, and has an epilogue too
         depth = b.maximum(s.depth, 1)
         b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: self.depth_block(n, k)))
 
     def depth_block(self, n, k):
-        """One block along k of product n of those that are summed: pack A, then go by inner blocks, whose panels stay
-        in the first cache."""
+        """Emit one block along k of matmul n of those that are summed: pack A, then loop over inner blocks, whose
+        panels stay in the L1 cache."""
         b, s = self.b, self.s
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
         chunks = self.chunks(count)
@@ -202,13 +202,13 @@ class _Block:
         b.loop(0, self.block_columns, s.inner_columns, [], columns)
 
     def chunks(self, count):
-        """Steps of the tile's loop for so many elements along k."""
+        """Steps of the tile's loop for `count` elements along k."""
         per_chunk = self.numbers.chunk * self.numbers.per_word
         return self.b.div(self.b.add(count, per_chunk - 1), per_chunk)
 
     def inner_block(self, n, k, inner, count, chunks, begin, stop):
-        """Columns from `begin` to `stop` and what lies `inner` elements inside a block along k of `count` elements, or
-        `chunks` steps: every tile."""
+        """Emit every tile of the columns from `begin` to `stop`, from offset `inner` of a block along k of `count`
+        elements, or `chunks` steps."""
         b, s = self.b, self.s
         place = b.add(k, inner)
         own = b.minimum(b.sub(count, inner), s.inner_depth)
@@ -235,14 +235,14 @@ class _Block:
             b.loop(begin, stop, self.width, [], by_panels)
 
     def rows_at(self, n, k, inner, chunks):
-        """A function of a tile's first row that says where its rows of A are, at `inner` elements in a block along k of
-        so many chunks; and what else tiles are told of them."""
+        """Return a function of a tile's first row that gives the address of its rows of A, at offset `inner` of a block
+        along k of `chunks` steps, and the further arguments of tiles for these rows."""
         b, numbers = self.b, self.numbers
         rows = b.offset(self.scratch, b.mul(b.div(inner, numbers.per_word), self.tile_rows * numbers.word.bytes))
         return lambda r: [b.offset(rows, b.mul(b.mul(r, numbers.chunk * numbers.word.bytes), chunks))]
 
     def pack_a(self, elements, count, chunks):
-        """Packs the block's rows into scratch, as panels when rows are neighbours, else as quads."""
+        """Pack the block's rows into scratch: as panels if rows are contiguous, else as quads."""
         b, numbers = self.b, self.numbers
         if self.a_layout != ACROSS:
             pack.write_quads(b, self.tile_rows, elements, self.scratch, self.block_rows, count, not self.a_ahead)
@@ -263,13 +263,13 @@ class _Block:
 
         together, whole = PANELS * self.tile_rows, constant(i64, 0)
         if numbers.per_word == 1 and self.tile_rows <= numbers.lanes:
-            # a vector is left, of which the last panel's load may read some
+            # the last panel's load may read past the panel, by less than a vector
             whole = b.mul(b.div(b.maximum(b.sub(self.block_rows, numbers.lanes), 0), together), together)
             b.loop(0, whole, together, [], tiles)
         b.loop(whole, self.block_rows, self.tile_rows, [], tile)
 
     def b_panel(self, at, n, k, count):
-        """The address of the packed panel at column `at` of the block, packing it now unless that was done before."""
+        """Return the address of the packed panel at column `at` of the block; pack it now unless B is packed."""
         b, s, numbers = self.b, self.s, self.numbers
         if self.b_layout == PACKED:
             within = b.mul(b.div(k, numbers.per_word), self.width * numbers.word.bytes)
@@ -280,10 +280,10 @@ class _Block:
         return target
 
     def later(self, at, n, k, count, final):
-        """What the tiles of a panel ask for beside their work: a function of a tile's row that gives (place, bytes
-        between lines, bytes from chunk to chunk).  The first tiles fetch the next panel of B, the others a part of the
-        next block of A: that of the next block along k, at the end that of the next rows.  What lies behind an
-        operand's end is asked for, too: that never faults."""
+        """Return a function of a tile's row that gives what the tile prefetches: (address, bytes between lines, bytes
+        from chunk to chunk).  The first tiles prefetch the next panel of B, the others a part of the next block of A:
+        the next block along k, or at the end the next rows.  Addresses past an operand's end are prefetched as well,
+        which never faults."""
         b, s, word, chunks = self.b, self.s, self.numbers.word.bytes, self.chunks(count)
         line, four, nothing = constant(i64, 64), constant(i64, 64 * CHUNK), (self.scratch, constant(i64, 0),
                                                                              constant(i64, 0))
@@ -325,7 +325,7 @@ class _Block:
         return at_row
 
     def one_tile(self, r, at, a, panel, chunks, stage, later):
-        """One call of the tile function, for the row r and the column `at` of the block."""
+        """Emit one call of the tile function, for the row r and the column `at` of the block."""
         b, s = self.b, self.s
         c = b.offset(b.offset(self.c, b.mul(r, s.c_row)), at, self.out)
         b.call(self.tile, [self.args, a, panel, chunks, c, s.c_row, *self.partial(r, at, c), stage,
@@ -333,7 +333,7 @@ class _Block:
                            b.add(self.row, r), b.add(self.column, at), *self.further, *later])
 
     def partial(self, r, at, c):
-        """Where the sums of a tile wait between blocks along k, and bytes between its rows."""
+        """Address of a tile's accumulators between blocks along k, and bytes between its rows."""
         b, s, numbers = self.b, self.s, self.numbers
         if self.out is numbers.accumulator:
             return c, s.c_row
@@ -343,14 +343,14 @@ class _Block:
 
 
 def _along_rows(b_layout):
-    """Whether tiles of one row of tiles come one after the other: panels of B pass by them."""
+    """True if the tiles of one row of tiles are computed consecutively, so that panels of B pass by them."""
     return b_layout == PACKED
 
 
 class _TiledBlock(_Block):
-    """The same for tile registers: sums that wait lie tile after tile, and the last tile's epilogue is left for the
-    next, or the unit's end.  Where B is packed before, outputs are written along rows: the processor asks for memory in
-    that direction by itself."""
+    """The same for AMX tiles: accumulators are kept tile after tile between blocks along k, and the epilogue of a tile
+    runs with the next tile, or at the end of the work unit.  If B is packed beforehand, outputs are written along rows,
+    the direction in which the CPU prefetches by itself."""
 
     def __init__(self, *common_and_tile):
         *common, rest, waiting, self.lying = common_and_tile
@@ -365,14 +365,14 @@ class _TiledBlock(_Block):
 
     def pack_a(self, elements, count, chunks):
         b, rows = self.b, self.block_rows
-        if self.lying:  # the last rows alone: tiles read all of theirs
+        if self.lying:  # pack only the last rows: full tiles read A unpacked
             whole = self.whole_rows()
             elements, rows = elements.moved(whole, 0), b.sub(rows, whole)
         write = pack.write_turned_quads if self.a_layout == ACROSS else pack.write_quads
         write(b, self.tile_rows, elements, self.scratch, rows, count)
 
     def whole_rows(self):
-        """The rows of the block that fill tiles."""
+        """Number of rows of the block that fill tiles."""
         return self.b.mul(self.b.div(self.block_rows, self.tile_rows), self.tile_rows)
 
     def rows_at(self, n, k, inner, chunks):

@@ -1,12 +1,11 @@
-"""Fourier transforms of a few complex numbers, each a pair of vectors; and how the results of neighbours are laid side
-by side."""
+"""Fourier transforms of a few complex elements, each a pair of vectors, and interleaving of the results."""
 
 import math
 
 
 def transform(b, given):
-    """sum_j given[j] exp(-2 pi i j k / n) for each k: of even n from the halves (Cooley & Tukey 1965), of odd n from
-    sums and differences."""
+    """sum_j given[j] exp(-2 pi i j k / n) for each k: for even n from the even and odd elements (Cooley & Tukey 1965),
+    for odd n from sums and differences."""
     n = len(given)
     if n == 1:
         return given
@@ -64,8 +63,8 @@ def _odd(b, given):
 
 
 def side_by_side(b, vectors, size):
-    """Vectors cut into chunks of so many lanes: first chunks of all, then second ones, and so on. Their number is a
-    power of two."""
+    """Interleave vectors in chunks of `size` lanes: first chunks of all, then second ones, and so on. The number of
+    vectors is a power of two."""
     if len(vectors) == 1:
         return vectors
     even, odd = side_by_side(b, vectors[::2], size), side_by_side(b, vectors[1::2], size)
@@ -73,7 +72,7 @@ def side_by_side(b, vectors, size):
 
 
 def alternating(b, v, w, size):
-    """Chunks of two vectors in turn: two vectors."""
+    """Interleave chunks of two vectors; yield two vectors."""
     lanes = v.type.lanes
     for half in range(2):
         found = []
@@ -84,7 +83,7 @@ def alternating(b, v, w, size):
 
 
 def parted(b, low, high):
-    """Numbers in pairs, of two vectors: the first ones, and the second ones."""
+    """Separate the interleaved pairs of two vectors: the first elements, and the second ones."""
     lanes = low.type.lanes
     return b.shuffle(low, high, list(range(0, 2 * lanes, 2))), b.shuffle(low, high, list(range(1, 2 * lanes, 2)))
 

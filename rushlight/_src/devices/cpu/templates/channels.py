@@ -1,10 +1,9 @@
-"""Convolution with channels in the lanes of vectors.
+"""Convolution with blocked channels.
 
-The padded image is kept in blocks of channels (`channels_image.py`).  A register tile takes some
-neighbouring outputs of one row and some vectors of output channels: for each k = (input channel, tap) a number of the
-image is broadcast for each output, at a constant distance from the last, and vectors of weights are loaded.  So no lane
-is wasted on small images, and strides cost nothing.  Finished tiles are turned in registers, since outputs lie channel
-by channel.
+The padded image is kept in blocks of channels (`channels_image.py`).  A register tile takes some adjacent outputs of
+one row and some vectors of output channels: for each k = (input channel, tap) an element of the image is broadcast for
+each output, at a constant distance from the last, and vectors of weights are loaded.  So no lane is wasted on small
+images, and strides cost nothing.  Finished tiles are transposed in registers, since outputs are stored channels first.
 """
 
 from dataclasses import dataclass
@@ -31,18 +30,18 @@ SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "image_places", "out
 
 @dataclass(frozen=True)
 class Mixed:
-    """Weights that lie [channel][output channel][tap], as for a gradient of the input: of so many taps these are
-    wanted, in this order."""
+    """Weights stored as [channel][output channel][tap], as for a gradient of the input: `taps` of `count` taps are
+    used, in this order."""
 
     count: int
     taps: tuple
 
 
 def weight_kernel(numbers, vectors, order):
-    """The kernel that packs weights into panels of some vectors of output channels, [panel][k][channel]; returns its
-    address.
+    """Return the address of the kernel that packs weights into panels of some vectors of output channels,
+    [panel][k][channel].
 
-    `order` tells how weights lie: ALONG k, Mixed, or APART, where a table says it for each k.
+    `order` is the layout of the weights: ALONG k, Mixed, or APART with a table of offsets for each k.
     """
     key = f"channel weights {numbers} {vectors} {order}"
     return jit.build(key, lambda: _weight_text(numbers, vectors, order), ["weights"])["weights"]
@@ -97,7 +96,7 @@ def _write_mixed(f, s, numbers, vectors, order, source, target, left):
             found = []
             for k in range(j * count, (j + 1) * count):
                 place = f.offset(at, k * lanes * size)
-                # channels are far apart, so the machine does not guess the next ones
+                # channels are far apart, so the CPU does not prefetch the next ones
                 f.prefetch(f.offset(place, f.mul(stride, 3)))
                 mask = None if left is None else f.lane_mask(f.sub(f.mul(left, count), k * lanes), lanes)
                 found.append(f.convert(f.load(kind, place, mask=mask), numbers.word))
@@ -109,8 +108,8 @@ def _write_mixed(f, s, numbers, vectors, order, source, target, left):
 
 
 def conv_kernel(numbers, out, tile, step, distance, epilogue):
-    """The kernel that computes blocks of a convolution whose neighbouring outputs read pixels `step` apart and lie
-    `distance` elements apart; returns its address.  `tile` gives the outputs and the vectors of channels of a register
+    """Return the address of the kernel that computes blocks of a convolution whose adjacent outputs read pixels `step`
+    apart and are stored `distance` elements apart.  `tile` gives the outputs and the vectors of channels of a register
     tile."""
     key = f"channel conv {numbers} {out} {tile} {step} {distance} {epilogue.key}"
     return jit.build(key, lambda: _conv_text(numbers, out, *tile, step, distance, epilogue), ["conv"])["conv"]
@@ -170,7 +169,7 @@ def _conv_text(numbers, out, rows, vectors, step, distance, epilogue):
 
 
 class _Tile:
-    """Writes the function that computes one register tile of `rows` outputs by `vectors` of channels, and stores it."""
+    """Emits the function that computes one register tile of `rows` outputs by `vectors` of channels, and stores it."""
 
     def __init__(self, module, numbers, out, rows, vectors, step, distance, epilogue):
         self.numbers, self.out, self.rows, self.vectors, self.step = numbers, out, rows, vectors, step
@@ -209,8 +208,8 @@ class _Tile:
         f.ret()
 
     def sums(self, f, weights, image, offsets, depth):
-        """The loop along k: four at a time, then the rest one by one.  The sums of one vector of channels follow each
-        other."""
+        """Emit the loop along k: four at a time, then the rest one by one.  The accumulators of one vector of channels
+        are consecutive."""
         numbers, rows, vectors = self.numbers, self.rows, self.vectors
         word = numbers.word.bytes
         pixel = self.step * numbers.lanes * word
@@ -235,7 +234,7 @@ class _Tile:
         return f.loop(0, f.rem(depth, CHUNK), 1, values, some(1))[2:]
 
     def store(self, f, partial, there, place, length, channel, number, slots):
-        """Turns finished sums, so that a vector holds neighbouring outputs of one channel, and stores them."""
+        """Transpose finished accumulators, so that a vector holds adjacent outputs of one channel, and store them."""
         numbers, rows, lanes = self.numbers, self.rows, self.numbers.lanes
         bytes_ = numbers.accumulator.bytes * lanes
         turned = f.alloca(numbers.vector, lanes)
@@ -260,7 +259,7 @@ class _Tile:
         f.loop(0, f.div(f.add(there, lanes - 1), lanes), 1, [], one_vector)
 
     def masks(self, f, length):
-        """The lanes that hold outputs, of each vector that outputs some elements apart are spread over."""
+        """The lane masks of the vectors over which outputs of stride `distance` are spread."""
         lanes, distance = self.numbers.lanes, self.distance
         count, found = f.sub(f.mul(length, distance), distance - 1), []
         for part in range(distance):
@@ -271,14 +270,14 @@ class _Tile:
         return found
 
     def spread(self, f, value, part):
-        """The outputs that lie in one of these vectors, each in its lane."""
+        """The outputs of one of these vectors, each in its lane."""
         if self.distance == 1:
             return value
         return f.shuffle(value, None,
                          [(part * self.numbers.lanes + k) // self.distance for k in range(self.numbers.lanes)])
 
     def store_lanes(self, f, value, place, channel, number, mask, slots):
-        """Stores some outputs of one channel."""
+        """Store some outputs of one channel."""
         if self.epilogue.emit is not None:
             value = self.epilogue.emit(f, value, constant(i64, 0), channel, number, place, mask, slots)
         f.store(f.convert(value, self.out), place, mask=mask)

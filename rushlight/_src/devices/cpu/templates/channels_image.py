@@ -12,30 +12,31 @@ from .elements import APART, SAME, Computed, PrologueLayout, Strided, distance
 from .units import Units
 
 SLACK = 4096     # bytes that may be read past the last image
-MOST_MIXED = 16  # taps that are told apart in registers, where weights lie tap beside tap
+MOST_MIXED = 16  # taps that are separated in registers, if the taps of a weight are contiguous
 
 IMAGE_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_channel", "x_depth", "x_height",
                "x_width",
                "depth", "height", "width", "pad_depth", "pad_height", "pad_width", "rows_depth", "rows_height",
                "rows_width",
                "plane_bytes", "image_bytes")
-SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # how neighbouring pixels of an input lie
+SIDE_BY_SIDE, EVERY_OTHER, FAR = 1, 2, 0  # stride of an input's pixels along the width
 
 
 PART_STRIDES = ("batch", "channel", "depth", "height", "width")
 
 
 def part_slots(computed):
-    """The slots of what an image is computed from: (all of them, those that are pointers)."""
+    """The slots of the parts that an image is computed from: (all slots, those that are pointers)."""
     parts = tuple(f"part{k}" for k in range(len(computed.distances))) if computed else ()
     return tuple(name for part in parts for name in (part, *(f"{part}_{stride}" for stride in PART_STRIDES))), parts
 
 
 def image_kernel(element, numbers, pixels, computed=None):
-    """The kernel that writes padded images in blocks of channels, one (image, block) a unit; returns its address.
+    """Return the address of the kernel that writes padded images in blocks of channels, one (image, block) per work
+    unit.
 
-    `pixels` tells how neighbours along the width lie: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the
-    PrologueLayout that images are computed by, if they are; channels are its lanes.
+    `pixels` is the stride along the width: SIDE_BY_SIDE, EVERY_OTHER element, or FAR. `computed` is the PrologueLayout
+    that computes images, or None; channels are its lanes.
     """
     key = f"channel image {element} {numbers} {pixels} {computed and computed.key}"
     return jit.build(key, lambda: _image_text(element, numbers, pixels, computed), ["image"])["image"]
@@ -52,7 +53,7 @@ def _image_text(element, numbers, pixels, computed):
 
 
 class _Plane:
-    """Writes one unit of the kernel: the image of as many channels as a vector has lanes, in one example."""
+    """Emits one work unit of the kernel: the image of as many channels as a vector has lanes, in one example."""
 
     def __init__(self, kernel, element, numbers, pixels, computed, parts, unit):
         self.f, self.s = f, s = kernel.f, kernel.s
@@ -88,7 +89,7 @@ class _Plane:
         f.when(inside, lambda: self.filled(z, y, target), lambda: self.blank(target, self.rows_width))
 
     def filled(self, z, y, target):
-        """The pixels of a row of the operand, and zeros before and behind them."""
+        """Emit the pixels of a row of the operand, with zeros before and after them."""
         f, s = self.f, self.s
         self.blank(target, self.pad)
         first = f.offset(target, f.mul(self.pad, self.pixel_bytes))
@@ -110,14 +111,14 @@ class _Plane:
                                                      align=self.word.bytes))
 
     def put(self, target, first, rows):
-        """Stores a square whose rows are channels, pixel by pixel."""
+        """Store a square whose rows are channels, pixel by pixel."""
         f = self.f
         for k, row in enumerate(pack.transpose(f, rows)):
             f.store(row, f.offset(target, f.mul(f.add(first, k), self.pixel_bytes)), align=self.word.bytes)
 
     def squares(self, target, first, enough, channel):
-        """One square from ``channel(c, count)``: a row of pixels of a channel, of which the first ``count`` exist
-        (None: all)."""
+        """Emit one square from ``channel(c, count)``: a row of pixels of a channel, whose first ``count`` exist (None:
+        all)."""
         f, lanes = self.f, self.lanes
         count = f.sub(self.width, first)
         channel = channel(first)
@@ -127,7 +128,7 @@ class _Plane:
                                                 for c in range(lanes)]))
 
     def turned(self, source, target):
-        """A row from channels whose pixels are neighbours: squares are transposed; pixels past the end become zeros."""
+        """Emit a row from channels with contiguous pixels: squares are transposed; pixels past the end are zeros."""
         f = self.f
 
         def channel(first):
@@ -138,7 +139,7 @@ class _Plane:
                lambda first, _: self.squares(target, first, self.lanes + self.pixels - 1, channel))
 
     def load(self, at, count):
-        """Pixels of one channel that lie side by side, or every other of them, of which the first ``count`` exist."""
+        """Load adjacent pixels of one channel, or every other pixel; the first ``count`` exist."""
         f, lanes, pixels = self.f, self.lanes, self.pixels
         if pixels == SIDE_BY_SIDE:
             mask = None if count is None else f.lane_mask(count, lanes)
@@ -165,7 +166,7 @@ class _Plane:
                    lambda first, _: self.squares(target, first, self.lanes, channel))
 
     def gathered(self, source, target):
-        """A row pixel by pixel, its channels neighbours or apart."""
+        """Emit a row pixel by pixel, its channels contiguous or strided."""
         f = self.f
 
         def pixel(lane_stride, k):
@@ -193,7 +194,7 @@ class ChannelImage:
         self.computed, self.parts = None, ()
 
     def compute(self, prologue, parts):
-        """Computes the images by a Prologue from parts with these strides, (batch, channel, depth, height, width)."""
+        """Compute the images by a Prologue from parts with these strides, (batch, channel, depth, height, width)."""
         self.parts = parts
         self.computed = PrologueLayout(prologue, tuple((distance(part[1]), distance(part[4])) for part in parts))
 
@@ -212,7 +213,7 @@ class ChannelImage:
 
     @property
     def full(self):
-        """Whether few lanes lack a channel."""
+        """True if few lanes lack a channel."""
         return self.channels >= self.lanes and self.blocks * self.lanes <= 1.25 * self.channels
 
     def row_offset(self, z, y, x=0):
@@ -220,7 +221,7 @@ class ChannelImage:
         return ((z * self.rows[1] + y) * self.rows[2] + x) * self.pixel
 
     def step(self, target, start, images, threads):
-        """The KernelCall that writes some images, from number `start` on, into a temporary."""
+        """The KernelCall that writes some images, from index `start` on, into a temporary."""
         strides = self.strides
         pixels = {1: SIDE_BY_SIDE, 2: EVERY_OTHER}.get(strides[4], FAR)
         pixels = SIDE_BY_SIDE if self.spatial[2] == 1 and strides[1] != 1 else pixels
@@ -246,6 +247,6 @@ class ChannelImage:
 
 
 def image_of(c, geometry, taps, operand, strides, group_channels):
-    """The image that products with these taps read."""
+    """The image that matmuls with these taps read."""
     rows = tuple((out - 1) * step + max(at) + 1 for out, step, at in zip(geometry.out, geometry.step, taps))
     return ChannelImage(c, operand, strides, group_channels, geometry.size, geometry.pad, rows)

@@ -1,4 +1,4 @@
-"""The steps of a convolution with channels in the lanes: images in blocks of channels, packed weights, tiles."""
+"""Kernel calls of a convolution with blocked channels: images in blocks of channels, packed weights, tiles."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,27 +17,27 @@ from .tune import pick
 _IMAGE_BYTES = 6 << 20       # images made at a time: they are read again before they leave the cache
 _SLICE_BYTES = 400 << 10     # of images, that a block of tiles reads for each panel of weights
 _PANEL_BYTES = 224 << 10     # of weights, that every tile of a block reads
-_PARTIAL_BYTES = 256 << 10   # of sums that wait between blocks along k
-_TURN_CYCLES = 8             # what a vector of an image, or of finished sums, takes to turn and to store
+_PARTIAL_BYTES = 256 << 10   # of sums that are kept between blocks along k
+_TURN_CYCLES = 8             # to transpose and store a vector of an image, or of finished sums
 
 
 @dataclass(frozen=True)
 class ChannelTile:
-    """A register tile: `rows` neighbouring outputs by `vectors` of output channels."""
+    """A register tile: `rows` adjacent outputs by `vectors` of output channels."""
 
     rows: int
     vectors: int
 
     @property
     def cycles(self):
-        """What a step along k takes: two multiply-adds a cycle, two loads a cycle, a sum takes four cycles to come
-        back, and the second cache gives a vector of weights every two."""
+        """Cycles of a step along k: two multiply-adds and two loads a cycle, a latency of four cycles for a sum, and a
+        vector of weights from the L2 cache every two cycles."""
         return max(self.rows * self.vectors / 2, (self.rows + self.vectors) / 2 + 0.5, 4,
                    2 * self.vectors) + self.vectors / 8
 
 
 def channel_tile(width, columns, lanes):
-    """The tile for rows of so many outputs of so many channels that wastes least."""
+    """Return the tile that wastes least for rows of `width` outputs of `columns` channels."""
     registers = targeted().registers
     most = -(-columns // lanes)
     options = [ChannelTile(rows, min(most, (registers - 1) // (rows + 1)))
@@ -50,7 +50,8 @@ def channel_tile(width, columns, lanes):
 
 
 class ChannelProduct:
-    """One product over (channels, taps) of an image: its tiles, and the steps that pack its weights and compute it."""
+    """One matmul over (channels, taps) of an image: its tiles, and the kernel calls that pack its weights and compute
+    it."""
 
     def __init__(self, plan, number, product):
         self.c, self.threads, self.image, self.product, self.step = (plan.c, plan.threads, plan.image, product,
@@ -91,17 +92,17 @@ class ChannelProduct:
 
     @property
     def panel_bytes(self):
-        """Bytes of a packed panel; whole squares are written."""
+        """Bytes of a packed panel; full squares are written."""
         return -(-self.depth // self.image.lanes) * self.image.lanes * self.width * self.image.word
 
     def cycles(self):
-        """About how many cycles it takes for all images, on one thread."""
+        """Estimate the cycles for all images, on one thread."""
         tiles, tile = self.tiles.shape[1] * self.c.batch, self.tile
         stores = tile.vectors * (self.image.lanes * self.product.strides[4] + 4) * _TURN_CYCLES
         return self.c.groups * tiles * self.panels * (self.depth * tile.cycles + stores)
 
     def pack_weights(self, keep):
-        """The step that packs the weights of all groups."""
+        """The kernel call that packs the weights of all groups."""
         product, image = self.product, self.image
         order, offsets, distance = ALONG, 0, 0
         if product.weight_offsets is not None:
@@ -121,7 +122,7 @@ class ChannelProduct:
                           written_slots(channels.WEIGHT_SLOTS, slots, sources), fills=self.packed)
 
     def blocks(self, tiles):
-        """(block_tiles, block_panels, block_depth) of a unit of work among so many tiles."""
+        """Return (block_tiles, block_panels, block_depth) of a work unit, for `tiles` tiles in all."""
         image, sums = self.image, self.sums_bytes
         cuts = -(-self.depth * self.width * image.word // _PANEL_BYTES)
         block_depth = min(self.depth, -(-self.depth // (cuts * self.taps)) * self.taps)
@@ -138,7 +139,7 @@ class ChannelProduct:
         return block_tiles, block_panels, block_depth
 
     def shared_out(self, tiles, block_tiles, block_panels):
-        """Blocks of about this size, of which all threads get as many."""
+        """Return blocks of about this size that balance the load of threads."""
         cuts = -(-tiles // block_tiles)
         options = [(-(-tiles // n), panels) for n in range(cuts, min(cuts + 4, tiles) + 1)
                    for panels in range(block_panels, max(0, block_panels - 4), -1)]
@@ -154,7 +155,7 @@ class ChannelProduct:
         return self.tile.rows * self.width * self.image.kind.accumulator.bytes
 
     def multiply(self, start, images, epilogue, temporaries, keep):
-        """The step that computes all tiles of some images, from number `start` on."""
+        """The kernel call that computes all tiles of some images, from index `start` on."""
         c, image, product, tile = self.c, self.image, self.product, self.tile
         count = self.tiles.shape[1]
         tiles, panels = count * images, self.panels
@@ -193,8 +194,8 @@ class ChannelProduct:
 
 
 class ChannelPlan:
-    """Products over (channels, taps) of one image, as steps; the arguments are as for `implicit_plan.Builder` and its
-    products."""
+    """Matmuls over (channels, taps) of one image, as kernel calls; the arguments are as for `implicit_plan.Builder` and
+    its matmuls."""
 
     def __init__(self, c, threads, geometry, operand, strides, group_channels, products):
         self.c, self.threads, self.geometry = c, threads, geometry
@@ -203,17 +204,17 @@ class ChannelPlan:
 
     @property
     def suits(self):
-        """Whether vectors of channels are full, and outputs and taps as this template wants them."""
+        """True if vectors of channels are full, and this template supports the outputs and taps."""
         return (self.image.element.is_float and numbers(self.c.dtype).per_word == 1 and self.image.full
                 and all(one.suits for one in self.products))
 
     def cycles(self):
-        """About how many cycles all images take on one thread, packing of weights left aside."""
+        """Estimate the cycles for all images on one thread, without the packing of weights."""
         return sum(one.cycles()
                    for one in self.products) + self.c.batch * self.image.bytes / self.image.pixel * _TURN_CYCLES
 
     def plan(self, epilogue):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         keep, batch, size = [], self.c.batch, self.image.bytes
         images = next(n for n in range(batch, 0, -1) if batch % n == 0 and (n == 1 or n * size <= _IMAGE_BYTES))
         temporaries = {"image": images * size + 4 * SLACK} | {one.packed: self.c.groups * one.panels * one.panel_bytes

@@ -1,9 +1,9 @@
-"""Gradients of a convolution's weights with channels in the lanes of vectors.
+"""Gradients of a convolution's weights with blocked channels.
 
 Input and gradient are images in blocks of channels (`channels_image.py`).  A register tile takes some input channels at
-one tap by some vectors of output channels: for each output a number of the input is broadcast for each channel, and
-vectors of the gradient are loaded.  Sums wait in scratch between chunks of rows that the first cache holds, then are
-turned and stored.
+one tap by some vectors of output channels: for each output and channel an element of the input is broadcast, and
+vectors of the gradient are loaded.  Accumulators are kept in scratch between chunks of rows that the L1 cache holds,
+then are transposed and stored.
 """
 
 import math
@@ -19,8 +19,8 @@ from .contraction import Contraction, KernelCall, numbers, table, written_slots
 from .tune import pick
 from .units import Units
 
-_CHUNK_BYTES = 24 << 10      # of gradients, that stay in the first cache while all taps use them
-_NEAR_BYTES = 288 << 10      # of images, or of sums, that stay in the second cache
+_CHUNK_BYTES = 24 << 10      # of gradients, which stay in the L1 cache while all taps use them
+_NEAR_BYTES = 288 << 10      # of images, or of sums, which stay in the L2 cache
 # "x_rows" and "y_rows" are tables of byte offsets of each row of outputs, "taps_at" one of each tap.
 SLOTS = ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at", "rows", "chunk_rows", "width", "taps", "inputs",
          "outputs", "blocks",
@@ -30,12 +30,11 @@ SLOTS = ("x", "y", "out", "scratch", "x_rows", "y_rows", "taps_at", "rows", "chu
 
 
 def weight_kernel(numbers, element, tile, step, known):
-    """The kernel that computes gradients of weights for some panels of output and some blocks of input channels;
-    returns its address.
+    """Return the address of the kernel that computes gradients of weights for some panels of output and some blocks of
+    input channels.
 
-    `tile`: so many input channels by so many vectors of output channels; neighbouring outputs read pixels `step` apart.
-      `known` is the
-    number of taps where it is small, else 0: weights lie [output channel][input channel][tap].
+    `tile`: (input channels, vectors of output channels); adjacent outputs read pixels `step` apart.  `known` is the
+    number of taps if it is small, else 0: weights are stored [output channel][input channel][tap].
     """
     key = f"channel weight gradient {numbers} {element} {tile} {step} {known}"
     return jit.build(key, lambda: _text(numbers, element, *tile, step, known), ["weights"])["weights"]
@@ -50,7 +49,7 @@ def _text(numbers, element, rows, vectors, step, known):
 
 
 class _Writer:
-    """Writes the kernel: sums of tiles in ``scratch``, which `tile` adds to, and then the weights of `element`."""
+    """Emits the kernel: sums of tiles in ``scratch``, which `tile` adds to, and then the weights of `element`."""
 
     def __init__(self, kernel, tile, numbers, element, rows, vectors, known):
         self.f, self.s, self.tile, self.numbers, self.element = kernel.f, kernel.s, tile, numbers, element
@@ -58,11 +57,11 @@ class _Writer:
         self.lanes, self.bytes = numbers.lanes, numbers.lanes * numbers.accumulator.bytes
         self.sums_bytes = self.lanes * vectors * self.bytes  # of one block of input channels at one tap
         self.scratch = kernel.scratch()
-        self.taps = None  # read once a unit
+        self.taps = None  # read once a work unit
         self.turned = self.f.alloca(numbers.vector, self.lanes * max(known, 1))
 
     def unit(self, unit):
-        """Some panels of output channels by some blocks of input channels."""
+        """Emit some panels of output channels by some blocks of input channels."""
         f, s, vectors = self.f, self.s, self.vectors
         rest = f.div(unit, s.block_units)
         first_block = f.mul(f.sub(unit, f.mul(rest, s.block_units)), s.unit_blocks)
@@ -87,7 +86,7 @@ class _Writer:
         f.loop(0, f.mul(panels, blocks), 1, [], finished)
 
     def chunk(self, row, x, y, panels, of_panel):
-        """What some rows of outputs add to all sums of a unit."""
+        """Add the contribution of some rows of outputs to all sums of a work unit."""
         f, s, vectors = self.f, self.s, self.vectors
         count = f.minimum(f.sub(s.rows, row), s.chunk_rows)
 
@@ -110,7 +109,7 @@ class _Writer:
         f.loop(0, panels, 1, [], panel)
 
     def store(self, out, panel, block, sums):
-        """Turns the sums of a block of input channels, and stores them for each output channel."""
+        """Transpose the sums of a block of input channels, and store them for each output channel."""
         f, s, lanes, vectors = self.f, self.s, self.lanes, self.vectors
         channel = f.mul(block, lanes)
         inputs = f.sub(s.inputs, channel)
@@ -121,8 +120,8 @@ class _Writer:
             self.turn_taps(sums, j * self.bytes, target, inputs, there)
 
     def turn_taps(self, sums, beside, target, inputs, there):
-        """The sums of one vector of output channels, `beside` bytes into those of a tap, at all taps; of the channels
-        `there` exist."""
+        """Transpose the sums of one vector of output channels, at offset `beside` of each tap's sums, for all taps; of
+        the channels `there` exist."""
         f, s, lanes, bytes_ = self.f, self.s, self.lanes, self.bytes
 
         def turn(tap, _):
@@ -139,7 +138,7 @@ class _Writer:
             f.loop(0, there, 1, [], lambda k, _: self.mixed(target, k, inputs))
 
     def scattered(self, target, k, tap, inputs):
-        """The weights of one output channel at one tap, which lie apart."""
+        """Scatter the weights of one output channel at one tap."""
         f, s, lanes = self.f, self.s, self.lanes
         distance = f.mul(f.lane_indices(lanes), f.splat(s.taps, lanes))
         value = f.convert(f.load(self.numbers.vector, f.offset(self.turned, f.mul(k, self.bytes))), self.element)
@@ -147,7 +146,7 @@ class _Writer:
         f.scatter(value, at, f.lane_mask(inputs, lanes))
 
     def mixed(self, target, k, inputs):
-        """The weights of one output channel at all taps, which lie side by side."""
+        """Store the weights of one output channel at all taps, which are contiguous."""
         f, lanes, known, bytes_ = self.f, self.lanes, self.known, self.bytes
         values = [f.load(self.numbers.vector, f.offset(self.turned, f.add(f.mul(k, bytes_), tap * lanes * bytes_)))
                   for tap in range(known)]
@@ -159,7 +158,7 @@ class _Writer:
 
 
 def _tile(module, numbers, rows, vectors, step):
-    """A function that adds to the sums of a tile what some rows of outputs give."""
+    """A function that adds the contribution of some rows of outputs to the sums of a tile."""
     parameters = [("x", ptr), ("y", ptr), ("sums", ptr), ("x_rows", ptr), ("y_rows", ptr), ("count", i64),
                   ("width", i64), ("y_plane", i64)]
     f = module.function("tile", parameters, internal=True)
@@ -192,7 +191,7 @@ def _tile(module, numbers, rows, vectors, step):
 
 
 class ChannelWeights:
-    """The gradient of the weights, as steps."""
+    """The gradient of the weights, as kernel calls."""
 
     def __init__(self, c, threads, geometry):
         self.c, self.threads, self.geometry = c, threads, geometry
@@ -209,7 +208,7 @@ class ChannelWeights:
 
     @property
     def suits(self):
-        """Whether vectors of channels are full, and there is enough to share between threads."""
+        """True if vectors of channels are full, and there is enough work for all threads."""
         return (self.x.element.is_float and numbers(self.c.dtype).per_word == 1 and self.x.full and self.y.full
                 and (self.threads == 1 or self.panels * self.x.blocks * self.c.groups >= 3 * self.threads))
 
@@ -218,8 +217,8 @@ class ChannelWeights:
         return taps * self.vectors * self.kind.lanes ** 2 * self.kind.accumulator.bytes
 
     def unit(self, taps, chunk):
-        """(panels, blocks) of a unit of work, so that images are read from afar as rarely as possible while sums stay
-        near."""
+        """(panels, blocks) of a work unit, chosen so that images are rarely read from far memory while sums stay in the
+        cache."""
         x, y, step = self.x, self.y, self.geometry.step
         rows = chunk * step[1] + x.rows[1] - (self.c.out[1] - 1) * step[1] - 1
         most = max(1, _NEAR_BYTES // (min(rows, math.prod(x.rows[:2])) * x.rows[2] * x.pixel))
@@ -236,7 +235,7 @@ class ChannelWeights:
         return min(options, key=traffic, default=(1, 1))
 
     def plan(self):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         c, x, y, keep = self.c, self.x, self.y, []
         taps = [x.row_offset(*tap) for tap in product(*self.geometry.taps)]
         places = list(product(range(c.batch), range(c.out[0]), range(c.out[1])))

@@ -1,6 +1,6 @@
-"""Some neighbouring columns of a matrix, read into rows of whole vectors: what elimination and reflection work on.
+"""Some adjacent columns of a matrix, copied into rows of full vectors for elimination and Householder reflectors.
 
-Their loops need no masks then, and rows far apart in memory do not share a place in the cache.
+Their loops then need no masks, and rows far apart in memory do not share a cache set.
 """
 
 from ..llvm.types import i32, vector
@@ -9,13 +9,12 @@ from .rows import Rows
 
 
 def scratch_bytes(rows, vectors, lanes, size):
-    """What a worker needs for the columns; a little more is read than they have."""
+    """Bytes of scratch for a worker's columns; reads may go slightly past them."""
     return -(-(rows * vectors * lanes * size + 64) // 64) * 64
 
 
 class Columns:
-    """Writes what becomes of the columns of one matrix; `here` are they, rows of `vectors` vectors from row `first`
-    on."""
+    """Emits code for the columns of one matrix, which are at `here`: rows of `vectors` vectors from row `first` on."""
 
     def __init__(self, f, element, lanes, vectors, named):
         self.f, self.element, self.lanes, self.vectors, self.s = f, element, lanes, vectors, named
@@ -24,19 +23,19 @@ class Columns:
         self.height = f.sub(named["rows"], named["first"])
 
     def at(self, i, j=0):
-        """Where an element of the columns lies."""
+        """Address of an element of the columns."""
         return self.f.offset(self.here, self.f.add(self.f.mul(i, self.wide), j), self.element)
 
     def place(self, base, i, j):
-        """Where an element of the whole matrix lies."""
+        """Address of an element of the full matrix."""
         return self.f.offset(self.f.offset(base, self.f.mul(i, self.s["row"])), j, self.element)
 
     def masks(self, count):
-        """Of the vectors of a row, the lanes that are among the first so many."""
+        """The masks of the first `count` lanes of a row, one for each of its vectors."""
         return [self.f.lane_mask(self.f.sub(count, k * self.lanes), self.lanes) for k in range(self.vectors)]
 
     def taken(self, i, masks):
-        """A row of the columns from the matrix."""
+        """Copy a row of the columns from the matrix."""
         f, first = self.f, self.s["first"]
         start = self.place(self.source, f.add(i, first), first)
         for k, mask in enumerate(masks):
@@ -44,7 +43,7 @@ class Columns:
                     self.at(i, k * self.lanes))
 
     def given(self, i, masks):
-        """A row of the columns back."""
+        """Copy a row of the columns back."""
         f, first = self.f, self.s["first"]
         start = self.place(self.target, f.add(i, first), first)
         for k, mask in enumerate(masks):
@@ -52,7 +51,7 @@ class Columns:
                     mask=mask)
 
     def steps(self, carried, body):
-        """`body(j, c, carried)` for each of `count` columns j, c being the number of its vector."""
+        """Loop `body(j, c, carried)` over each of `count` columns j, in vector c."""
         f, lanes = self.f, self.lanes
         for c in range(self.vectors):
             last = f.minimum(self.s["count"], (c + 1) * lanes)
@@ -60,17 +59,17 @@ class Columns:
         return carried
 
     def lanes_of(self, j, c):
-        """The lanes of vector c behind column j, and the one of j itself."""
+        """The lanes of vector c after column j, and the one of j itself."""
         f = self.f
         places, own = f.lane_indices(self.lanes, i32), f.splat(f.convert(f.sub(j, c * self.lanes), i32), self.lanes)
         return f.compare(">", places, own), f.compare("==", places, own)
 
     def row(self, i, c=0):
-        """The vectors of a row from number c on."""
+        """The vectors of a row from index c on."""
         return [self.f.load(self.kind, self.at(i, k * self.lanes)) for k in range(c, self.vectors)]
 
     def put(self, i, values, c=0):
-        """A row back, from vector c on."""
+        """Store the vectors of a row from index c on."""
         for k, value in enumerate(values, c):
             self.f.store(value, self.at(i, k * self.lanes))
 

@@ -1,4 +1,4 @@
-"""Adding up partial products: the last step of a product whose k was divided among threads."""
+"""Adding up partial sums: the last kernel call of a split-K matmul."""
 
 from ..llvm import jit
 from ..llvm.types import i64
@@ -10,7 +10,7 @@ SLOTS = ("partial", "c", "parts", "part_bytes", "columns", "c_row")
 
 
 def combine_kernel(numbers, out, epilogue):
-    """The kernel that sums parts, a row of C a unit, and runs the epilogue; returns its address."""
+    """Return the address of the kernel that sums parts, a row of C per work unit, and runs the epilogue."""
     key = f"combine {numbers} {out} {epilogue.key}"
     return jit.build(key, lambda: _combine_text(numbers, out, epilogue), ["combine"])["combine"]
 

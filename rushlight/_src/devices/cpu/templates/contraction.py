@@ -1,4 +1,4 @@
-"""What the contraction templates share: numbers, epilogues, and the plan they return."""
+"""Numbers, epilogues and plans shared by the contraction templates."""
 
 from dataclasses import dataclass, field, replace
 from typing import Callable
@@ -14,19 +14,19 @@ from ..llvm.types import bf16, f16, f32, f64, i8, i16, i32, i64, vector
 ELEMENTS = {"float32": f32, "float64": f64, "float16": f16, "bfloat16": bf16, "int8": i8, "uint8": i8,
             "int16": i16, "int32": i32, "int64": i64}
 
-# words along K that a packed operand is padded to, and that the tile's loop takes at once; tile registers take more
+# words along K that a packed operand is padded to, and that the tile's loop takes at once; AMX tiles take more
 CHUNK = 4
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """How elements of one dtype are multiplied: packed into words, of which the machine multiplies a vector at once.
+    """The multiplication of elements of one dtype: packed into words, a vector at a time.
 
-    A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that adds
-    up their products: each is converted to `part` first. `signed` tells of A's elements, `b_signed` of B's. `flips`:
-    the instruction wants A unsigned, so 128 is added to A's bytes and 128 times B's subtracted from the sums. `tiles`:
-    the kind of product that tile registers compute (llvm/tiles.py), if they shall.  `blocks`: an instruction that
-    multiplies two rows by two columns, for tiles of more than one row.
+    A word is one element, converted to the accumulator's type, or several elements for `dot`, an instruction that
+    multiplies and adds them up: each is converted to `part` first. `signed` is the signedness of A's elements,
+    `b_signed` of B's. `flips`: the instruction requires unsigned A, so 128 is added to A's bytes and 128 times B's
+    subtracted from the sums. `tiles`: the kind of AMX multiplication (llvm/tiles.py), or none.  `blocks`: an
+    instruction that multiplies two rows by two columns, for tiles of more than one row.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Numbers:
         return b.add(b.mul(x, y), sum)
 
     def add_excess(self, b, y, sum):
-        """sum + 128 y: what flipping A adds to every row."""
+        """sum + 128 y: the excess that flipping A adds to every row."""
         return self.dot.emit(b, sum, constant(self.words, _FLIP), y)
 
 
@@ -78,8 +78,8 @@ _FLIP = 0x80808080 - (1 << 32)  # 128 in each byte of a word
 
 
 def unpaired(kind):
-    """The same dtype with one element a word: what is computed for few rows is not rounded to halves, which takes
-    longer than to multiply it."""
+    """The same dtype with one element a word: values computed for few rows are not rounded to 16 bits, which takes
+    longer than the multiplication."""
     if kind.per_word == 2 and kind.accumulator is f32:
         return Numbers(kind.name, kind.element, f32, 1, f32, kind.lanes)
     return kind
@@ -87,8 +87,8 @@ def unpaired(kind):
 
 @remembered()
 def numbers(dtype, b_dtype=""):
-    """The Numbers of a dtype name on this CPU; bytes may differ in sign between A and B. Raises ValueError for dtypes
-    that have no products.
+    """Return the Numbers of a dtype name on this CPU; 8-bit integers may differ in signedness between A and B. Raises
+    ValueError for dtypes without a matmul kernel.
 
     Example:
         >>> numbers("float32").accumulator
@@ -111,7 +111,7 @@ def numbers(dtype, b_dtype=""):
 
 @remembered()
 def tile_numbers(dtype, b_dtype=""):
-    """The Numbers of products by tile registers; None where this CPU or the dtype has none.
+    """Return the Numbers of matmuls by AMX tiles; None if this CPU or the dtype has none.
 
     Example:
         >>> tile_numbers("float64") is None
@@ -143,13 +143,13 @@ def _whole_numbers(dtype, b_dtype, element, features):
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to finished sums before they are stored.
+    """Code that transforms finished accumulators before they are stored.
 
-    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of sums for one row and neighbouring columns,
-    the position as i64 values (of the first lane), the address that they go to (or one a lane), a lane mask or None,
-    and the epilogue's own slots as i64 values; it returns the vector to store, in the accumulator's type or, if that is
-    whole numbers, a float. `key` names the code completely; `slots` are as in Contraction.  `touched(b, place, slots)`
-    lists the addresses that it reads or writes for a place in the output.
+    `emit(b, sums, batch, row, column, place, mask, slots)` gets a vector of accumulators for one row and adjacent
+    columns, the position as i64 values (of the first lane), the target address (or one per lane), a lane mask or None,
+    and the epilogue's own slots as i64 values; it returns the vector to store, in the accumulator's type or a float if
+    that is an integer type. `key` identifies the code completely; `slots` are as in Contraction.
+    `touched(b, place, slots)` lists the addresses that it reads or writes for a target address.
     """
 
     key: str = ""
@@ -158,11 +158,11 @@ class Epilogue:
     touched: Callable | None = field(default=None, compare=False, repr=False)
 
     def values(self, b, args, first):
-        """Its slots as i64 values, which a kernel's arguments hold from number `first` on."""
+        """Its slots as i64 values, which a kernel's arguments hold from index `first` on."""
         return [b.load(i64, b.offset(args, 8 * (first + k))) for k in range(len(self.slots))]
 
     def fetch(self, b, place, slots):
-        """Asks for the memory of a place early: a tile's sums take longer than it does to come."""
+        """Prefetch the memory for a target address: a tile's accumulation takes longer than the load."""
         b.prefetch(place, write=True)
         if self.touched is not None:
             for at in self.touched(b, place, slots):
@@ -186,7 +186,7 @@ def written_slots(names, numbers, sources):
 
 
 def table(offsets, keep):
-    """The Table of some offsets, which the plan that keeps it holds on to."""
+    """The Table of some offsets; `keep`, a list of the plan, keeps it alive."""
     array = np.ascontiguousarray(offsets, np.int64)
     keep.append(array)
     return Table(array)
@@ -196,9 +196,8 @@ def table(offsets, keep):
 class KernelCall:
     """One kernel call: `kernel(slots, begin, end, worker)` over `extent` units in chunks of `grain`.
 
-    `fills`: the temporary of which it writes all, as a function of its other slots alone, and which no other step
-      writes.
-    A program does without it where an equal step has run already.
+    `fills`: a temporary that this call writes completely, as a function of its other slots alone, and that no other
+      call writes.  A program omits the call if an equal one has run already.
     """
 
     kernel: int
@@ -208,18 +207,18 @@ class KernelCall:
     fills: str = ""
 
     def launch(self, place):
-        """The Launch; ``place(name, offset)`` gives the value and the number of a slot so many bytes into an operand or
-        temporary."""
+        """Return the Launch; ``place(name, offset)`` gives the value and the index of a slot, `offset` bytes into an
+        operand or temporary."""
         return Launch(self.kernel, self.extent, self.grain,
                       tuple([(CONSTANT, slot[1]) if slot[0] == "const" else place(*slot[1:]) for slot in self.slots]))
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """A planned contraction: steps in order, and the temporaries (name to bytes) that they need, 64-byte aligned.
+    """A planned contraction: kernel calls in order, and their temporaries (name to bytes), 64-byte aligned.
 
     Slots are ("pointer", operand, byte offset), ("temp", name, byte offset) or ("const", number).
-    Constants may be Tables in `keep`, so whoever runs the steps holds on to the plan.
+    Constants may be Tables in `keep`, so the caller that runs the steps must keep the plan alive.
     """
 
     steps: tuple
@@ -227,5 +226,5 @@ class Contraction:
     keep: tuple = ()  # tables that the slots point into
 
     def launches(self, values):
-        """The launches of the steps; `values` gives the number of each operand and temporary."""
+        """The launches of the kernel calls; `values` gives the value index of each operand and temporary."""
         return [step.launch(lambda name, offset: (values[name], offset)) for step in self.steps]

@@ -1,8 +1,8 @@
-"""Planning convolutions: forward, gradient of the input, gradient of the weights, in one to three dimensions.
+"""Plan convolutions: forward, gradient of the input, gradient of the weights, in one to three dimensions.
 
-Each is a matrix product over (channels, taps) whose large operand is never written down. Of four forms the one that is
-estimated to take least time is planned; docs/programs.md compares them. Convolutions that look at single pixels of
-large images are plain matrix products.
+Each is a matmul over (channels, taps) whose large operand is never materialized. Of four forms the one with the least
+estimated time is planned; docs/programs.md compares them. Convolutions with 1x1 kernels over large images are plain
+matmuls.
 """
 
 import math
@@ -33,11 +33,10 @@ from .tune import pick, planned
 class Convolution:
     """A convolution y[N, O, *out] of x[N, I, *size] with weights[O, I / groups, *kernel], zeros around the input.
 
-    The strides `x` and `y` are in elements, one a dimension of the tensor; () means contiguous, as weights are unless
-    `w` says how they lie.  `b_dtype` and `out_dtype` are those of weights and results, where they are others: bytes
-    times bytes are summed exactly in 32 bits. `pad` counts zeros before and after each dimension alike; around bytes
-    `border` may stand in place of zero. `x_parts` and `y_parts`: where x or y is computed by a Prologue, the strides of
-    each of its parts.
+    The strides `x` and `y` are in elements, one per dimension of the tensor; () means contiguous, as weights are unless
+    `w` gives their strides.  `b_dtype` and `out_dtype` are those of weights and results if they differ: 8-bit integers
+    are summed exactly in int32. `pad` counts zeros before and after each dimension alike; around 8-bit integers
+    `border` may replace zero. `x_parts` and `y_parts`: if a Prologue computes x or y, the strides of each of its parts.
     """
 
     batch: int
@@ -68,11 +67,10 @@ class Convolution:
 
 
 def plan_conv(convolution, epilogue=NO_EPILOGUE, x_from=None):
-    """Plans the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.
-    `x_from` is the Prologue that computes x, where ``packs`` says that it can be, from parts that are named "x0", "x1"
-    and so on.
+    """Plan the forward convolution; operands are named "x", "weight" and "y", and the epilogue's as its slots say.
+    `x_from` is the Prologue that computes x, if ``packs`` allows one, from parts that are named "x0", "x1" and so on.
 
-    Raises ValueError for dtypes without products, channels that groups do not divide, and empty outputs.
+    Raises ValueError for dtypes without a matmul kernel, channels that groups do not divide, and empty outputs.
 
     Example:
         >>> plan = plan_conv(Convolution(1, 3, 8, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1)))
@@ -83,21 +81,20 @@ def plan_conv(convolution, epilogue=NO_EPILOGUE, x_from=None):
 
 
 def plan_conv_input_grad(convolution, epilogue=NO_EPILOGUE, y_from=None):
-    """Plans the gradient of the input (which is also the transposed convolution): "y" and "weight" in, "x" out."""
+    """Plan the gradient of the input (which is also the transposed convolution): "y" and "weight" in, "x" out."""
     return _planned("input", convolution, epilogue, None, y_from)
 
 
 def plan_conv_weight_grad(convolution, epilogue=NO_EPILOGUE, y_from=None, x_from=None):
-    """Plans the gradient of the weights: "x" and "y" (the gradient of the output) in, "weight" out."""
+    """Plan the gradient of the weights: "x" and "y" (the gradient of the output) in, "weight" out."""
     return _planned("weight", convolution, epilogue, x_from, y_from)
 
 
 def plan_pixels(convolution, epilogue=NO_EPILOGUE):
-    """Plans the forward convolution of images whose channels are neighbours, into such images: each pixel is a row of a
-    product.  Operands are those of plan_conv; what an epilogue has for each channel goes along columns, as after a
-    product of matrices.
+    """Plan the forward channels-last convolution: each pixel is a row of a matmul.  Operands are those of plan_conv;
+    per-channel operands of an epilogue go along columns, as after a matmul.
 
-    Raises ValueError where channels are no neighbours, and as plan_conv does.
+    Raises ValueError if channels are not contiguous, and as plan_conv does.
 
     Example:
         >>> last = (81 * 16, 1, 9 * 16, 16)
@@ -110,7 +107,7 @@ def plan_pixels(convolution, epilogue=NO_EPILOGUE):
 
 
 def plan_pixels_input_grad(convolution, epilogue=NO_EPILOGUE):
-    """Plans the gradient of the input in the same way: "y" and "weight" in, "x" out."""
+    """Plan the gradient of the input in the same way: "y" and "weight" in, "x" out."""
     c = _three_dimensional(convolution)
     return planned(_pixels_plan, (c, epilogue, pool.get_num_threads(), _input_pixels), Operands(c, epilogue))
 
@@ -121,20 +118,20 @@ def _pixels_plan(c, epilogue, threads, direction):
     # an epilogue of the input's gradient knows its channels
     found = direction(_patches(c) if direction is _forward_pixels or not epilogue.key else c, threads)
     if not found.suits:
-        raise ValueError(f"channels of {c} are no neighbours; plan_conv takes images as they lie")
+        raise ValueError(f"channels of {c} are not contiguous; plan_conv takes images of any strides")
     return found.plan(epilogue)
 
 
 def _forward_pixels(c, threads):
-    """The PixelPlan of a convolution, or what computes groups of one channel."""
+    """Return the plan of a channels-last convolution: PixelPlan, or DepthwiseLast for groups of one channel."""
     c, taps = _run_on(c), tuple(tuple(enumerate(dim)) for dim in _taps(c))
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     return _pixel_plan(c, threads, geometry, ("x", c.x), [PixelProduct(taps, c.out, "y", c.y, 0)])
 
 
 def _pixel_plan(c, threads, geometry, image, products):
-    """What plans a convolution with channels last: without products where groups are single channels, several groups at
-    once where they are narrow."""
+    """Return the plan of a channels-last convolution: without matmuls if groups are single channels, several groups at
+    once if they are narrow."""
     alone = DepthwiseLast(c, threads, geometry, image, products)
     if alone.suits and pick("straight from memory", (True, False)):
         return alone
@@ -164,8 +161,8 @@ def _input_pixels(c, threads):
 
 
 def _patches(c):
-    """The same convolution; where patches lie side by side, the pixels of a row of one are channels of a single
-    pixel."""
+    """The same convolution; if patches are adjacent and do not overlap, the pixels of a row of one are channels of a
+    single pixel."""
     wide = c.kernel[2]
     if (wide == 1 or c.stride[2] != wide or c.pad[2] or c.dilation[2] > 1 or c.size[2] % wide or c.groups > 1
             or (c.x[1], c.x[4]) != (1, c.in_channels) or (c.w[1], c.w[4]) != (1, c.in_channels)):
@@ -175,7 +172,7 @@ def _patches(c):
 
 
 def _run_on(c):
-    """The same convolution; single pixels of several images that lie evenly are those of one."""
+    """The same convolution; single pixels of several evenly spaced images are those of one."""
     if not _is_pixelwise(c):
         return c
     pixels, (x, y) = int(np.prod(c.size)), (spacing(strides, c.size) for strides in (c.x, c.y))
@@ -193,7 +190,7 @@ def _planned(direction, convolution, epilogue, x_from=None, y_from=None):
 
 @dataclass(frozen=True)
 class Operands:
-    """The bytes that a convolution touches, by operand; called where they are needed."""
+    """The bytes that a convolution touches, by operand; called when they are needed."""
 
     convolution: Convolution
     epilogue: object
@@ -213,7 +210,7 @@ class Operands:
 
 
 def _three_dimensional(c):
-    """The same convolution with three spatial dimensions and explicit strides. Raises ValueError when it is
+    """The same convolution with three spatial dimensions and explicit strides. Raises ValueError if it is
     malformed."""
     if c.in_channels % c.groups or c.out_channels % c.groups:
         raise ValueError(f"{c.groups} groups do not divide {c.in_channels} and {c.out_channels} channels")
@@ -249,8 +246,8 @@ def _plan(direction, c, epilogue, threads, x_from=None, y_from=None):
 
 
 def packs(direction, convolution):
-    """Whether a convolution ("forward"), or its gradient of the "input" or the "weight", packs images, so that these
-    may be computed: (x, y), how often each of their elements is packed, 0 where it is not.
+    """Return how often each element of (x, y) is packed by a convolution ("forward"), or its gradient of the "input" or
+    the "weight"; 0 if it is not.  Packed images may be computed by a Prologue.
 
     Example:
         >>> packs("forward", Convolution(1, 32, 32, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)))
@@ -275,7 +272,7 @@ def packs(direction, convolution):
 
 
 def _computed_plan(direction, c, epilogue, threads, x_from, y_from):
-    """The plan with channels in the lanes, of which the images are computed while they are packed."""
+    """The plan with blocked channels that computes its images while it packs them."""
     if direction == "weight":
         other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, _taps(c)))
         images = (other.x, x_from, c.x_parts), (other.y, y_from, c.y_parts)
@@ -292,21 +289,21 @@ def _computed_plan(direction, c, epilogue, threads, x_from, y_from):
 
 
 def _is_pixelwise(c):
-    """Whether every output looks at one input in the same place, and pixels of each operand lie evenly."""
+    """True if every output reads one input, at the same position, and pixels of each operand are evenly spaced."""
     return (set(c.kernel) == {1} and set(c.stride) == {1} and set(c.pad) == {0} and c.groups == 1
             and all(spacing(strides, c.size) is not None for strides in (c.x, *c.x_parts, c.y, *c.y_parts)))
 
 
 def _is_product(direction, c):
-    """Whether a convolution that looks at single pixels is a matrix product as it is."""
+    """True if a 1x1 convolution is a plain matmul."""
     written = {"forward": c.y, "input": c.x}.get(direction)
     return _is_pixelwise(c) and (written is None or spacing(written, c.size) == 1
                                  and (int(np.prod(c.size)) >= 256 or c.batch == 1))
 
 
 def _in_rows(c):
-    """The same convolution; small images that are looked at pixel by pixel go through packed weights, which all of them
-    share, each as one row."""
+    """The same convolution; small images of a 1x1 convolution go through packed weights, which all of them share, each
+    as one row."""
     if not _is_pixelwise(c):
         return c
     x, y, *parts = (tuple((*strides[:2], 0, 0, spacing(strides, c.size)) for strides in given)
@@ -321,7 +318,7 @@ def _pixelwise_plan(direction, c, epilogue, x_from, y_from):
 
 
 def _product_of(direction, c):
-    """(the Matmul, which of its operands is which) of a convolution that looks at single pixels."""
+    """Return (the Matmul, {its operand: the convolution's operand}) of a 1x1 convolution."""
     pixels = int(np.prod(c.size))
     (x,), (y,), x_parts, y_parts = (tuple((*strides[:2], spacing(strides, c.size)) for strides in given)
                                     for given in ((c.x,), (c.y,), c.x_parts, c.y_parts))
@@ -352,7 +349,7 @@ def _forward_plan(c, epilogue, threads):
 
 
 def _forward_products(c):
-    """(geometry, the image's operand, strides and channels, its products)."""
+    """Return (geometry, the image's operand, strides and channels, its matmuls)."""
     geometry = Geometry(c.size, c.out, c.pad, c.stride, _taps(c))
     group_out, group_in = c.out_channels // c.groups, c.in_channels // c.groups
     row_weights = group_in * int(np.prod(c.kernel))
@@ -361,7 +358,7 @@ def _forward_products(c):
 
 
 def _products_plan(c, epilogue, threads, geometry, image, products):
-    """The cheaper plan of products over an image: (its operand, strides and channels)."""
+    """Return the cheaper plan of matmuls over an image: (its operand, strides and channels)."""
     operand, strides, channels = image
     builder = _builder(c, threads, geometry, image, products)
     other = ChannelPlan(c, threads, geometry, operand, strides, channels // c.groups, products)
@@ -373,7 +370,7 @@ def _products_plan(c, epilogue, threads, geometry, image, products):
 
 
 def _builder(c, threads, geometry, image, products):
-    """The cheaper Builder, of those with vector and with tile registers."""
+    """Return the cheaper Builder, of those with vectors and with AMX tiles."""
     builder = Builder(c, threads, geometry, *image)
     if tile_numbers(c.dtype) is None:
         return builder
@@ -391,9 +388,9 @@ def _input_plan(c, epilogue, threads):
 
 
 def _reach(c):
-    """(the geometry of y's image, phases of x that are not empty): every phase (its positions modulo the stride) sums
-    its own taps of y, as a convolution of stride one; it gives per dimension (first position, how many, [(tap, position
-    in the image)])."""
+    """Return (the geometry of y's image, phases of x that are not empty).  Every phase (its positions modulo the
+    stride) sums its own taps of y, as a convolution of stride one; it gives per dimension (first position, count,
+    [(tap, position in the image)])."""
     phases = [_input_phases(*dim) for dim in zip(c.size, c.kernel, c.stride, c.pad, c.dilation)]
     # one padded image serves all phases: the widest reach on either side
     pad = tuple(max(e - first for _, first, _, taps in dim for _, e in taps or [(0, 0)]) for dim in phases)
@@ -431,7 +428,7 @@ def _input_product(c, phase, itemsize):
 
 
 def _input_phases(size, kernel, stride, pad, dilation):
-    """Per phase of one dimension of x: (first position, its index in the strided grid, how many, [(tap, reach)]).
+    """Per phase of one dimension of x: (first position, its index in the strided grid, count, [(tap, reach)]).
 
     Position i of x, at i + pad = stride * j + phase in the padded input, sums y[j - reach] over the taps of its phase.
     """
@@ -440,14 +437,14 @@ def _input_phases(size, kernel, stride, pad, dilation):
         first = max(0, -(-(pad - phase) // stride))
         start = stride * first + phase - pad
         count = max(0, -(-(size - start) // stride))
-        # from the farthest reach on: the product then walks forward through the image
+        # from the farthest reach on: the matmul then walks forward through the image
         taps = [(k, k * dilation // stride) for k in reversed(range(kernel)) if k * dilation % stride == phase]
         phases.append((start, first, count, taps))
     return phases
 
 
 def _weight_plan(c, epilogue, threads):
-    """A product over output numbers: rows of y (on the image's numbering, zero where thrown away) times shifted images
+    """A matmul over output positions: rows of y (in the image's numbering, zero where discarded) times shifted images
     of x."""
     alone = Depthwise(c, threads)
     if alone.suits and pick("straight from memory", (True, False)):
@@ -459,13 +456,13 @@ def _weight_plan(c, epilogue, threads):
     sums = PixelSums(c, threads, taps)
     if sums.suits and pick("straight from pixels", (True, False)):
         return sums.plan()
-    # with few rows a group, packing would cost more than the products, and copies for taps more than they save
+    # with few rows a group, packing would cost more than the matmuls, and copies for taps more than they save
     narrow = group_out <= 16
     other = ChannelWeights(c, threads, Geometry(c.size, c.out, c.pad, c.stride, taps))
     if other.suits and pick("lanes", (max(c.kernel) > 1, max(c.kernel) == 1)):  # one tap does not repay the images
         return other.plan()
     geometry = Geometry(c.size, c.out, c.pad, c.stride, taps, columns=not narrow and equidistant(taps[2]))
-    # images hold elements, which the product pairs along the numbers
+    # images hold elements, which the matmul pairs along the output indices
     own = tile_numbers(c.dtype) or numbers(c.dtype)
     kind = own if own.per_word == 2 and not narrow else numbers(wide_dtype(own))
     held = replace(kind, word=kind.element, per_word=1)
@@ -477,7 +474,7 @@ def _weight_plan(c, epilogue, threads):
     rows, places, steps, temporaries = _numbered_rows(c, threads, geometry, held)
     images, plane_x = c.in_channels * geometry.plane_elements, geometry.plane_elements
     matrix = group_in * kernel
-    sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images wait in the output
+    sums_dtype = wide_dtype(kind) if narrow else c.dtype  # dot products of several images accumulate in the output
     problem = Matmul((c.groups,), group_out, matrix, geometry.count(c.out), (group_out * rows[1], rows[1], 1),
                      (group_in * plane_x, 1, 0),
                      (group_out * matrix, matrix, 1), kind.name, sums_dtype, sums=(c.batch, rows[0], images))
@@ -499,9 +496,9 @@ def _weight_plan(c, epilogue, threads):
 
 
 def _numbered_rows(c, threads, geometry, held):
-    """y by the output numbers of x's images: (its batch and channel strides, places, steps, temporaries).
+    """y in the numbering of x's images: (its batch and channel strides, offsets, kernel calls, temporaries).
 
-    That is y itself where no number is thrown away and it holds the right elements, else a copy with the images' pitch.
+    That is y itself if no position is discarded and it holds the right elements, else a copy with the images' pitch.
     """
     if ELEMENTS[c.dtype] is held.element and is_contiguous(c.y, c.out) and geometry.count(c.out) == int(np.prod(c.out)):
         return c.y[:2], {"a": ("pointer", "y", 0)}, (), {}

@@ -1,7 +1,7 @@
-"""Depthwise convolution straight from memory: every output channel looks at one plane of the input.
+"""Depthwise convolution directly from memory: every output channel reads one plane of the input.
 
-Lanes are neighbouring outputs of a row.  Some rows of outputs are computed together, so that a row of the input is read
-once for all taps that use it.  Zeros around the input are lanes that a mask leaves out, so nothing is padded or packed.
+Lanes are adjacent outputs of a row.  Some rows of outputs are computed together, so that a row of the input is read
+once for all taps that use it.  Zeros around the input are masked lanes, so nothing is padded or packed.
 """
 
 from ..llvm import jit
@@ -16,7 +16,7 @@ SLOTS = ("x", "weights", "y", "outputs", "per_input", "x_batch", "x_channel", "x
 
 
 class Window:
-    """How the taps of a plane lie: their count, distance and stride by (height, width), and the rows of outputs
+    """The taps of a plane: their count, distance and stride by (height, width), and the number of rows of outputs
     computed together."""
 
     def __init__(self, kernel, dilation, stride, rows):
@@ -36,15 +36,15 @@ class Window:
 
 
 def forward_kernel(element, numbers, window, turned, epilogue):
-    """The kernel that computes planes of outputs, one a unit; `turned`: taps in the opposite order, as for the gradient
-    of the input."""
+    """Return the kernel that computes planes of outputs, one per work unit; `turned`: taps in reverse order, as for the
+    gradient of the input."""
     key = f"depthwise {element} {numbers} {window} {turned} {epilogue.key}"
     return jit.build(key, lambda: _forward_text(element, numbers, window, turned, epilogue), ["depthwise"])["depthwise"]
 
 
 def spread_kernel(element, numbers, window, shift, epilogue):
-    """The kernel that computes planes of the gradient of the input of a strided convolution, one a unit; returns its
-    address.
+    """Return the address of the kernel that computes planes of the gradient of the input of a strided convolution, one
+    per work unit.
 
     `shift` is the padding modulo the stride: it decides which taps meet which phase of the plane.
     """
@@ -53,13 +53,13 @@ def spread_kernel(element, numbers, window, shift, epilogue):
 
 
 def weight_kernel(element, numbers, window):
-    """The kernel that computes gradients of weights, one output channel a unit."""
+    """Return the kernel that computes gradients of weights, one output channel per work unit."""
     return jit.build(f"depthwise weights {element} {numbers} {window}", lambda: _weight_text(element, numbers, window),
                      ["weights"])["weights"]
 
 
 class _Reader:
-    """Loads of rows from given columns on, `step` apart, with the lanes outside left out."""
+    """Loads of rows from given columns on, `step` apart, with lanes outside masked."""
 
     def __init__(self, f, s, element, numbers, step, columns):
         self.f, self.element, self.numbers, self.step, self.width, self.columns = (f, element, numbers, step, s.width,
@@ -69,7 +69,7 @@ class _Reader:
         self.places = [f.add(steps, f.splat(f.cast("trunc", at, i32), self.lanes)) for at in columns]
 
     def load(self, row, inside, number):
-        """A vector from the column of this number on; zeros where `inside` does not hold."""
+        """Load a vector from column `number` of ``columns`` on; zeros unless `inside`."""
         f = self.f
         limit = f.splat(f.cast("trunc", f.select(inside, self.width, 0), i32), self.lanes)
         mask = f.compare("<", self.places[number], limit, signed=False)  # tests both ends
@@ -80,14 +80,14 @@ class _Reader:
 
 
 def _reader(f, s, element, numbers, window, column):
-    """A reader of what all taps along the width see of the outputs from a column on."""
+    """Return a reader of the input of all taps along the width, for the outputs from a column on."""
     first = f.sub(f.mul(column, window.stride[1]), s.pad_width)
     return _Reader(f, s, element, numbers, window.stride[1],
                    [f.add(first, tap * window.dilation[1]) for tap in range(window.kernel[1])])
 
 
 def _rows(f, s, window, plane, first):
-    """(address, whether it is inside, uses) of each row of the input that some rows of outputs, from `first` on,
+    """Yield (address, True if it is inside, uses) for each row of the input that some rows of outputs, from `first` on,
     read."""
     top = f.sub(f.mul(first, window.stride[0]), s.pad_height)
     for at, uses in window.uses():
@@ -108,7 +108,7 @@ def _forward_text(element, numbers, window, turned, epilogue):
         plane = f.offset(f.offset(s.x, f.mul(n, s.x_batch)), f.mul(f.div(channel, s.per_input), s.x_channel))
         target = f.offset(f.offset(s.y, f.mul(n, s.y_batch)), f.mul(channel, s.y_channel))
         own = f.offset(s.weights, f.mul(channel, taps * element.bytes))
-        # more taps than registers are broadcast where they are used
+        # taps are broadcast at each use if there are more than registers
         held = [f.splat(f.convert(f.load(element, f.offset(own, k, element)), numbers.word), lanes)
                 for k in range(taps)]
         if turned:
@@ -147,7 +147,7 @@ def _forward_text(element, numbers, window, turned, epilogue):
 
 
 def _phases(window, shift, dim):
-    """For each phase of a dimension: [(tap, distance of what it reads)]."""
+    """For each phase of a dimension: [(tap, distance of its input)]."""
     stride = window.stride[dim]
     positions = [[(tap, phase + shift[dim] - tap * window.dilation[dim]) for tap in range(window.kernel[dim])]
                  for phase in range(stride)]
@@ -187,7 +187,7 @@ def _spread_text(element, numbers, window, shift, epilogue):
                 f.when(f.compare("<", row, s.out_height), lambda row=row, sums=sums: put(row, f.mul(i, across), sums))
 
         def put(row, column, sums):
-            """Stores a row whose phases along the width take turns."""
+            """Store a row whose phases along the width are interleaved."""
             for part in range(across):
                 at = f.add(column, part * lanes)
                 picks = [(part * lanes + k) // across + lanes * ((part * lanes + k) % across) for k in range(lanes)]

@@ -1,8 +1,7 @@
-"""Depthwise convolution of images whose channels are neighbours: lanes are channels, and pixels are read where they
-lie.
+"""Channels-last depthwise convolution: lanes are channels, and pixels are read in place.
 
 A tile of outputs, some rows by some columns, reads each of its pixels once for all taps.  Pixels outside count as
-zeros: rows of them are left out, and only tiles at the sides look at each pixel.  Weights come packed by vectors of
+zeros: rows of them are skipped, and only tiles at the sides check each pixel.  Weights are packed by vectors of
 channels, as floats.
 """
 
@@ -23,8 +22,8 @@ MOST_TAPS = 49    # written out one by one; of more, a row of taps at a time
 
 
 class Taps:
-    """Which taps meet which pixels: of each dimension (number in the kernel, position in the image), the size of the
-    kernel's rows, and the stride of outputs."""
+    """Taps and their pixels: per dimension (index in the kernel, position in the image), the kernel's size, and the
+    stride of outputs."""
 
     def __init__(self, kernel, taps, stride):
         self.kernel, self.taps, self.stride = kernel, taps, stride
@@ -34,7 +33,7 @@ class Taps:
 
     @property
     def reach(self):
-        """Columns of pixels that an output looks at, from its first one on."""
+        """Columns of pixels that an output reads, from its first one on."""
         return max(at for _, at in self.taps[1]) + 1
 
     @property
@@ -44,12 +43,12 @@ class Taps:
 
     @property
     def pixels(self):
-        """The pixels of a row that a tile looks at."""
+        """The pixels of a row that a tile reads."""
         return sorted({j * self.stride[1] + at for j in range(self.columns) for _, at in self.taps[1]})
 
     @property
     def written_out(self):
-        """Whether all taps are: few enough."""
+        """True if all taps are unrolled, which is so for few taps."""
         return len(self.taps[0]) * len(self.taps[1]) <= MOST_TAPS
 
     @property
@@ -58,7 +57,7 @@ class Taps:
         return 2 if self.written_out else 1
 
     def rows(self):
-        """For each row of pixels that a tile looks at: (its position, [(row of outputs, tap)])."""
+        """For each row of pixels that a tile reads: (its position, [(row of outputs, tap)])."""
         found = {}
         for row in range(self.height):
             for tap, at in self.taps[0]:
@@ -67,7 +66,7 @@ class Taps:
 
 
 def pack_kernel(element, kernel, lanes):
-    """The kernel that packs weights, a vector of channels a unit; returns its address."""
+    """Return the address of the kernel that packs weights, a vector of channels per work unit."""
     return jit.build(f"depthwise last weights {element} {kernel} {lanes}", lambda: _pack_text(element, kernel, lanes),
                      ["weights"])["weights"]
 
@@ -92,13 +91,13 @@ def _pack_text(element, kernel, lanes):
 
 
 def first_channel(f, s, number, lanes):
-    """The first channel of a vector; the last one begins earlier where it would not be full."""
+    """The first channel of a vector; the last vector begins earlier if it would not be full."""
     return f.minimum(f.mul(number, lanes), f.sub(s.channels, lanes))
 
 
 def last_kernel(numbers, element, taps, epilogue):
-    """The kernel that computes rows of tiles, one a unit, of elements that are computed as `numbers`; returns its
-    address."""
+    """Return the address of the kernel that computes rows of tiles, one per work unit, of elements that are computed as
+    `numbers`."""
     key = f"depthwise last {numbers} {element} {taps} {epilogue.key}"
     return jit.build(key, lambda: _text(numbers, element, taps, epilogue), ["depthwise"])["depthwise"]
 
@@ -117,7 +116,7 @@ def _text(numbers, element, taps, epilogue):
 
 
 class _Rows:
-    """Writes the loops over channels and columns of a row of tiles."""
+    """Emits the loops over channels and columns of a row of tiles."""
 
     def __init__(self, kernel, numbers, element, taps, store):
         self.f, self.s, self.args = kernel.f, kernel.s, kernel.args
@@ -141,7 +140,7 @@ class _Rows:
         f.loop(0, f.div(f.add(s.channels, lanes - 1), lanes), 1, [], channels)
 
     def tile(self, column):
-        """One tile; at the sides each pixel is looked at."""
+        """Emit one tile; at the sides each pixel is checked."""
         f, s, taps = self.f, self.s, self.taps
         first = f.sub(f.mul(column, taps.stride[1]), s.pad_width)
         there = f.and_(f.compare(">=", first, 0), f.compare("<=", f.add(first, taps.pixels[-1] + 1), s.width))
@@ -151,7 +150,7 @@ class _Rows:
                lambda r, _: f.loop(0, wanted, 1, [], lambda c, _: self.finish(r, c, column)))
 
     def sums(self, first, checked):
-        """The sums of a tile, into the buffer."""
+        """Compute the sums of a tile into the buffer."""
         f, s, taps, numbers = self.f, self.s, self.taps, self.numbers
         sums = [zero(numbers.vector)] * (taps.height * taps.columns)
 
@@ -163,7 +162,7 @@ class _Rows:
         if taps.written_out:
             for at, uses in taps.rows():
                 sums = one(at, uses, sums)
-        else:  # rows of taps lie evenly
+        else:  # rows of taps are evenly spaced
             (tap, at), *others = taps.taps[0]
             more, below = (others[0][0] - tap, others[0][1] - at) if others else (0, 0)
             sums = f.loop(0, len(taps.taps[0]), 1, sums, lambda k, sums: one(
@@ -172,7 +171,7 @@ class _Rows:
             f.store(value, f.offset(self.buffer, k * numbers.vector.bytes))
 
     def added(self, y, first, checked, uses, sums):
-        """What a row of pixels adds to the sums."""
+        """Add the contribution of a row of pixels to the sums."""
         f, s, taps, numbers = self.f, self.s, self.taps, self.numbers
         line = f.offset(self.plane, f.add(f.mul(y, s.x_row), f.mul(first, s.x_pixel)))
         pixels = {}

@@ -1,11 +1,11 @@
-"""The step of a depthwise convolution, forward or of a gradient."""
+"""The kernel call of a depthwise convolution, forward or of a gradient."""
 
 from ..llvm.features import targeted
 from . import depthwise, depthwise_last
 from .contraction import ELEMENTS, Contraction, KernelCall, numbers, written_slots
 
-MOST_TAPS = 49   # written out one by one
-FEW_TAPS = 25    # so many pay for wider images too
+MOST_TAPS = 49   # unrolled one by one
+FEW_TAPS = 25    # most taps that pay off for wider images too
 WIDE = 3         # vectors of a row from which padding images beforehand wastes little, unless their pixels are apart
 MOST_STRIDE = 2
 
@@ -22,7 +22,7 @@ class Depthwise:
 
     @property
     def suits(self):
-        """Whether every group is one channel of a flat image whose rows lie side by side, with few taps."""
+        """True if every group is one channel of a 2-D image with contiguous rows, and there are few taps."""
         c = self.c
         per_input = c.out_channels // c.groups
         width = -(-c.out[2] // self.numbers.lanes)
@@ -34,7 +34,7 @@ class Depthwise:
 
     @property
     def spreads(self):
-        """Whether outputs lie in phases, each of which meets its own taps."""
+        """True if outputs are in phases, each with its own taps."""
         return self.turned and max(self.stride) > 1
 
     def window(self):
@@ -84,14 +84,14 @@ class Depthwise:
 
 
 def pays_with_channels_last(dtype, channels):
-    """Whether images of so many channels are read with channels last rather than in front."""
+    """True if images of `channels` channels are read channels last."""
     features = targeted()
     return dtype in ("float32", "bfloat16", "float16") and features.registers == 32 and channels >= features.lanes(4)
 
 
 class DepthwiseLast:
-    """A depthwise convolution of images whose channels are neighbours, or its gradient of the input; `geometry`,
-    `image` and `products` are those of a PixelPlan (pixels_plan.py)."""
+    """A channels-last depthwise convolution, or its gradient of the input; `geometry`, `image` and `products` are those
+    of a PixelPlan (pixels_plan.py)."""
 
     def __init__(self, c, threads, geometry, image, products):
         self.c, self.threads, self.geometry, self.products = c, threads, geometry, products
@@ -100,7 +100,7 @@ class DepthwiseLast:
 
     @property
     def suits(self):
-        """Whether each output channel looks at one channel."""
+        """True if each output channel reads one channel."""
         c, written = self.c, [one.strides for one in self.products]
         return (c.groups == c.in_channels == c.out_channels and pays_with_channels_last(c.dtype, c.groups)
                 and not c.b_dtype
@@ -109,7 +109,7 @@ class DepthwiseLast:
                 and all(strides[1] == 1 for strides in written) and all(all(one.taps) for one in self.products))
 
     def plan(self, epilogue):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         c, lanes, size = self.c, self.numbers.lanes, self.element.bytes
         blocks = -(-c.groups // lanes)
         own = {"channels": c.groups, "channel": c.w[0] * size, "row": c.w[3] * size, "column": c.w[4] * size}
@@ -120,7 +120,7 @@ class DepthwiseLast:
         return Contraction(tuple(steps), {"packed": blocks * c.kernel[1] * c.kernel[2] * lanes * 4})
 
     def step(self, one, epilogue):
-        """The step that computes a product."""
+        """The kernel call that computes the outputs of one PixelProduct."""
         c, size, geometry = self.c, self.element.bytes, self.geometry
         taps = depthwise_last.Taps(c.kernel[1:], one.taps[1:], geometry.step[1:])
         kernel = depthwise_last.last_kernel(self.numbers, self.element, taps, epilogue)

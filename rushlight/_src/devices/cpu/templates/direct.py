@@ -1,8 +1,7 @@
-"""Products of small matrices: register tiles read A and B where they lie, since packing them would cost as much as
-multiplying.
+"""Small matmuls: register tiles read A and B in place, since packing them would cost as much as multiplying.
 
-A unit is one matrix of a batch.  A lies as it likes; columns of B are neighbours, or few enough to be gathered.  A tile
-goes along all of k, so that no sums wait.
+A work unit is one matrix of a batch.  A has any strides; columns of B are contiguous, or few enough to be gathered.  A
+tile goes along all of k, so that no partial sums are stored.
 """
 
 
@@ -24,21 +23,21 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "a_k", "b_k", "b_co
 
 @remembered(512)
 def direct_kernel(numbers, out, rows, vectors, along, apart, epilogue):
-    """The kernel that computes small products by tiles of rows x vectors; returns its address. `along`: elements of A
-    are neighbours along k; `apart`: the columns of B are no neighbours."""
+    """Return the address of the kernel that computes small matmuls by tiles of rows x vectors. `along`: elements of A
+    are contiguous along k; `apart`: the columns of B are not contiguous."""
     key = f"direct {numbers} {out} {rows} {vectors} {along} {apart} {epilogue.key}"
     make = lambda: _direct_text(numbers, out, rows, vectors, along, apart, epilogue)
     return jit.build(key, make, ["direct"])["direct"]
 
 
 def _direct_text(numbers, out, rows, vectors, along, apart, epilogue):
-    # where A is read across its rows, each row of the tile is a stream of its own
+    # if A is read across its rows, each row of the tile is a separate sequential read
     kernel = Units("direct", SLOTS, ("a", "b", "c"), Module(many_streams=not along))
     return kernel.text(_Direct(kernel, numbers, out, rows, vectors, along, apart, epilogue).unit)
 
 
 class _Direct:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, kernel, numbers, out, rows, vectors, along, apart, epilogue):
         self.along, self.apart = along, apart
@@ -48,7 +47,7 @@ class _Direct:
         self.buffer = None if epilogue.emit is None else self.b.alloca(numbers.vector, rows * vectors)
 
     def unit(self, batch):
-        """One matrix: its panels of columns, and the tiles of each."""
+        """Emit one matrix: its panels of columns, and the tiles of each."""
         b, s = self.b, self.s
         self.batch = batch
         a, right, c = batch_offsets(b, batch, s, "abc")
@@ -63,14 +62,14 @@ class _Direct:
         b.loop(0, s.columns, self.vectors * lanes, [], panel)
 
     def tile(self, row, column, masks):
-        """One tile: all of k, then its rows are stored."""
+        """Emit one tile: all of k, then its rows are stored."""
         b, s, numbers, element = self.b, self.s, self.numbers, self.numbers.element
         last = b.sub(s.rows, 1)
         # rows past the edge repeat the last one and are not stored
         starts = [b.offset(self.a, b.mul(b.minimum(b.add(row, r), last), s.a_row)) for r in range(self.rows)]
         gap = s.b_column
         right = b.offset(self.right, b.mul(column, gap))
-        if self.buffer is not None:  # else what is stored is near, as the operands are
+        if self.buffer is not None:  # else the output is near in memory, as the operands are
             self.store.fetch(b, self.args, b.offset(b.offset(self.c, b.mul(row, s.c_row)), column, self.out), s.c_row,
                              b.minimum(b.sub(s.rows, row), self.rows), self.vectors)
         a_k, b_k = constant(i64, element.bytes) if self.along else s.a_k, s.b_k
@@ -99,7 +98,7 @@ class _Direct:
         self.finish(b.loop(whole, s.depth, 1, sums, step)[1:], row, column, masks)
 
     def finish(self, sums, row, column, masks):
-        """Stores the rows of a tile that are there; with an epilogue, which is long, by code that is written once."""
+        """Store the existing rows of a tile; with an epilogue, whose code is long, in a loop."""
         b, s, numbers = self.b, self.s, self.numbers
 
         def one(r, values):

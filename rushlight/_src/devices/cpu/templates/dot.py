@@ -1,8 +1,8 @@
-"""Matrix products as dot products: both operands are neighbours along k, and nothing is packed.
+"""Matrix multiplication as dot products: both operands are contiguous along k, and nothing is packed.
 
-A tile of rows x columns keeps one vector of sums for each pair and adds its lanes up at the end. It reads every operand
-straight from memory, several streams at once, which is what few rows (or columns) want, and what sums over many pixels
-with few channels want.
+A tile of rows x columns keeps one accumulator vector for each pair and adds up its lanes at the end. It reads every
+operand directly from memory, several sequential reads at once, which suits few rows (or columns), and sums over many
+pixels with few channels.
 """
 
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ SLOTS = ("a", "b", "c", "rows", "columns", "depth", "a_row", "b_column", "c_row"
          "b_batch_0", "b_batch_1", "b_batch_2", "c_batch_0", "c_batch_1", "c_batch_2", "sums", "a_sum", "b_sum",
          "b_offsets")
 
-MOST_ROWS = 2   # of a tile that waits for the columns
-PAGE, FAR = 4096, 1024  # bytes: beyond a page the processor guesses nothing
-# bytes of columns without gaps up to which they are asked for in order: so far after a tile, and at least so far
+MOST_ROWS = 2   # rows of a tile that waits for the columns
+PAGE, FAR = 4096, 1024  # bytes: the CPU's prefetcher does not cross a page
+# in bytes: columns of at most DENSE without gaps are prefetched in order, BEYOND past the tile and at least LEAST ahead
 DENSE, BEYOND, LEAST = 2048, 512, 6144
 
 
 @remembered(512)
 def dot_kernel(numbers, out, rows, columns, table, epilogue, computed=None):
-    """The kernel that computes blocks of C by tiles of rows x columns dot products; returns its address.
+    """Return the address of the kernel that computes blocks of C by tiles of rows x columns dot products.
 
-    `table`: the columns of B are at byte offsets that a table gives, else a stride apart. `computed`: the
-      PrologueLayout that B is computed by, if it is.
+    `table`: a table gives the byte offsets of B's columns, which are else a stride apart. `computed`: the
+      PrologueLayout that computes B, or None.
     """
     key = f"dot {numbers} {out} {rows} {columns} {table} {epilogue.key} {computed and computed.key}"
     return jit.build(key, lambda: _dot_text(numbers, out, rows, columns, table, epilogue, computed), ["dot"])["dot"]
@@ -47,10 +47,10 @@ def _dot_text(numbers, out, rows, columns, table, epilogue, computed):
 
 
 def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
-    """A vector of sums for each pair of rows of A and columns of B, Elements from their first on, over `count` elements
-    along k.
+    """Return an accumulator vector for each pair of rows of A and columns of B, Elements from their first on, over
+    `count` elements along k.
 
-    `ahead`: the Ahead by which columns are asked for early.  They are read a line of memory at a time then.
+    `ahead`: the Ahead by which columns are prefetched.  They are then read one cache line at a time.
     """
     run = numbers.lanes * numbers.per_word
     most = max(1, LINE // (run * columns_at[0].itemsize)) if ahead else 1
@@ -88,8 +88,8 @@ def sums_along(b, numbers, rows_at, columns_at, count, ahead=None):
 
 
 def totals(b, vectors):
-    """The sum over the lanes of each vector, in the first lanes of one: halves are added to halves until one lane is
-    left, of all vectors at once.  As many vectors as have lanes at most."""
+    """The sum over the lanes of each vector, in the first lanes of one vector: all vectors are reduced together, by
+    halves.  There are at most as many vectors as lanes."""
     lanes, width = vectors[0].type.lanes, vectors[0].type.lanes
     groups = 1  # in each vector, of `width` lanes that are still to be added up
     while width > 1:
@@ -107,8 +107,8 @@ def totals(b, vectors):
 
 @dataclass(frozen=True)
 class Ahead:
-    """Which memory is asked for while a tile is at element k: for its column c that of column `lanes` + c * `column`
-    from its first on, at the element `first` + k * `rate` + c * `line` lines."""
+    """The memory that a tile prefetches at element k: for its column c, column `lanes` + c * `column` from its first
+    on, at element `first` + k * `rate` + c * `line` lines."""
 
     lanes: Value
     column: Value
@@ -118,9 +118,9 @@ class Ahead:
 
 
 def ahead_of(b, columns, depth, itemsize, gapless):
-    """The Ahead of tiles of so many columns.  A processor guesses what follows in one long column, not in several short
-    ones: then it is a tile further on, in the order in which it lies in memory where columns are short and without
-    gaps, else column by column; of long ones what comes FAR on."""
+    """Return the Ahead of tiles of `columns` columns.  The CPU prefetches one long column by itself, but not several
+    short ones.  For short columns the next tile is prefetched: in memory order if they have no gaps, else column by
+    column; for long columns, FAR bytes ahead."""
     nothing, one = constant(i64, 0), constant(i64, 1)
     short = b.compare("<=", depth, PAGE // itemsize)
     dense = b.and_(b.compare("<=", depth, DENSE // itemsize), gapless)
@@ -132,7 +132,7 @@ def ahead_of(b, columns, depth, itemsize, gapless):
 
 
 class _Dot:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, b, s, args, numbers, out, rows, columns, table, epilogue, computed, first_slot):
         self.computed, self.first_slot = computed, first_slot
@@ -141,7 +141,7 @@ class _Dot:
         self.buffer = b.alloca(numbers.vector, rows)
 
     def unit(self, unit):
-        """One block of C: its tiles, for every product that is summed and every block along k."""
+        """Emit one block of C: its tiles, for every matmul that is summed and every block along k."""
         b, s = self.b, self.s
         rest = b.div(unit, s.row_blocks)
         self.batch = b.div(rest, s.column_blocks)
@@ -155,7 +155,7 @@ class _Dot:
                                      self.computed, self.batch)
 
         def tiles(n, k):
-            # the shorter loop inside: what it reads again stays in the first cache
+            # the shorter loop is the inner one: its operand stays in the L1 cache
             if self.table:
                 b.loop(row, row_stop, self.rows, [], lambda r, _: b.loop(
                     column, column_stop, self.columns, [], lambda c, _: self.tile(n, k, r, c)))
@@ -167,9 +167,9 @@ class _Dot:
         b.loop(0, s.sums, 1, [], lambda n, _: b.loop(0, depth, s.block_depth, [], lambda k, _: tiles(n, k)))
 
     def tile(self, n, k, row, column):
-        """The dot products of one tile over one block along k."""
+        """Emit the dot products of one tile over one block along k."""
         b, s, numbers = self.b, self.s, self.numbers
-        # places past the edge repeat the last row or column and are not stored
+        # indices past the edge repeat the last row or column and are not stored
         row_places = [b.minimum(b.add(row, r), b.sub(s.rows, 1)) for r in range(self.rows)]
         column_places = [b.minimum(b.add(column, c), b.sub(s.columns, 1)) for c in range(self.columns)]
         count = b.minimum(b.sub(s.depth, k), s.block_depth)
@@ -186,7 +186,7 @@ class _Dot:
         b.loop(0, b.minimum(b.sub(s.rows, row), self.rows), 1, [], lambda r, _: self.store(r, row, column, first, last))
 
     def ahead(self):
-        """What is asked for early, where columns are read once."""
+        """The Ahead for columns that are read once, else None."""
         if self.table or self.rows > MOST_ROWS:
             return None
         b, s = self.b, self.s
@@ -194,7 +194,7 @@ class _Dot:
         return ahead_of(b, self.columns, s.depth, self.b_columns.itemsize, gapless)
 
     def store(self, r, row, column, first, last):
-        """One row of a tile: added to what earlier blocks along k left, through the epilogue at last."""
+        """Emit one row of a tile: add it to the sums of earlier blocks along k, and apply the epilogue at the end."""
         b, s, numbers = self.b, self.s, self.numbers
         total = b.load(numbers.vector, b.offset(self.buffer, b.mul(r, numbers.vector.bytes)))
         left = b.minimum(b.sub(s.columns, column), constant(i64, self.columns))
@@ -205,7 +205,7 @@ class _Dot:
             earlier = lambda: [b.add(total, b.load(numbers.vector, place, mask=mask))]
             total, = b.when(first, lambda: [total], earlier)
         if self.out is not self.numbers.accumulator:
-            last = None  # nothing waits in the output: there is one block
+            last = None  # no partial sums in the output: there is one block
         if self.epilogue.emit is not None:
             slots = [b.load(i64, b.offset(self.args, 8 * (self.first_slot + k)))
                      for k in range(len(self.epilogue.slots))]

@@ -1,12 +1,12 @@
-"""Dropout within attention's kernels: which weights are kept is decided block by block, by the tiles of
-``ops/dropping.py``, forward and again backward."""
+"""Dropout within attention's kernels: the kept weights are selected block by block, by the tiles of
+``ops/dropping.py``, in the forward and again in the backward pass."""
 
 from ....ops.dropping import KEYS, LEVELS, QUERIES
 from ..llvm import scalars
 from ..llvm.types import Type, f32, i1, i16, i32, i64, ptr, vector
 
-# The stream's seed and position; numbers below "threshold" are dropped; a head has "row_tiles" by "column_tiles" tiles;
-# bits of what is kept lie at "kept_at"; "larger" are the bits of the factor, a float, for what is left.
+# The seed and offset of the RNG stream; random words below "threshold" are dropped; a head has "row_tiles" by
+# "column_tiles" tiles; the bits of kept weights are at "kept_at"; "larger" are the bits of their factor, a float.
 SLOTS = ("seed", "place", "threshold", "row_tiles", "column_tiles", "kept_at", "larger")
 
 
@@ -16,14 +16,13 @@ def row_bytes(keys):
 
 
 def scale(b, s):
-    """The factor for what is left."""
+    """The factor of kept weights."""
     return b.bitcast(b.cast("trunc", s.larger, i32), f32)
 
 
 def write_keep(module, keys):
     """A function (bits, first block of the stream, rows of tiles, tiles of a row, blocks from one row of tiles to the
-    next, seed, threshold): writes a bit for each query and key of a block, rows of `keys` bits, 1 where the element is
-    kept."""
+    next, seed, threshold): writes a bit for each query and key of a block, rows of `keys` bits, 1 for kept elements."""
     f = module.function("keep", [("bits", ptr), ("first", i64), ("rows", i64), ("columns", i64), ("step", i64),
                                  ("seed", i64),
                                  ("threshold", i64)], internal=True)
@@ -46,8 +45,8 @@ def write_keep(module, keys):
 
 
 def decide(b, s, keep, bits, head, row, rows, key, count):
-    """Writes the bits of `rows` queries from `row` on and `count` keys from `key` on, both multiples of a tile, of a
-    head by its number."""
+    """Write the bits of `rows` queries from `row` on and `count` keys from `key` on, both multiples of a tile, of a
+    head by its index."""
     step = b.mul(s.column_tiles, KEYS)
     first = b.add(b.mul(b.add(b.mul(head, s.row_tiles), b.div(row, QUERIES)), step), key)
     tall, wide = (b.div(b.add(n, size - 1), size) for n, size in ((rows, QUERIES), (count, KEYS)))
@@ -55,7 +54,7 @@ def decide(b, s, keep, bits, head, row, rows, key, count):
 
 
 def kept_lanes(b, bits, k, lanes):
-    """Which of `lanes` elements from k on are kept, of a row's bits."""
+    """Mask of the kept ones of `lanes` elements from k on, from a row's bits."""
     found = b.load(i16, b.offset(bits, b.lshr(k, 4), i16))
     if lanes < KEYS:
         shift = b.cast("trunc", b.and_(k, KEYS - 1), i16)

@@ -1,8 +1,8 @@
-"""Eigenvalues and eigenvectors of symmetric matrices: reflections make a matrix tridiagonal, and rotations diagonal
-(Golub & Van Loan, 8.3).
+"""Eigenvalues and eigenvectors of symmetric matrices: Householder reflectors make a matrix tridiagonal, and rotations
+diagonal (Golub & Van Loan, 8.3).
 
-A matrix lies in rows of whole vectors, scaled by a power of two so that no square over- or underflows. Its tridiagonal
-form is in double precision.
+A matrix is stored in rows of full vectors, scaled by a power of two so that no square over- or underflows. Its
+tridiagonal form is in double precision.
 """
 
 from ..llvm import jit
@@ -16,18 +16,18 @@ SLOTS = ("source", "values", "vectors", "flag", "scratch", "size", "wide", "lowe
          "order_at", "scratch_bytes")
 POINTERS = ("source", "values", "vectors", "flag", "scratch")
 MOST_ROUNDS = 60  # for one eigenvalue; three are usual
-# of its neighbours on the diagonal: what is taken for zero beside it
+# threshold of off-diagonal elements that count as zero, relative to the adjacent diagonal elements
 SMALL = {"float32": 2.0**-27, "float64": 2.0**-53}
 
 
 def eigen_kernel(dtype, group, with_vectors):
-    """The kernel that decomposes a matrix a unit, reading rows by so many vectors at once; returns its address."""
+    """Return the address of the kernel that decomposes a matrix per work unit, reading rows by `group` vectors."""
     return jit.build(f"eigen {dtype} {group} {with_vectors}",
                      lambda: _Matrix.text("eigen", SLOTS, POINTERS, dtype, group, with_vectors), ["eigen"])["eigen"]
 
 
 class _Matrix(Groups):
-    """Writes the decomposition of one matrix."""
+    """Emits the decomposition of one matrix."""
 
     def __init__(self, f, dtype, lanes, group, with_vectors, named):
         super().__init__(f, dtype, lanes, group)
@@ -47,7 +47,7 @@ class _Matrix(Groups):
         f.when(finite, lambda: self.decomposed(scale, unit), lambda: self.refused(unit))
 
     def refused(self, unit):
-        """Of numbers that are none there are no eigenvalues."""
+        """Fill the results of a matrix that is not finite with NaN, and report the failure."""
         f = self.f
         self.rows.filled(self.values, self.size, float("nan"))
         if self.with_vectors:
@@ -65,17 +65,17 @@ class _Matrix(Groups):
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, failed)
 
-    # -- places --------------------------------------------------------------------------------------------------------
+    # -- addresses -----------------------------------------------------------------------------------------------------
 
     def at(self, base, i, j=0):
-        """Where an element of rows of whole vectors lies."""
+        """Address of an element of rows of full vectors."""
         return self.f.offset(base, self.f.add(self.f.mul(i, self.wide), j), self.element)
 
     def one(self, base, i, j):
         return self.f.load(self.element, self.at(base, i, j))
 
     def beyond(self, first, k):
-        """For a group of vectors, the lanes of elements behind number k."""
+        """For a group of vectors, the lanes of elements after index k."""
         f = self.f
         return [f.compare(">", f.lane_indices(self.lanes, i32),
                           f.splat(f.convert(f.sub(k, f.add(first, g * self.lanes)), i32), self.lanes))
@@ -84,7 +84,7 @@ class _Matrix(Groups):
     # -- from memory ---------------------------------------------------------------------------------------------------
 
     def taken(self):
-        """The matrix of one triangle, scaled: (whether all of it is finite, what it was divided by)."""
+        """Load and scale the matrix of one triangle; return (True if all of it is finite, the divisor)."""
         f, size = self.f, self.size
         f.fill_bytes(self.here, 0, f.mul(f.mul(size, self.wide), self.element.bytes))
         lower = f.compare("!=", self.s["lower"], 0)
@@ -117,7 +117,7 @@ class _Matrix(Groups):
     # -- to tridiagonal form -------------------------------------------------------------------------------------------
 
     def reflect(self, k):
-        """Row and column k reflected onto their neighbour of the diagonal, and all behind them with them."""
+        """Apply the Householder reflector of row and column k to all rows and columns after it."""
         f = self.f
         row, v, following = self.at(self.here, k), self.at(self.reflected, k), f.add(k, 1)
         tau = self.reflector(k, row, v, following)
@@ -154,7 +154,7 @@ class _Matrix(Groups):
         f.loop(following, self.size, 1, [], changed)
 
     def reflector(self, k, row, v, following):
-        """The reflection of row k, written to v with zeros before it: tau."""
+        """Write the reflector of row k to v, with zeros before it; return tau."""
         f = self.f
 
         def squared(first, now):
@@ -182,7 +182,7 @@ class _Matrix(Groups):
         return tau
 
     def tridiagonal(self):
-        """The diagonal, and what is left beside it."""
+        """Store the diagonal and the off-diagonal."""
         f = self.f
         f.loop(0, self.size, 1, [], lambda k, _: self.put(f.convert(self.one(self.here, k, k), f64), self.diagonal, k))
         last = f.sub(self.size, 1)
@@ -191,7 +191,7 @@ class _Matrix(Groups):
         self.put(constant(f64, 0.0), self.beside, last)
 
     def form(self):
-        """The product of the reflections, transposed into the place of the matrix."""
+        """Multiply the reflectors, and store the transposed result over the matrix."""
         f, size = self.f, self.size
         f.fill_bytes(self.turned, 0, f.mul(f.mul(size, self.wide), self.element.bytes))
         f.loop(0, size, 1, [], lambda i, _: f.store(constant(self.element, 1.0), self.at(self.turned, i, i)))
@@ -223,7 +223,7 @@ class _Matrix(Groups):
     # -- to diagonal form ----------------------------------------------------------------------------------------------
 
     def rotations(self):
-        """Rounds of rotations until nothing is left beside the diagonal: 0, or the 1-based number of an eigenvalue that
+        """Run rounds of rotations until the off-diagonal is zero; return 0, or the 1-based index of an eigenvalue that
         was not found."""
         f = self.f
 
@@ -248,7 +248,7 @@ class _Matrix(Groups):
         return f.loop(0, self.size, 1, [constant(i64, 0)], value)[0]
 
     def end_of_block(self, low):
-        """The first number from `low` on beside which there is (nearly) zero."""
+        """The first index from `low` on whose off-diagonal element is (nearly) zero."""
         f, last = self.f, self.f.sub(self.size, 1)
 
         def coupled(state):
@@ -312,7 +312,7 @@ class _Matrix(Groups):
     # -- back to memory ------------------------------------------------------------------------------------------------
 
     def written(self, scale):
-        """Eigenvalues in order, and each one's vector as a column."""
+        """Write the sorted eigenvalues, and each one's vector as a column."""
         f, size = self.f, self.size
 
         def value(k, _):

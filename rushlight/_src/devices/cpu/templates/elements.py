@@ -1,7 +1,6 @@
-"""How a template gets the elements of an operand that it packs: from memory, or computed from several tensors on the
-way.
+"""Elements of an operand that a template packs: loaded from memory, or computed from several tensors.
 
-An operand has lanes (the rows of A, the columns of B, channels) and k.  Its elements are asked for a vector at a time,
+An operand has lanes (the rows of A, the columns of B, channels) and k.  Its elements are loaded a vector at a time,
 across lanes or along k.  Distances are in bytes, as i64 values.
 """
 
@@ -13,13 +12,13 @@ from ..llvm.values import constant
 from ..llvm.scalars import STORED
 from ..llvm.types import i64, vector
 
-LINE = 64  # bytes that memory moves at once
-# what follows an element in one direction: itself again, its neighbour, or one farther off
+LINE = 64  # bytes of a cache line
+# the next element in one direction: the same one again, the adjacent one, or one farther off
 SAME, NEXT, APART = "same", "next", "apart"
 
 
 def distance(stride) -> str:
-    """What a stride in elements is.
+    """Classify a stride in elements.
 
     Example:
         >>> distance(0), distance(1), distance(7)
@@ -29,7 +28,7 @@ def distance(stride) -> str:
 
 
 def join(b, numbers, pieces):
-    """Words made of a vector of elements for each place in a word, lowest first."""
+    """Words made of one vector of elements for each position in a word, lowest first."""
     bits = 32 // numbers.per_word
     total = None
     for k, piece in enumerate(pieces):
@@ -39,15 +38,15 @@ def join(b, numbers, pieces):
 
 
 def parts(b, numbers, elements):
-    """Elements as the parts of words: bytes widened where the instruction wants them so, halves as their bits."""
+    """Elements as the parts of words: 8-bit integers widened if the instruction needs it, 16-bit floats as bits."""
     if elements.type.element.is_float:
         return b.bitcast(elements, elements.type.with_element(numbers.part))
     return b.convert(elements, numbers.part, numbers.signed)
 
 
 class Elements:
-    """Words of an operand.  ``vector(lane, k, along, count, lanes)`` gives so many elements, from a place on, in one
-    direction: the first `count` of them, the others zero; all where that is None."""
+    """Words of an operand.  ``vector(lane, k, along, count, lanes)`` gives `lanes` elements in one direction, from
+    (lane, k) on: the first `count` of them, the others zero; all if `count` is None."""
 
     def __init__(self, b, numbers):
         self.b, self.numbers = b, numbers
@@ -58,8 +57,8 @@ class Elements:
         return self.numbers.element.bytes
 
     def across(self, lane, k, count, k_left):
-        """Words of neighbouring lanes.  A word of several elements takes as many of them as `k_left` elements along k
-        allow; all where that is None."""
+        """Words of adjacent lanes.  A word of several elements takes only those of the `k_left` elements along k; all
+        if that is None."""
         b, numbers = self.b, self.numbers
         pieces = [self.vector(lane, k, False, count, numbers.lanes)]
         if numbers.per_word == 1:
@@ -71,7 +70,7 @@ class Elements:
         return join(b, numbers, pieces)
 
     def along(self, lane, k, left):
-        """Words whose elements are neighbours along k, zero from `left` elements on."""
+        """Words of elements contiguous along k, zero from `left` elements on."""
         b, numbers = self.b, self.numbers
         found = self.vector(lane, k, True, left, numbers.lanes * numbers.per_word)
         if numbers.per_word == 1:
@@ -80,8 +79,8 @@ class Elements:
 
 
 class Strided(Elements):
-    """Elements in memory: lanes are `lane` bytes apart and elements along k `k` bytes (None: neighbours), products that
-    are summed `sum` bytes."""
+    """Elements in memory: lanes are `lane` bytes apart, elements along k `k` bytes (None: contiguous), matmuls that are
+    summed `sum` bytes."""
 
     def __init__(self, b, numbers, pointer, lane=None, k=None, sum=None):
         super().__init__(b, numbers)
@@ -95,12 +94,12 @@ class Strided(Elements):
         return b.offset(b.offset(self.pointer, b.mul(k, self.strides[1])), b.mul(lane, self.strides[0]))
 
     def moved(self, lane, k, product=0):
-        """The same from another place on, in another one of the products that are summed."""
+        """The same from another lane and k on, in another of the matmuls that are summed."""
         return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)),
                        *self.steps, self.sum)
 
     def line(self, lane, k, product=0):
-        """One lane from a place on."""
+        """One lane, from an element on."""
         return self.moved(lane, k, product)
 
     def vector(self, lane, k, along, count, lanes):
@@ -108,12 +107,12 @@ class Strided(Elements):
         return load_apart(self.b, self.numbers.element, self.at(lane, k), self.steps[along], lanes, mask)
 
     def fetch(self, lane, k):
-        """Asks for the memory of an element."""
+        """Prefetch the memory of an element."""
         self.b.prefetch(self.at(lane, k), locality=2)
 
 
 class Listed(Strided):
-    """Elements in memory that are neighbours along k; a table has the bytes to each lane."""
+    """Elements in memory that are contiguous along k; a table has the byte offset of each lane."""
 
     def __init__(self, b, numbers, pointer, table, sum=None):
         super().__init__(b, numbers, pointer, sum=sum)
@@ -129,14 +128,14 @@ class Listed(Strided):
         return Listed(b, self.numbers, pointer, b.offset(self.table, lane, i64), self.sum)
 
     def line(self, lane, k, product=0):
-        """One lane from a place on: its place is looked up once."""
+        """One lane, from an element on: its offset is looked up once."""
         return Strided(self.b, self.numbers, self.b.offset(self.at(lane, k), self.b.mul(product, self.sum)))
 
 
 @dataclass(frozen=True)
 class Prologue:
-    """What an operand's elements are computed from: `parts` are the dtypes of the tensors, laid out by strides of their
-    own, and `emit(b, values)` computes a vector from theirs.  `key` names the code completely."""
+    """A computation of an operand's elements: `parts` are the dtypes of the tensors, each with strides of its own, and
+    `emit(b, values)` computes a vector from vectors of the parts.  `key` identifies the code completely."""
 
     key: str
     dtype: object
@@ -146,19 +145,19 @@ class Prologue:
 
 @dataclass(frozen=True)
 class PrologueLayout:
-    """A Prologue for parts that lie so: for each a (distance across lanes, distance along k)."""
+    """A Prologue with the strides of its parts: for each a (distance across lanes, distance along k)."""
 
     prologue: Prologue
     distances: tuple
 
     @property
     def key(self):
-        """Names the code completely."""
+        """Key that identifies the code completely."""
         return f"{self.prologue.key} {self.distances}"
 
 
 class Computed(Elements):
-    """Elements computed by a PrologueLayout's prologue; `places` are a Strided of each part."""
+    """Elements computed by a PrologueLayout's prologue; `places` holds a Strided for each part."""
 
     def __init__(self, b, numbers, layout, places):
         super().__init__(b, numbers)
@@ -170,7 +169,7 @@ class Computed(Elements):
                     if k != SAME], default=LINE)
 
     def moved(self, lane, k, product=0):
-        """The same from another place on."""
+        """The same from another lane and k on."""
         return Computed(self.b, self.numbers, self.layout, [place.moved(lane, k, product) for place in self.places])
 
     line = moved
@@ -205,14 +204,14 @@ class Computed(Elements):
         return value
 
     def fetch(self, lane, k):
-        """Asks for the memory of an element's parts."""
+        """Prefetch the memory of an element's parts."""
         for place, distances in zip(self.places, self.layout.distances):
             if SAME not in distances:
                 place.fetch(lane, k)
 
 
 def load_apart(b, element, pointer, stride, lanes, mask):
-    """A vector of elements from an address on, neighbours or `stride` bytes apart."""
+    """A vector of elements from an address on, contiguous or `stride` bytes apart."""
     kind = vector(element, lanes)
     if stride is None:
         return b.load(kind, pointer, mask=mask)

@@ -1,4 +1,4 @@
-"""Gaussian elimination in some neighbouring columns of a matrix: with pivots (LU), and of a positive-definite one
+"""Gaussian elimination in some adjacent columns of a matrix: with pivoting (LU), and of a positive-definite one
 (Cholesky)."""
 
 from ..llvm import jit
@@ -15,8 +15,8 @@ POINTERS = ("source", "target", "pivots", "info", "flag", "scratch")
 
 
 def elimination_kernel(dtype, vectors, pivoting, pairs=False):
-    """The kernel that eliminates up to so many vectors of columns, a matrix a unit; of complex matrices if ``pairs``.
-    Returns its address."""
+    """Return the address of the kernel that eliminates up to `vectors` vectors of columns, a matrix per work unit; of
+    complex matrices if ``pairs``."""
     key = f"eliminate {dtype} {vectors} {pivoting} {pairs}"
     return jit.build(key, lambda: _text(dtype, vectors, pivoting, pairs), ["eliminate"])["eliminate"]
 
@@ -33,7 +33,7 @@ def _text(dtype, vectors, pivoting, pairs):
 
 
 class _Elimination(Columns):
-    """Writes the elimination of one matrix."""
+    """Emits the elimination of one matrix."""
 
     def matrix(self, unit):
         f, s = self.f, self.s
@@ -50,7 +50,7 @@ class _Elimination(Columns):
         self.beside()
 
     def reduced(self, i, c, factor, pivot_row, behind, own):
-        """A row less the pivot's row times a factor, which takes the place of what it makes zero."""
+        """Subtract the pivot's row times a factor from a row; the factor replaces the eliminated element."""
         f = self.f
         many = f.splat(factor, self.lanes)
         less = f.neg(many)
@@ -63,18 +63,18 @@ class _Pivoted(_Elimination):
     """With the largest element of each column as its pivot."""
 
     def largest(self, i, j, best):
-        """The larger of what was best and an element of column j: (its size, its row)."""
+        """The larger of the best candidate and an element of column j: (its size, its row)."""
         f = self.f
         size = self.size(self.element_at(i, j))
         better = f.compare(">", size, best[0])
         return [f.select(better, size, best[0]), f.select(better, i, best[1])]
 
     def size(self, element):
-        """How large an element counts as."""
+        """The size of an element for pivoting."""
         return self.f.abs(element)
 
     def dividing(self, pivot):
-        """Whether a pivot is nothing, and what divides by it (by 1, if it is)."""
+        """Return (True if a pivot is zero, a function that divides by it, or by 1 if it is zero)."""
         f = self.f
         nothing = f.compare("==", pivot, 0.0)
         divisor = f.select(nothing, self.number(1.0), pivot)
@@ -108,7 +108,7 @@ class _Pivoted(_Elimination):
         return [best, info]
 
     def beside(self):
-        """The exchanges in the matrix's other columns."""
+        """Apply the row interchanges to the matrix's other columns."""
         f, s = self.f, self.s
         end = f.add(s["first"], s["width"])
 
@@ -126,11 +126,11 @@ class _Pivoted(_Elimination):
 
 
 class _Symmetric(_Elimination):
-    """Of a positive-definite matrix, of which the lower triangle is read: the square root of each pivot divides its row
-    and column."""
+    """Cholesky elimination of a positive-definite matrix, from its lower triangle: the square root of each pivot
+    divides its row and column."""
 
     def taken(self, i, masks):
-        """Rows of the square part end at the diagonal; beyond lies the mirror image of what is below."""
+        """Copy rows of the square part up to the diagonal, and mirror what is below it."""
         f, s = self.f, self.s
         start = self.place(self.source, f.add(i, s["first"]), s["first"])
 
@@ -167,7 +167,7 @@ class _Symmetric(_Elimination):
         return [info]
 
     def given(self, i, masks):
-        """Rows of the square part with zeros behind the diagonal."""
+        """Copy back rows of the square part with zeros after the diagonal."""
         f, s = self.f, self.s
 
         def inside():
@@ -179,4 +179,4 @@ class _Symmetric(_Elimination):
         f.when(f.compare("<", i, s["width"]), inside, lambda: Columns.given(self, i, masks))
 
     def beside(self):
-        """Nothing happens in other columns."""
+        """Do nothing: other columns are unchanged."""

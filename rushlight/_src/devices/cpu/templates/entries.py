@@ -1,7 +1,7 @@
-"""Elements as entries: integers of 64 bits that order as the elements do, with the place of each in the lower half.
+"""Elements as entries: 64-bit integers that compare as the elements do, with the index of each in the lower half.
 
-No two entries of a row are equal, so that any way of sorting them is a stable way of sorting the elements. Every NaN
-stands above all else, and zeros are equal whatever their sign.
+No two entries of a row are equal, so that any sort of them is a stable sort of the elements. Every NaN is above all
+other values, and zeros are equal regardless of sign.
 """
 
 from ..llvm.values import constant
@@ -13,13 +13,13 @@ LAST = (1 << 63) - 1  # above every entry
 
 
 def is_wide(dtype):
-    """Whether elements (dtype name) have more bits than fit beside a place."""
+    """True if elements (dtype name) have more bits than fit into an entry with an index."""
     return STORED[dtype].bits == 64
 
 
 def ordered(b, value, dtype, descending):
-    """Signed integers that order as these elements (or the other way round): of 64 bits for wide elements, else of
-    32."""
+    """Signed integers that compare as these elements, or in reverse if `descending`: of 64 bits for wide elements, else
+    of 32."""
     if value.type.is_float:
         value = b.convert(value, f32) if value.type.element in (f16, bf16) else value
         whole = i64 if value.type.element.bits == 64 else i32
@@ -33,10 +33,10 @@ def ordered(b, value, dtype, descending):
 
 
 def entry(b, key, place):
-    """Entries of keys of 32 bits at these places."""
+    """Entries of 32-bit keys with these indices."""
     return b.or_(b.shl(b.convert(key, i64), 32), place)
 
 
 def place_of(b, entries):
-    """The places that entries hold."""
+    """The indices that entries hold."""
     return b.and_(entries, LOW)

@@ -12,10 +12,8 @@ POINTERS = ("source", "target", "pivots")
 
 
 def exchange_kernel(dtype, identity, step=1):
-    """The kernel that copies matrices and exchanges their rows, a matrix a unit; of the identity where nothing is
-    given, with ones in every ``step``-th place.
-
-    Returns its address.
+    """Return the address of the kernel that copies matrices with rows interchanged, a matrix per work unit; without a
+    source, the identity, with ones at every ``step``-th element.
     """
     return jit.build(f"exchange {dtype} {identity} {step}", lambda: _text(dtype, identity, step),
                      ["exchange"])["exchange"]
@@ -52,7 +50,8 @@ ORDER_SLOTS = ("pivots", "order", "flag", "rows", "count", "failure")
 
 
 def order_kernel():
-    """The kernel that writes the order of rows (int64) that exchanges make, a matrix a unit; returns its address."""
+    """Return the address of the kernel that writes the permutation of rows (int64) that row interchanges make, a matrix
+    per work unit."""
     return jit.build("order of rows", _order_text, ["order"])["order"]
 
 

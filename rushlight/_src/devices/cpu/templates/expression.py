@@ -1,5 +1,5 @@
-"""Epilogues and prologues written as Exprs: what happens to a contraction's sums, with other tensors as operands,
-before they are stored, and what its operands are computed from."""
+"""Epilogues and prologues as Exprs: functions of a contraction's sums, with other tensors as operands, before they are
+stored, and of the parts of its operands."""
 
 from ....core.dtypes import float32
 from ....core.expr_text import show
@@ -14,8 +14,8 @@ from .elements import Prologue
 
 
 def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given=leaf("sums")):
-    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of the output it goes into,
-    `further` what else is Stored, `given` the leaf of the sums.
+    """The Epilogue that stores `expr` instead of the sums; `out` is the name and dtype of its output, `further` the
+    other Stored values, `given` the leaf of the sums.
 
     Raises NotImplementedError, when the kernel is made, for operations without instructions.
 
@@ -54,7 +54,7 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
             else:
                 b.store(value, at, mask=mask)
         found = emission.value(expr)
-        exact = found.type.element.is_float and not sums.type.element.is_float  # of whole sums, which would round it
+        exact = found.type.element.is_float and not sums.type.element.is_float  # of integer sums, which would round it
         return found if exact else b.convert(found, sums.type.element)
 
     def touched(b, place, slots):
@@ -71,7 +71,7 @@ def expression_epilogue(expr, operands=(), out=("c", float32), further=(), given
 
 
 def expression_prologue(value, leaves):
-    """The Prologue that computes an operand as an Expr over these leaves, which stand for its parts.
+    """The Prologue that computes an operand as an Expr over these leaves, one for each of its parts.
 
     Raises NotImplementedError, when the kernel is made, for operations without instructions.
 
@@ -88,7 +88,7 @@ def expression_prologue(value, leaves):
 
 
 def beside(b, place, out, base, stored, out_dtype, lanes):
-    """The addresses in another tensor of the places (one, or a vector of them) that a vector of the output goes to."""
+    """The addresses in another tensor that correspond to the addresses (one, or a vector) of a vector of the output."""
     address = vector(i64, lanes) if place.type.lanes else i64
     at = b.sub(b.cast("ptrtoint", place, address), b.splat(out, lanes) if place.type.lanes else out)
     shift = out_dtype.itemsize.bit_length() - 1
@@ -96,7 +96,7 @@ def beside(b, place, out, base, stored, out_dtype, lanes):
 
 
 class Emission:
-    """Writes instructions for Exprs over vectors."""
+    """Emits instructions for Exprs over vectors."""
 
     def __init__(self, b, values, lanes):
         self.b, self.values, self.lanes = b, values, lanes
@@ -122,9 +122,9 @@ class Emission:
         return scalars.operation(b, e, x)
 
     def rarely(self, condition, unusual, usual):
-        """A choice of which one side is not even computed unless some lane wants it."""
+        """A choice with a rare side, which is computed only if some lane needs it."""
         b, wanted, found = self.b, self.value(condition), self.value(usual)
-        branch = Emission(b, dict(self.values), self.lanes)  # what is computed in a branch is not there after it
+        branch = Emission(b, dict(self.values), self.lanes)  # values computed in a branch are not available after it
         return b.when(b.reduce("or", wanted), lambda: [b.select(wanted, branch.value(unusual), found)],
                       lambda: [found])[0]
 

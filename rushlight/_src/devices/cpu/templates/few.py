@@ -1,5 +1,4 @@
-"""Attention of few queries, as a decoder asks: every key and value is read once or a few times, so nothing is
-packed."""
+"""Attention of few queries, as in decoding: every key and value is read once or a few times, so nothing is packed."""
 
 from ..llvm.types import f32, i64, ptr, vector
 from ..llvm.values import constant, zero
@@ -7,13 +6,13 @@ from .dot import LEAST, ahead_of, sums_along, totals
 from .elements import LINE, Strided
 
 MOST = 4     # queries
-MOST_BESIDE_TILES = 2  # the same where tile registers are the other way
-KEYS = 8     # keys whose products are added up side by side
+MOST_BESIDE_TILES = 2  # the same if AMX tiles are the alternative
+KEYS = 8     # keys that are processed together
 VECTORS = 4  # of a block of values' columns
 
 
 def write_scores(module, numbers):
-    """A function (query, keys, bytes from key to key, how many keys, their size, target): products of one query."""
+    """A function (query, keys, bytes from key to key, number of keys, their size, target): the scores of one query."""
     f = module.function("scores", [("query", ptr), ("keys", ptr), ("step", i64), ("count", i64), ("size", i64),
                                    ("out", ptr)], internal=True)
     query, keys, step, count, size, out = f.parameters
@@ -21,7 +20,7 @@ def write_scores(module, numbers):
     ahead = ahead_of(f, KEYS, size, nbytes, f.compare("==", step, f.mul(size, nbytes)))
 
     def some(at, _):
-        # places past the end repeat the last key; what becomes of them lies behind the row's end
+        # indices past the end repeat the last key; their scores are past the row's end
         rows = [Strided(f, numbers, f.offset(keys, f.mul(f.minimum(f.add(at, k), last), step)), step)
                 for k in range(KEYS)]
         sums, most = sums_along(f, numbers, [Strided(f, numbers, query)], rows, size, ahead), min(KEYS, numbers.lanes)
@@ -35,8 +34,8 @@ def write_scores(module, numbers):
 
 
 def write_values(module, numbers):
-    """A function (probabilities, values, bytes from row to row, how many, columns, sums, corrections): a row of sums
-    times its correction plus the products with a block of VECTORS vectors of columns."""
+    """A function (probabilities, values, bytes from row to row, count, columns, sums, corrections): multiplies a row of
+    sums by its correction and adds its matmul with a block of VECTORS vectors of columns."""
     f = module.function("values", [("weights", ptr), ("values", ptr), ("step", i64), ("count", i64), ("columns", i64),
                                    ("out", ptr), ("corrections", ptr)],
                         internal=True)
@@ -50,7 +49,7 @@ def write_values(module, numbers):
     last = f.sub(count, 1)
 
     def added(k, place, sums):
-        """One row more; probabilities past the end are 0."""
+        """Add one row; probabilities past the end are 0."""
         weight = f.splat(f.convert(f.load(stored, f.offset(weights, k, stored)), f32), lanes)
         row = f.offset(values, f.mul(place, step))
         later = f.offset(row, further)

@@ -1,7 +1,7 @@
 """Attention forward: blocks of keys are packed once and pass by blocks of queries, whose sums are corrected as they go.
 
-After Dao et al., "FlashAttention" (2022): scores never leave the second cache. One unit of work is a chunk of the
-queries of one head. Blocks that nothing may look at are skipped.
+After Dao et al., "FlashAttention" (2022): scores never leave the L2 cache. A work unit is a chunk of the queries of one
+head. Fully masked blocks are skipped.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def block_of(numbers):
     return ScoreBlock(32, 352) if numbers.tiles else ScoreBlock(48, 192)
 
 
-RAGGED = ("q_starts", "k_starts")  # where each sequence begins, and the last one ends, of sequences that lie end to end
+RAGGED = ("q_starts", "k_starts")  # offsets of packed sequences, and the end of the last one
 
 # Strides are in bytes; "scale" is a float's bits, for scores in units of log 2.
 SLOTS = ("q", "k", "v", "mask", "out", "lse", "scratch", "heads", "sharing", "queries", "keys", "size", "value_size",
@@ -40,12 +40,12 @@ POINTERS = ("q", "k", "v", "mask", "out", "lse", "scratch", *RAGGED)
 
 @dataclass(frozen=True)
 class Variant:
-    """What the code of a kernel depends on, beside its tiles.
+    """The properties that a kernel's code depends on, in addition to its tiles.
 
-    `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences lie end to end. `drops`:
-      probabilities are dropped at
-    random. `few`: so few queries that nothing is packed. `modification`: what a user's function does to scores, whose
-    slots follow the others.
+    `mask`: "" (none), "bool" or the float dtype of what is added. `ragged`: sequences are packed (varlen). `drops`:
+      probabilities are dropped at random.
+    `few`: so few queries that nothing is packed. `modification`: a user's function of scores, whose slots follow the
+      others.
     """
 
     dtype: str
@@ -58,13 +58,13 @@ class Variant:
 
     @property
     def key(self):
-        """Names the code completely."""
+        """Key that identifies the code completely."""
         return (f"{self.dtype} {self.mask} {self.causal} {self.ragged} {self.drops} {self.few} "
                 f"{self.modification and self.modification.key}")
 
 
 def flash_kernel(numbers, variant, score_tile, value_tile):
-    """The kernel of attention for chunks of queries; returns its address. The tiles are (rows, vectors)."""
+    """Return the address of the attention kernel for chunks of queries. The tiles are (rows, vectors)."""
     key = f"flash {numbers} {variant.key} {score_tile} {value_tile} {block_of(numbers)}"
     return jit.build(key, lambda: _text(numbers, variant, score_tile, value_tile), ["flash"])["flash"]
 
@@ -92,8 +92,8 @@ def _text(numbers, variant, score_tile, value_tile):
 
 
 def sequence(b, s, variant, name, batch, size):
-    """(where the rows of a sequence begin, how many there are, where they begin among those of a head) of operand
-    `name`, "q" or "k"."""
+    """Return (offset of the rows of a sequence, their number, their offset among those of a head) of operand `name`,
+    "q" or "k"."""
     if not variant.ragged:
         return constant(i64, 0), size, constant(i64, 0)
     starts = b.offset(getattr(s, f"{name}_starts"), batch, i64)
@@ -102,7 +102,7 @@ def sequence(b, s, variant, name, batch, size):
 
 
 class _Flash:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, b, s, numbers, variant, score_tile, value_tile, functions):
         self.b, self.s, self.numbers, self.variant, self.modification = b, s, numbers, variant, variant.modification
@@ -114,7 +114,7 @@ class _Flash:
         self.per_chunk = numbers.chunk * numbers.per_word  # elements along k
 
     def unit(self, unit, scratch):
-        """A chunk of the queries of one head, if its sequence is that long."""
+        """Emit a chunk of the queries of one head, if its sequence is that long."""
         b, s = self.b, self.s
         self.head_number = b.div(unit, s.chunks)
         self.batch = b.div(self.head_number, s.heads)
@@ -127,7 +127,7 @@ class _Flash:
         b.when(b.compare("<", first, self.queries), lambda: self.chunk(first, scratch))
 
     def chunk(self, first, scratch):
-        """All blocks of keys pass by the chunk of queries that begins at `first`."""
+        """Emit the loop of all blocks of keys over the chunk of queries that begins at `first`."""
         b, s = self.b, self.s
         self.first, self.rows = first, b.minimum(b.sub(self.queries, first), s.chunk_rows)
         shared = b.div(self.head, s.sharing)
@@ -152,7 +152,7 @@ class _Flash:
         self.finish()
 
     def start(self):
-        """Packs the queries and clears the sums and the rows' state."""
+        """Pack the queries and clear the sums and the rows' state."""
         b, s = self.b, self.s
         if not self.variant.few:
             pack.write_quads(b, self.score_tile[0], Strided(b, self.numbers, self.q, lane=s.q_row), self.queries_at,
@@ -169,7 +169,7 @@ class _Flash:
         b.loop(0, s.chunk_rows, lanes, [], clear)
 
     def key_block(self, key):
-        """A block of keys, unless nobody may look there."""
+        """Emit a block of keys, unless it is fully masked."""
         b, s = self.b, self.s
         count = b.minimum(b.sub(self.keys, key), self.block_keys)
         if has_blocks(self.modification):
@@ -179,7 +179,7 @@ class _Flash:
             self.visit(key, count)
 
     def visit(self, key, count):
-        """Takes every block of queries past a block of keys."""
+        """Loop over every block of queries for a block of keys."""
         if not self.variant.few:
             self.pack(key, count)
         b = self.b
@@ -189,7 +189,7 @@ class _Flash:
         b.loop(begin, self.rows, self.block_queries, [], lambda row, _: self.block(row, key, count))
 
     def pack(self, key, count):
-        """Packs a block of keys and values."""
+        """Pack a block of keys and values."""
         b, s, numbers = self.b, self.s, self.numbers
         k_row = s.k_row
         source = b.offset(self.k, b.mul(key, k_row))
@@ -210,7 +210,7 @@ class _Flash:
         b.loop(0, s.value_size, self.value_width, [], value_panel)
 
     def block(self, row, key, count):
-        """One block of queries against one block of keys, unless the mask allows nothing there."""
+        """Emit one block of queries against one block of keys, unless it is fully masked."""
         b, s = self.b, self.s
         rows = b.minimum(b.sub(self.rows, row), self.block_queries)
         if self.causal:
@@ -228,7 +228,7 @@ class _Flash:
                lambda: self.look(row, rows, key, count))
 
     def look(self, row, rows, key, count, everybody=None):
-        """Scores, probabilities, and their products with the values; whether `everybody` may look there."""
+        """Compute scores and probabilities, and multiply by the values; `everybody`: no score is masked."""
         if self.variant.few:
             self.multiply_few(row, rows, key, count)
             self.weigh(row, rows, key, count, everybody)
@@ -239,14 +239,14 @@ class _Flash:
             self.add(row, rows, count)
 
     def multiply_few(self, row, rows, key, count):
-        """Scores of each query, straight from the keys."""
+        """Scores of each query, directly from the keys."""
         b, s = self.b, self.s
         keys, step = b.offset(self.k, b.mul(key, s.k_row)), s.k_row
         b.loop(0, rows, 1, [], lambda r, _: b.call(self.scores_of, [
             b.offset(self.q, b.mul(b.add(row, r), s.q_row)), keys, step, count, s.size, self.scores_row(r)]))
 
     def add_few(self, row, rows, key, count):
-        """Products of each query's probabilities, straight with the values."""
+        """Multiply each query's probabilities directly by the values."""
         b, s = self.b, self.s
         values, step = b.offset(self.v, b.mul(key, s.v_row)), s.v_row
 
@@ -260,11 +260,11 @@ class _Flash:
         b.loop(0, s.value_panels, 1, [], columns)
 
     def scores_row(self, r):
-        """Where a row of the block's scores is."""
+        """Address of a row of the block's scores."""
         return self.b.offset(self.scores_at, self.b.mul(r, self.block_keys), f32)
 
     def multiply(self, row, rows, count):
-        """Scores of a block, tile by tile."""
+        """Compute the scores of a block, tile by tile."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
         tile_bytes = b.mul(self.chunks, tile_rows * numbers.chunk * numbers.word.bytes)
@@ -283,7 +283,7 @@ class _Flash:
         b.loop(0, count, self.key_width, [], score_panel)
 
     def weigh(self, row, rows, key, count, everybody):
-        """Scores become probabilities, and the rows' states follow."""
+        """Turn scores into probabilities, and update the rows' states."""
         b, s = self.b, self.s
         run = max(self.per_chunk, self.numbers.lanes)
         padded = b.mul(b.div(b.add(count, run - 1), run), run)
@@ -311,7 +311,7 @@ class _Flash:
         choose(b, everybody, self.rows_of, all_rows)
 
     def add(self, row, rows, count):
-        """Products of probabilities and values, tile by tile."""
+        """Multiply probabilities by values, tile by tile."""
         b, s = self.b, self.s
         chunks = b.div(b.add(count, self.per_chunk - 1), self.per_chunk)
         value_rows = self.value_tile[0]
@@ -330,13 +330,13 @@ class _Flash:
         b.loop(0, s.value_panels, 1, [], value_panel)
 
     def sums_of(self, row, panel):
-        """Where the sums of a block of queries wait, for one panel of values."""
+        """Address of the accumulators of a block of queries, for one panel of values."""
         b, s = self.b, self.s
         number = b.add(b.mul(b.div(row, self.block_queries), s.value_panels), panel)
         return b.offset(self.sums_at, b.mul(number, self.block_queries * self.value_width * 4))
 
     def finish(self):
-        """Divides by the totals and stores; the logarithm of each total, or infinity for rows that looked nowhere."""
+        """Divide by the totals and store; also store logsumexp, or infinity for fully masked rows."""
         b, s, lanes = self.b, self.s, self.numbers.lanes
         kind = vector(f32, lanes)
         whole = b.splat(dropout.scale(b, s), lanes) if self.variant.drops else constant(kind, 1.0)

@@ -1,8 +1,8 @@
-"""Gradients of attention: probabilities are computed again from the forward's logarithms of totals, block by block.
+"""Gradients of attention: probabilities are recomputed from the forward's logsumexp, block by block.
 
-After Dao et al., "FlashAttention" (2022). One unit of work is a head of keys with all heads of queries that share it:
-blocks of keys outside, blocks of queries inside. The gradients of keys and values wait for one block of keys, those of
-queries for all.
+After Dao et al., "FlashAttention" (2022). A work unit is a head of keys with all heads of queries that share it: blocks
+of keys in the outer loop, blocks of queries in the inner one. Gradients of keys and values are accumulated for one
+block of keys, those of queries for all.
 """
 
 from ..llvm import jit
@@ -40,7 +40,7 @@ def block_of(numbers):
 
 
 def flash_backward_kernel(numbers, variant, score_tile, size_tile, value_tile):
-    """The kernel of attention's gradients, a head of keys a unit; returns its address. Arguments are as in
+    """Return the address of the kernel of attention's gradients, one head of keys per work unit. Arguments are as in
     `flash_kernel`."""
     key = f"flash backward {numbers} {variant.key} {score_tile} {size_tile} {value_tile} {block_of(numbers)}"
     return jit.build(key, lambda: _text(numbers, variant, score_tile, size_tile, value_tile),
@@ -74,13 +74,13 @@ def _text(numbers, variant, score_tile, size_tile, value_tile):
 
 
 def write_rows(module, numbers, variant, modify=None, name="rows"):
-    """A function that turns rows of products, of queries x keys (scores but for the factor `log_scale`) and of
-    gradients x values, into probabilities and gradients of scores.
+    """A function that turns rows of two matmuls, queries x keys (scores without the factor `log_scale`) and gradients x
+    values, into probabilities and gradients of scores.
 
-    It takes as many rows as `numbers` multiplies at once. Single floats are written over what was read. Pairs of
-    halves: the gradients over the products, and into `pairs` words of two rows, for probabilities and then for
-    gradients. `variant` and `modify` are as in `write_row`; their parameters follow, those of the first row: what is
-    kept and the factor for it, then the user's; queries are counted on.
+    It takes as many rows as `numbers` multiplies at once. Float32 results overwrite the inputs. Pairs of 16-bit floats:
+    the gradients overwrite `products`, and `pairs` gets words of two rows, of probabilities and then of gradients.
+    `variant` and `modify` are as in `write_row`; their parameters follow, those of the first row: the dropout bits and
+    factor, then the user's; later rows increment the query.
     """
     count, dtype, mask = numbers.per_word, variant.dtype, mask_of(variant.mask)
     parameters = [("scores", ptr), ("products", ptr), ("pairs", ptr), ("totals", ptr), ("deltas", ptr), ("padded", i64),
@@ -149,7 +149,7 @@ def write_rows(module, numbers, variant, modify=None, name="rows"):
 
 
 class _Backward:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, b, s, numbers, variant, tiles, functions):
         self.b, self.s, self.numbers, self.variant, self.functions = b, s, numbers, variant, functions
@@ -160,7 +160,7 @@ class _Backward:
         self.per_chunk = numbers.chunk * numbers.per_word  # elements along k
 
     def unit(self, unit, scratch):
-        """A head of keys with the heads of queries that share it."""
+        """Emit the work of a head of keys with the heads of queries that share it."""
         b, s = self.b, self.s
         shared_heads = b.div(s.heads, s.sharing)
         self.batch = b.div(unit, shared_heads)
@@ -193,7 +193,7 @@ class _Backward:
         return b.offset(getattr(s, name), b.add(offset, b.mul(self.firsts[name], getattr(s, f"{name}_row"))))
 
     def panels(self, width, source, row_bytes, columns, depth, target, panel_bytes):
-        """Packs a matrix into panels across its columns."""
+        """Pack a matrix into panels across its columns."""
         b = self.b
 
         def panel(at, _):
@@ -204,7 +204,7 @@ class _Backward:
         b.loop(0, columns, width, [], panel)
 
     def across(self, source, row_bytes, rows, depth, target, panel_bytes):
-        """Packs a matrix's rows into panels of the scores' tile."""
+        """Pack a matrix's rows into panels of the scores' tile."""
         b = self.b
 
         def panel(at, _):
@@ -215,14 +215,14 @@ class _Backward:
         b.loop(0, rows, self.score_width, [], panel)
 
     def row_values(self, member):
-        """Where a head's totals (in units of log 2) and deltas are."""
+        """Addresses of a head's totals (in units of log 2) and deltas."""
         b, s = self.b, self.s
         totals = b.offset(self.at("rows"), b.mul(member, b.mul(s.padded_queries, 8)))
         return totals, b.offset(totals, s.padded_queries, f32)
 
     def pack_queries(self, member):
-        """Packs a head of queries and of gradients both ways; totals and deltas of its rows; clears their gradients'
-        sums."""
+        """Pack a head of queries and of gradients both ways, compute the totals and deltas of its rows, and clear the
+        sums of their gradients."""
         b, s, numbers = self.b, self.s, self.numbers
         head = self.head(member)
         blocks = b.div(b.add(self.queries, self.queries_at_once - 1), self.queries_at_once)
@@ -240,11 +240,11 @@ class _Backward:
         self.pack_rows(member, head)
 
     def pack_across(self, width, source, row_bytes, size, target, panel_bytes):
-        """Packs a head of queries or of gradients for the gradients of keys or values."""
+        """Pack a head of queries or of gradients for the gradients of keys or values."""
         self.panels(width, source, row_bytes, size, self.queries, target, panel_bytes)
 
     def pack_rows(self, member, head):
-        """delta = sum of gradient x output over a row: what the softmax's derivative subtracts."""
+        """delta = sum of gradient x output over a row: the term that the softmax's derivative subtracts."""
         b, s, numbers = self.b, self.s, self.numbers
         lanes = numbers.lanes
         kind = vector(numbers.element, lanes)
@@ -270,7 +270,7 @@ class _Backward:
         b.loop(0, self.queries, 1, [], row)
 
     def key_block(self, key):
-        """A block of keys against every block of queries that may see it; then its gradients are final."""
+        """Emit a block of keys against every block of queries that attends to it; then its gradients are final."""
         b, s = self.b, self.s
         count = b.minimum(b.sub(self.keys, key), self.keys_at_once)
         k, v = (b.offset(self.place(name, self.shared), b.mul(key, getattr(s, f"{name}_row"))) for name in "kv")
@@ -288,11 +288,11 @@ class _Backward:
             self.store_keys(f"grad_{name}", target, self.at(f"{name}_sums"), count, size, width)
 
     def store_keys(self, name, target, sums, count, size, width):
-        """Writes the finished sums of a block of keys into a gradient."""
+        """Write the finished sums of a block of keys into a gradient."""
         self.store(name, target, sums, count, size, width, self.keys_at_once)
 
     def block(self, member, row, key, count):
-        """One block of queries against one block of keys, unless the mask allows nothing there."""
+        """Emit one block of queries against one block of keys, unless it is fully masked."""
         b, s = self.b, self.s
         rows = b.minimum(b.sub(self.queries, row), self.queries_at_once)
         if self.causal:
@@ -310,7 +310,7 @@ class _Backward:
                lambda: self.look(member, row, rows, key, count, at))
 
     def look(self, member, row, rows, key, count, mask_at, everybody=None):
-        """Probabilities and gradients of scores, and what they add to the gradients of queries, keys and values."""
+        """Compute probabilities and gradients of scores, and add to the gradients of queries, keys and values."""
         b, s, numbers = self.b, self.s, self.numbers
         scores, products = self.at("scores"), self.at("products")
         self.multiply_scores(self.at("q_quads", member), "k_across", s.size, row, rows, count, scores)
@@ -330,7 +330,7 @@ class _Backward:
         self.add_turned("keys", self.size_tile, gradients, "q", s.size_panels, "k_sums", member, row, depth, count)
 
     def add_turned(self, name, tile, left, operand, number, sums, member, row, depth, count):
-        """Adds what a block of weights, or of gradients of scores, gives for the gradients of values or keys."""
+        """Add the contribution of a block of weights, or of gradients of scores, to the gradients of values or keys."""
         b, s, numbers = self.b, self.s, self.numbers
         width, panel_bytes = tile[1] * numbers.lanes, getattr(s, f"{operand}_panel_bytes")
         source = b.offset(self.at(f"{operand}_panels"), b.mul(member, b.mul(number, panel_bytes)))
@@ -339,7 +339,7 @@ class _Backward:
                  width, count, number)
 
     def multiply_scores(self, quads, panels, size, row, rows, count, target):
-        """A block of products of packed rows with packed keys or values."""
+        """Multiply a block of packed rows by packed keys or values."""
         b, s, numbers = self.b, self.s, self.numbers
         tile_rows = self.score_tile[0]
         chunks = b.div(b.add(size, self.per_chunk - 1), self.per_chunk)
@@ -355,7 +355,7 @@ class _Backward:
         b.loop(0, count, self.score_width, [], panel)
 
     def differentiate(self, function, member, row, rows, key, count, mask_at):
-        """Runs the row function over the block, and over missing rows that the products' loop along k would read."""
+        """Run the row function over the block, and over missing rows that the matmuls' loop along k would read."""
         b, s, numbers = self.b, self.s, self.numbers
         step = numbers.per_word
         scale, log_scale = (b.bitcast(b.cast("trunc", value, i32), f32) for value in (s.scale, s.log_scale))
@@ -390,7 +390,7 @@ class _Backward:
         b.loop(0, b.mul(b.div(b.add(rows, self.per_chunk - 1), self.per_chunk), self.per_chunk), step, [], some)
 
     def add(self, name, tile_rows, left, left_row, source, panel_bytes, chunks, sums, rows_there, width, rows, panels):
-        """Adds products to sums, panel after panel, tile after tile."""
+        """Add a matmul to sums, panel after panel, tile after tile."""
         b = self.b
 
         def panel(number, _):
@@ -402,7 +402,7 @@ class _Backward:
         b.loop(0, panels, 1, [], panel)
 
     def store(self, name, target, sums, rows, size, width, rows_there):
-        """Writes finished sums, blocks of `rows_there` rows, into a gradient."""
+        """Write finished sums, blocks of `rows_there` rows, into a gradient."""
         b, lanes, element = self.b, self.numbers.lanes, self.numbers.element
         row_bytes = getattr(self.s, f"{name}_row")
         panels = b.div(b.add(size, width - 1), width)
@@ -425,9 +425,9 @@ class _Backward:
 
 
 class _TiledBackward(_Backward):
-    """With tile registers the gradients of keys and values are computed as their transposes: the words that a block of
-    weights becomes, two rows in one, are an operand as it stands, and only the sums of a block of keys are transposed
-    in the end."""
+    """With AMX tiles, the gradients of keys and values are computed as their transposes: the words of a block of
+    weights, two rows in one, are an operand without repacking, and only the sums of a block of keys are transposed at
+    the end."""
 
     def pack_across(self, width, source, row_bytes, size, target, panel_bytes):
         elements = Strided(self.b, self.numbers, source, k=row_bytes)

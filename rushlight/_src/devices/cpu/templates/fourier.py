@@ -1,9 +1,9 @@
-"""Fourier transforms along one dimension: between memory and planes of real and imaginary parts, where the stages of
+"""Fourier transforms along one dimension: between memory and planes of real and imaginary parts, on which the stages of
 stockham.py run.
 
-A row is transformed along its length, with neighbours of one transform in the lanes; of other dimensions as many
-transforms as a vector has lanes run side by side. Real numbers of even count become half as many complex ones. A length
-with a large prime factor becomes a convolution (Bluestein 1970).
+Along the last dimension, lanes are consecutive elements of one transform; along other dimensions, each lane is a
+transform of its own. Real input of even length becomes half as many complex elements. A length with a large prime
+factor becomes a convolution (Bluestein 1970).
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from .contraction import Contraction, KernelCall, table, written_slots
 from .stockham import factors, stage_rows, stages, write_stages
 from .units import Units
 
-# what memory holds of a row; HALF: the first coefficients of a real one's transform
+# the stored elements of a row; HALF: the first coefficients of a real row's transform
 COMPLEX, REAL, HALF = "complex", "real", "half"
 SLOTS = ("x", "y", "scratch", "rows", "tables", "places", "factors", "count", "blocks", "inner", "x_row", "y_row",
          "x_step", "y_step", "plane", "scratch_bytes",
@@ -31,8 +31,8 @@ POINTERS = ("x", "y", "scratch", "rows", "tables", "places", "factors")
 
 @dataclass(frozen=True)
 class Fourier:
-    """Transforms of `size` numbers, `outer` times `inner` of them, neighbours of one lying `inner` apart. `given`,
-    `made`: COMPLEX, REAL or HALF; `inverse`: with the other sign of the exponent. Nothing is divided."""
+    """`outer` times `inner` transforms of `size` elements, which are `inner` apart. `given`, `made`: COMPLEX, REAL or
+    HALF; `inverse`: with the other sign of the exponent. Results are not normalized."""
 
     outer: int
     size: int
@@ -44,7 +44,7 @@ class Fourier:
 
 
 def plan_fourier(problem):
-    """Plans transforms; operands are "x" and "y", in rows.
+    """Plan transforms; operands are "x" and "y", in rows.
 
     Example:
         >>> len(plan_fourier(Fourier(4, 16, 1, "float32")).steps)
@@ -54,7 +54,7 @@ def plan_fourier(problem):
 
 
 def held(kind, size):
-    """How many numbers memory holds of a row."""
+    """Number of stored elements of a row."""
     return size // 2 + 1 if kind == HALF else size
 
 
@@ -89,18 +89,18 @@ def _planned(p, threads):
 
 
 def _words(values, dtype):
-    """Numbers of a table as the words that hold them."""
+    """Elements of a table as int64 words."""
     values = np.asarray(values).astype(dtype)
     return np.append(values, np.zeros(-len(values) % 2 if values.itemsize == 4 else 0, values.dtype)).view(np.int64)
 
 
 def _packing(n):
-    """What joins the transforms of even and odd numbers."""
+    """Factors that combine the transforms of even and odd elements."""
     return np.exp(-2j * np.pi / n * np.arange(n // 2 + 1))
 
 
 def _chirp(n, span):
-    """exp(-i pi j^2 / n), and the transform of its inverse, spread over ``span`` numbers and divided by their count."""
+    """exp(-i pi j^2 / n), and the transform of its inverse over ``span`` elements, divided by ``span``."""
     chirp = np.exp(-1j * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
     around = np.zeros(span, complex)
     around[:n] = chirp.conj()
@@ -109,8 +109,8 @@ def _chirp(n, span):
 
 
 def fourier_kernel(*key):
-    """The kernel of a kind of transform, a row (or as many columns as a vector has lanes) a unit; returns its
-    address."""
+    """Return the address of the kernel of a kind of transform, a row (or as many columns as a vector has lanes) per
+    work unit."""
     return jit.build(f"fourier {key}", lambda: _text(*key), ["fourier"])["fourier"]
 
 
@@ -135,8 +135,8 @@ def _text(dtype, packed, turned, given, made, inverse, columns, kinds):
 
 
 class _Transform:
-    """Writes the transform of one unit. `here`: the planes that hold it; positions in them are counted in numbers of
-    one transform."""
+    """Emits the transform of one work unit. `here`: the planes that hold it; positions in them count elements of one
+    transform."""
 
     def __init__(self, f, named, element, lanes, run, packed, turned, inverse):
         self.f, self.s, self.element, self.lanes = f, named, element, lanes
@@ -145,7 +145,7 @@ class _Transform:
         self.kind, self.beyond = vector(element, lanes), f.add(self.half, 1)
         self.here, self.plane = named["scratch"], named["plane"]
         self.there = f.offset(self.here, f.mul(self.plane, 2))
-        self.join = constant(i64, 0)  # where tables begin
+        self.join = constant(i64, 0)  # offsets of tables
         self.chirp = self.beyond if packed else self.join
 
     def transform(self, given, made):
@@ -158,7 +158,7 @@ class _Transform:
         {COMPLEX: self.store_complex, REAL: self.store_real, HALF: self.store_half}[made]()
 
     def stages(self, x, backward):
-        """Runs all stages; backward: with real and imaginary parts in each other's place."""
+        """Run all stages; backward: with real and imaginary parts swapped."""
         f, s = self.f, self.s
         plane, start, room = self.plane, x, self.there
         if backward:
@@ -167,7 +167,7 @@ class _Transform:
         return f.offset(found, plane) if backward else found
 
     def convolve(self):
-        """The transform as a convolution with a chirp: both are turned by it, before and after."""
+        """Compute the transform as a convolution with a chirp, by which input and output are multiplied."""
         f = self.f
         conj = (lambda w: (w[0], f.neg(w[1]))) if self.inverse else lambda w: w
 
@@ -215,8 +215,8 @@ class _Transform:
         self.each(constant(i64, 0), self.length, one)
 
     def load_half(self):
-        """Coefficients k and size - k are conjugates: the rest of them, or of even sizes those of even and odd numbers
-        in one."""
+        """Load the coefficients: k and size - k are conjugates, which gives the rest of them, or for even sizes those
+        of even and odd elements combined."""
         f, half = self.f, self.half
         if not self.packed:
             self.each(constant(i64, 0), self.beyond, lambda k, mask: self.put(self.here, k, self.read(k, mask), mask))
@@ -266,7 +266,7 @@ class _Transform:
 
 
 class _Rows(_Transform):
-    """Lanes are neighbours of one transform."""
+    """Lanes are consecutive elements of one transform."""
 
     def each(self, start, stop, body):
         f, lanes = self.f, self.lanes
@@ -278,11 +278,11 @@ class _Rows(_Transform):
         return self.f.offset(plane, j, self.element)
 
     def known(self, start, j, mask):
-        """Complex numbers of a table."""
+        """Complex elements of a table."""
         return self.pairs(self.f.offset(self.s["factors"], self.f.mul(self.f.add(j, start), 2), self.element), mask)
 
     def pairs(self, at, mask):
-        """Complex numbers from memory."""
+        """Complex elements from memory."""
         low, high = self.doubled(mask)
         return parted(self.f, self.f.load(self.kind, at, mask=low),
                       self.f.load(self.kind, self.f.offset(at, self.lanes, self.element), mask=high))
@@ -303,7 +303,7 @@ class _Rows(_Transform):
         return self.f.load(self.kind, self.f.offset(self.x, j, self.element), mask=mask)
 
     def read_back(self, j, mask):
-        """The numbers at j, j - 1, ..."""
+        """The elements at j, j - 1, ..."""
         first = self.f.sub(j, self.lanes - 1)
         re, im = self.pairs(self.f.offset(self.x, self.f.mul(first, 2), self.element),
                             mask and reversed_lanes(self.f, mask))
@@ -333,12 +333,12 @@ class _Rows(_Transform):
         self.f.store(value[1], self.f.offset(at, self.plane))
 
     def first_parts(self, change):
-        """The first number changed."""
+        """Modify the first element."""
         at = self.at(self.here, constant(i64, 0))
         self.put_single(0, change(self.f.load(self.element, at), None))
 
     def around(self):
-        """The first number once more behind the last."""
+        """Repeat the first element after the last."""
         at = self.at(self.now, constant(i64, 0))
         end = self.at(self.now, self.length)
         for move in (lambda p: p, lambda p: self.f.offset(p, self.plane)):
@@ -346,7 +346,7 @@ class _Rows(_Transform):
 
 
 class _Columns(_Transform):
-    """Lanes are neighbouring transforms; of the last ones there may be fewer."""
+    """Lanes are adjacent transforms; the last vector may have fewer."""
 
     def transform(self, given, made):
         left = self.f.sub(self.s["inner"], self.column)
@@ -368,7 +368,7 @@ class _Columns(_Transform):
                      for c in range(2))
 
     def place(self, name, j, per):
-        """Where the numbers at j lie, each `per` elements."""
+        """Address of the elements at j, each `per` scalars."""
         row = self.f.offset(getattr(self, name), self.f.mul(j, self.s[name + "_step"]))
         return self.f.offset(row, self.f.mul(self.column, per), self.element)
 

@@ -1,5 +1,4 @@
-"""Rows of whole vectors in scratch memory, read and written some vectors at once: what decompositions by rotations work
-on."""
+"""Rows of full vectors in scratch memory, read and written some vectors at once, for decompositions by rotations."""
 
 from ..llvm.values import constant
 from ..llvm.scalars import STORED
@@ -9,7 +8,7 @@ from .units import Units
 
 
 class Groups:
-    """Writes work on rows of groups of vectors."""
+    """Emits code for rows of groups of vectors."""
 
     def __init__(self, f, dtype, lanes, group):
         self.f, self.element, self.lanes, self.group, self.kind = f, STORED[dtype], lanes, group, vector(STORED[dtype],
@@ -18,8 +17,8 @@ class Groups:
 
     @classmethod
     def text(cls, name, slots, pointers, dtype, group, with_vectors):
-        """The text of a kernel that decomposes a matrix a unit: `matrix(unit)` writes it, with `here` as the scratch
-        memory of its thread."""
+        """The source of a kernel that decomposes a matrix per work unit: `matrix(unit)` emits it, with `here` as the
+        scratch memory of its thread."""
         kernel = Units(name, slots, pointers)
         writer = cls(kernel.f, dtype, kernel.lanes(STORED[dtype]), group, with_vectors, kernel.loaded())
         writer.here = kernel.scratch()
@@ -35,13 +34,13 @@ class Groups:
             self.f.store(value, self.f.offset(row, self.f.add(first, k * self.lanes), self.element))
 
     def each(self, start, wide, carried, body):
-        """`body(first, carried)` for each group of a row of `wide` elements, from that of element `start` on."""
+        """Loop `body(first, carried)` over each group of a row of `wide` elements, from element `start` on."""
         f, step = self.f, self.group * self.lanes
         start = start if isinstance(start, int) else f.mul(f.div(start, step), step)
         return f.loop(start, wide, step, carried, body)
 
     def more(self, sums, factor, values):
-        """Sums with so many times a group of vectors."""
+        """Sums plus `factor` times a group of vectors."""
         many = self.f.splat(factor, self.lanes)
         return [self.f.fma(many, value, total) for value, total in zip(values, sums)]
 
@@ -53,7 +52,7 @@ class Groups:
         return self.f.reduce("add", total)
 
     def rotate(self, one, other, s, c, wide):
-        """Two rows turned into each other: c one - s other, s one + c other."""
+        """Rotate two rows: c one - s other, s one + c other."""
         f = self.f
         s, c = (f.splat(f.convert(x, self.element), self.lanes) for x in (s, c))
         less = f.neg(s)
@@ -74,7 +73,7 @@ class Groups:
         found = f.select(f.compare(">", found, least), found, constant(self.element, least))
         return f.select(f.compare(">", most, 0.0), found, constant(self.element, 1.0))
 
-    # -- double numbers beside the rows --------------------------------------------------------------------------------
+    # -- arrays of doubles ---------------------------------------------------------------------------------------------
 
     def number(self, base, k):
         return self.f.load(f64, self.f.offset(base, k, f64))
@@ -83,7 +82,7 @@ class Groups:
         self.f.store(value, self.f.offset(base, k, f64))
 
     def sorted(self, numbers, order, size, descending=False):
-        """The order of numbers, by insertion."""
+        """Sort numbers by insertion, as an order of indices."""
         f = self.f
 
         def inserted(i, _):
@@ -106,7 +105,7 @@ class Groups:
         f.loop(0, size, 1, [], inserted)
 
     def as_columns(self, base, wide, order, target, height, count):
-        """Rows in an order as the columns of a matrix [height, count]."""
+        """Write rows in an order as the columns of a matrix [height, count]."""
         f = self.f
 
         def row(i, _):
@@ -122,7 +121,7 @@ class Groups:
         f.loop(0, height, 1, [], row)
 
     def as_rows(self, base, wide, order, target, count, length):
-        """Rows in an order as the rows of a matrix [count, length]."""
+        """Write rows in an order as the rows of a matrix [count, length]."""
         f = self.f
 
         def row(k, _):

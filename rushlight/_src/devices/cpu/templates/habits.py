@@ -39,7 +39,7 @@ KINDS = {"GenuineIntel": Habits(ahead=True, second_rate=30, whole=0.4, block_row
 
 @functools.cache
 def habits():
-    """Return the Habits for the real CPU's vendor: its caches are the same whatever `RUSHLIGHT_CPU` leaves.
+    """Return the parameters for the real CPU's vendor: its caches are the same whatever `RUSHLIGHT_CPU` says.
 
     Example:
         >>> habits().block_rows in (0, 96)

@@ -1,13 +1,13 @@
-"""Images made ready for convolution: padded, and split by stride, so that every tap reads neighbouring memory.
+"""Images prepared for convolution: padded, and split by stride, so that every tap reads contiguous memory.
 
 A stride-s convolution reads x[o * s + t] at output o and tap t. Split into s phases, phase[p][i] = x[i * s + p], that
-is phase[t % s][o + t // s]: for a fixed tap, neighbouring outputs read neighbours. Outputs are numbered over the rows
-of the phase image (its pitch included), so a whole run of them is one vector load at "output number plus the tap's
-offset"; the few numbers past the end of a row are computed and thrown away.
+is phase[t % s][o + t // s]: for a fixed tap, adjacent outputs read adjacent elements. Outputs are indexed over the rows
+of the phase image (its pitch included), so a vector of consecutive outputs is one load at "output index plus the tap's
+offset"; the few indices past the end of a row are computed and discarded.
 
-Where that is many numbers, the rows of several images take turns (row 0 of each, then row 1 of each, ...), and each
-column of taps gets a copy of the image that starts at its tap: rows then have the output's width, and nothing is thrown
-away.
+If too many would be discarded, the rows of several images are interleaved (row 0 of each, then row 1 of each, ...), and
+each column of taps gets a copy of the image that starts at its tap: rows then have the output's width, and nothing is
+discarded.
 """
 
 import math
@@ -36,11 +36,11 @@ PAD_SLOTS = ("x", "image", "channels", "planes", "group_planes", "x_batch", "x_c
 
 @dataclass(frozen=True)
 class Geometry:
-    """Three spatial dimensions (1 where fewer) of a convolution that reads `size` and writes `out`.
+    """Three spatial dimensions (1 for missing ones) of a convolution that reads `size` and writes `out`.
 
     `taps` gives, per dimension, the positions of the taps in the padded input, ascending; `step` the distance of
-    neighbouring outputs. `columns`: a copy of the image for each tap along the width. `images`: how many images' rows
-    take turns.
+    adjacent outputs. `columns`: a copy of the image for each tap along the width. `images`: number of images whose rows
+    are interleaved.
     """
 
     size: tuple
@@ -74,13 +74,12 @@ class Geometry:
 
     @cached_property
     def plane_elements(self):
-        """Elements a channel takes: its phases, rounded so that neighbouring channels fall into different cache
-        sets."""
+        """Elements of a channel: its phases, rounded so that adjacent channels fall into different cache sets."""
         lines = -(-self.phase_elements * math.prod(self.phases) // 16)
         return 16 * (lines | 1)
 
     def count(self, out):
-        """How many output numbers an output of this size has, those thrown away included."""
+        """Number of output indices of an output of this size, including discarded ones."""
         return ((out[0] - 1) * self.rows[1] + out[1] - 1) * self.pitch + self.pitch - self.rows[2] + out[2]
 
     def tap_offsets(self, taps):
@@ -96,8 +95,8 @@ class Geometry:
         return np.array(offsets, np.int64)
 
     def output_offsets(self, out, strides):
-        """The offset of each output number in outputs of this size and these strides (batch, then space); -1 for those
-        thrown away."""
+        """The offset of each output index in outputs of this size and these strides (batch, then space); -1 for
+        discarded ones."""
         table = np.full((out[0], self.rows[1], self.images, self.rows[2]), -1, np.int64)
         batch, *space = strides
         where = sum(i * s for i, s in zip(np.indices((out[0], out[1], self.images, out[2])),
@@ -107,7 +106,7 @@ class Geometry:
 
 
 def spacing(strides, size):
-    """How far apart pixels lie where the spatial dimensions of these strides lie evenly; None where they do not.
+    """Return the distance of pixels if the spatial dimensions of these strides are evenly spaced, else None.
 
     Example:
         >>> spacing((48, 16, 4, 1), (4, 4)), spacing((48, 1, 12, 3), (4, 4)), spacing((48, 1, 24, 3), (4, 4))
@@ -124,15 +123,15 @@ def spacing(strides, size):
 
 
 def is_contiguous(strides, size):
-    """Whether the spatial dimensions of these strides lie without gaps."""
+    """True if the spatial dimensions of these strides have no gaps."""
     return spacing(strides, size) == 1
 
 
 def pad_kernel(element, numbers, step):
-    """The kernel that writes phase images of words, one (batch, plane) a unit; returns its address.
+    """Return the address of the kernel that writes phase images of words, one (batch, plane) per work unit.
 
-    A plane holds as many channels of a group as a word has parts. `step` is 1 or 2 when the input's rows are contiguous
-    and outputs are so many elements apart, else 0.
+    A plane holds as many channels of a group as a word has parts. `step` is 1 or 2 if the input's rows are contiguous
+    and outputs are `step` elements apart, else 0.
     """
     key = f"pad {element} {numbers} {step}"
     return jit.build(key, lambda: _pad_text(element, numbers, step), ["pad"])["pad"]
@@ -147,7 +146,7 @@ def _pad_text(element, numbers, step):
     narrow_distance = f.cast("trunc", distance, i32)
 
     def one_row(sources, limits, first, target):
-        """A row of a phase image from a row of each channel; `first` is where its first element lies, maybe outside."""
+        """Emit a row of a phase image from a row of each channel, from index `first` on, which may be outside."""
         def masked(i, at):
             count, loaded = (step or 1) * lanes, []
             if not step:
@@ -166,8 +165,8 @@ def _pad_text(element, numbers, step):
             put(i, loaded, f.lane_mask(f.sub(rows_width, i), lanes))
 
         def between(at, limit, count):
-            """The lanes of neighbours from place `at` on that are not negative and below a limit, in bytes: these are
-            compared many at a time."""
+            """The mask of the lanes, counted from index `at`, that are not negative and below a limit; the comparison
+            is in bytes, for many lanes at a time."""
             numbers, ends = f.lane_indices(count, i8), (f.sub(0, at), f.sub(limit, at))
             low, high = (f.splat(f.cast("trunc", f.minimum(f.maximum(end, 0), count), i8), count) for end in ends)
             return f.and_(f.compare(">=", numbers, low), f.compare("<", numbers, high))
@@ -212,8 +211,8 @@ def _pad_text(element, numbers, step):
 
 
 def each_row(f, s, x, image, word, row):
-    """Loops over the rows of a plane's phase images: `row(source, inside, first, target)` gets where a row of x begins,
-    whether there is one, which of its elements is the first (maybe outside), and where it goes."""
+    """Loop over the rows of a plane's phase images: `row(source, inside, first, target)` gets the address of a row of
+    x, a flag that it exists, the index of its first element (maybe outside), and the target address."""
     def phase(number, _):
         of_width = f.rem(number, s.phases_width)
         rest = f.div(number, s.phases_width)
@@ -241,8 +240,8 @@ def each_row(f, s, x, image, word, row):
 
 
 def pad_slots(geometry, strides, channels, group_planes, groups, itemsize, numbers):
-    """The numbers of PAD_SLOTS for groups of `channels` in so many planes; `strides` (batch, channel and three spatial
-    ones) are in elements."""
+    """The values of PAD_SLOTS for groups of `channels` in `group_planes` planes; `strides` (batch, channel and three
+    spatial ones) are in elements."""
     word_bytes = numbers.word.bytes
     names = ("depth", "height", "width")
     plane = geometry.plane_elements

@@ -1,5 +1,5 @@
-"""Images made ready for convolution (`image.py`) from tensors whose channels are neighbours: squares of channels by
-pixels are transposed."""
+"""Images prepared for convolution (`image.py`) from channels-last tensors: squares of channels by pixels are
+transposed."""
 
 from ..llvm import jit
 from ..llvm.types import i16, i32, vector
@@ -11,18 +11,18 @@ SLOTS = PAD_SLOTS + ("group_sets",)
 
 
 def planes(numbers):
-    """The planes of a set, which a kernel writes side by side."""
+    """Number of planes in a set, which a kernel writes together."""
     return numbers.lanes * (2 if _halves(numbers) else 1)
 
 
 def _halves(numbers):
-    """Whether words are elements of two bytes, of which pairs are transposed as one."""
+    """True if words are 2-byte elements; pairs of them are transposed as one."""
     return numbers.per_word == 1 and numbers.word.bytes == 2
 
 
 def pad_kernel(element, numbers, step):
-    """The kernel that writes phase images of words, one (batch, set of planes) a unit, from pixels whose channels are
-    neighbours; returns its address.  Outputs may be any number of elements apart: `step` is 0."""
+    """Return the address of the kernel that writes phase images of words, one (batch, set of planes) per work unit,
+    from channels-last pixels.  Outputs may be any number of elements apart: `step` is 0."""
     key = f"pad turned {element} {numbers}"
     return jit.build(key, lambda: _text(element, numbers), ["pad"])["pad"]
 
@@ -45,13 +45,13 @@ def _text(element, numbers):
         full = f.and_(full, inside)
 
         def load(place, mask=None):
-            """The words of a pixel; halves are converted at once, since they do not pass from block to block where the
-            processor has none."""
+            """Load the words of a pixel; float16 is converted at once, since CPUs without float16 arithmetic cannot
+            pass it between basic blocks."""
             loaded = f.load(vector(element, across), f.offset(source, f.mul(place, x_width)), mask=mask)
             return f.bitcast(loaded, vector(i32, lanes)) if parts > 1 else f.convert(loaded, word)
 
         def turned(words):
-            """A vector of neighbouring pixels for each plane."""
+            """A vector of adjacent pixels for each plane."""
             found = pack.transpose(f, words)
             if not halves:
                 return found
@@ -86,8 +86,8 @@ def _text(element, numbers):
 
 
 def _set_of_planes(f, s, numbers, element, unit, across, count):
-    """(where the set's channels begin in x, where its planes go, how many channels and how many planes there are,
-    whether these are all)."""
+    """Return (address of the set's channels in x, address of its planes, number of channels, number of planes, True if
+    the set is full)."""
     sets = f.mul(f.div(s.planes, s.group_planes), s.group_sets)
     batch = f.div(unit, sets)
     number = f.sub(unit, f.mul(batch, sets))

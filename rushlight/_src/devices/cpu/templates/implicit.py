@@ -1,7 +1,7 @@
-"""Convolution as a matrix product whose right operand is never written down.
+"""Implicit GEMM: convolution as a matmul whose right operand is never materialized.
 
-C[output channel, output number] is a sum over k = (input channel, tap) of weights[output channel, k] times
-image[offset(k) + output number], with the images of `image.py`. Weights are packed into quads by a step before.
+C[output channel, output index] is a sum over k = (input channel, tap) of weights[output channel, k] times
+image[offset(k) + output index], with the images of `image.py`. An earlier kernel call packs weights into quads.
 """
 
 from ..llvm import jit
@@ -24,12 +24,12 @@ SLOTS = ("weights", "image", "out", "scratch", "k_offsets", "out_offsets", "rows
 
 
 def weight_kernel(numbers, rows, contiguous):
-    """The kernel that packs weights into quads; returns its address.
+    """Return the address of the kernel that packs weights into quads.
 
-    `contiguous`: the weights of a row are neighbours in the order of k, and a unit is a tile of rows. Else a table says
-    where each k lies, and a unit is a block along k for all rows: it is rows that are close in memory, and reading them
-    tile by tile would come back to every cache set many times; such a block has "run" words. A word of two takes the
-    other "second" bytes on, up to number "pairs" along k.
+    `contiguous`: the weights of a row are contiguous in the order of k, and a work unit is a tile of rows. Else a table
+    gives the offset of each k, and a work unit is a block along k for all rows: rows are close in memory, and reading
+    them tile by tile would return to every cache set many times; such a block has "run" words. A word of two takes the
+    other "second" bytes on, up to "pairs" along k.
     """
     write = _write_tile_of_rows if contiguous else _write_block_along_k
     key = f"weights {numbers} {rows} {contiguous}"
@@ -74,7 +74,7 @@ def _write_block_along_k(f, s, numbers, rows, unit):
         last = f.sub(f.sub(s.rows, row), 1)
         # rows that are not there repeat the last one; their sums are thrown away
         places = [f.mul(f.minimum(constant(i64, r), last), stride) for r in range(rows)]
-        ahead = f.mul(stride, 2 * rows)  # short runs far apart: the machine does not guess the next ones
+        ahead = f.mul(stride, 2 * rows)  # short runs far apart: the CPU does not prefetch the next ones
 
         def column(k, _):
             at = f.offset(source, f.load(i64, f.offset(s.offsets, k, i64)))
@@ -90,11 +90,10 @@ def _write_block_along_k(f, s, numbers, rows, unit):
 
 
 def conv_kernel(numbers, out, rows, vectors, dense_out, packed_out, epilogue, tile=None):
-    """The kernel that computes blocks of a convolution; returns its address.  `tile`: what writes its register tile, if
-    not Tile.
+    """Return the address of the kernel that computes blocks of a convolution.  `tile`: the class that writes its
+    register tile, if not Tile.
 
-    `dense_out`: the outputs of an image lie side by side, so most vectors are stored as they are. `packed_out`: the
-      others
+    `dense_out`: the outputs of an image are contiguous, so most vectors are stored unchanged. `packed_out`: the others
     are compressed and stored at once, else scattered.
     """
     key = f"conv {numbers} {out} {rows} {vectors} {dense_out} {packed_out} {epilogue.key}"
@@ -159,10 +158,10 @@ def _conv_text(writer, numbers, out, rows, vectors, dense_out, packed_out, epilo
 
 
 class Tile:
-    """Writes the functions that compute one register tile of a convolution, and that store it."""
+    """Emits the functions that compute one register tile of a convolution, and that store it."""
 
-    more = ()  # parameters of the function of a tile, besides those of all
-    further = ()  # what a kernel gives for them
+    more = ()  # additional parameters of the function of a tile
+    further = ()  # their arguments in a kernel
 
     def __init__(self, module, numbers, out, rows, vectors, dense_out, packed_out, epilogue):
         self.numbers, self.out, self.rows, self.vectors = numbers, out, rows, vectors
@@ -185,22 +184,22 @@ class Tile:
         f.ret()
 
     def prepare(self, f):
-        """What a kernel has for all units."""
+        """Emit the setup of a kernel, once for all work units."""
 
     def begin(self, f):
-        """What a unit begins with."""
+        """Emit the beginning of a work unit."""
 
     def end(self, f, args):
-        """What a unit ends with."""
+        """Emit the end of a work unit."""
 
     def columns(self, f, image, offsets, depth, panel):
-        """What tiles read of the image for so many words along k, and their steps; memory for a panel is there."""
+        """Return the tiles' operand from the image for `depth` words along k, and its steps; `panel` may hold it."""
         return image, depth
 
     def compute(self, f, args, operands, first, last, partial, rows, where):
-        """Adds the products to the sums that wait in memory, or begins them: so the store code is written once, not
-        once a row.  Finishes `rows` of the last ones: `where` are the output, and the numbers of the tile's first
-        column and row in it."""
+        """Emit a tile: add it to the accumulators in memory, or begin them, so that the store code is emitted once
+        instead of once per row.  The last block along k stores `rows` rows; `where` is the output address and the
+        tile's first column and row in it."""
         numbers, bytes_ = self.numbers, self.numbers.accumulator.bytes * self.numbers.lanes
         tile = self.sums(f, *operands)
 
@@ -214,11 +213,11 @@ class Tile:
         f.when(last, lambda: self.finish_rows(f, args, partial, constant(i64, 0), rows, where))
 
     def finish_rows(self, f, args, sums, begin, end, where):
-        """Stores rows of a tile's sums, from one to another."""
+        """Store a range of rows of a tile's accumulators."""
         f.call(self.finish, [args, sums, begin, end, *where])
 
     def fetch(self, f, args, target, rows, number):
-        """Asks for the memory of a tile before its sums are known."""
+        """Prefetch the memory of a tile before it is computed."""
         s = Slots(f, args, SLOTS, ("out_offsets",))
         slots, out_row = self.epilogue.values(f, args, len(SLOTS)), s.out_row
         width = self.vectors * self.numbers.lanes
@@ -232,7 +231,7 @@ class Tile:
         f.loop(0, rows, 1, [], row)
 
     def sums(self, f, weights, image, offsets, depth):
-        """The loop along k: four offsets at a time, then the rest one by one."""
+        """Emit the loop along k: four offsets at a time, then the rest one by one."""
         numbers, rows, vectors = self.numbers, self.rows, self.vectors
         word = numbers.word
 
@@ -262,7 +261,7 @@ class Tile:
         return f.loop(0, f.rem(depth, CHUNK), 1, values, single)[2:]
 
     def store(self, f, args, partial, begin, end, target, number, channel):
-        """Stores the finished sums of a tile's rows, vector by vector, all rows of one vector in turn."""
+        """Store the finished accumulators of a tile's rows, vector by vector, all rows of one vector in turn."""
         numbers, lanes, out = self.numbers, self.numbers.lanes, self.out
         s = Slots(f, args, SLOTS, ("out_offsets",))
         bytes_ = numbers.accumulator.bytes * lanes

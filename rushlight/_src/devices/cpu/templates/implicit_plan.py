@@ -1,4 +1,4 @@
-"""The steps of a convolution by implicit products: pad images, pack weights, multiply; some images at a time."""
+"""Kernel calls of an implicit-GEMM convolution: pad images, pack weights, multiply; some images at a time."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from .registers import register_tile
 from .tune import pick
 
 _IMAGE_BYTES = 4 << 20    # padded images made at a time: they are read again before they leave the cache
-_WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the second cache
+_WEIGHT_BYTES = 448 << 10  # a block of weights, in half of the L2 cache
 _PARTIAL_BYTES = 384 << 10
-_PAD_CYCLES = 40          # what a vector of a padded image takes to write
-_SCATTER_CYCLES = 30      # what a vector of outputs that are no neighbours takes to store
-_WEIGHT_ROWS = 8  # rows of weights that are read side by side when they are packed transposed
+_PAD_CYCLES = 40          # to write a vector of a padded image
+_SCATTER_CYCLES = 30      # to store a vector of outputs that are not contiguous
+_WEIGHT_ROWS = 8  # rows of weights that are read in parallel when they are packed transposed
 
 
 @dataclass(frozen=True)
 class Product:
-    """One product over (channels, taps) of the images: `rows` outputs a group, of spatial size `out`.
+    """One matmul over (channels, taps) of the images: `rows` outputs a group, of spatial size `out`.
 
     `strides` and `first` (elements) place the outputs in an operand. `weight_offsets` (bytes; None: in order) locate
     each k in the weights, whose rows are `row_weights` and whose groups are `group_weights` elements apart.
@@ -42,7 +42,7 @@ class Product:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """How a product is cut: the register tile, and blocks of tiles, panels of outputs, and words along k."""
+    """The blocking of a matmul: the register tile, and blocks of tiles, panels of outputs, and words along k."""
 
     tile_rows: int
     vectors: int
@@ -56,14 +56,14 @@ class _Blocks:
 
     @property
     def split(self):
-        """Whether sums wait in scratch between blocks along k."""
+        """True if accumulators are kept in scratch between blocks along k."""
         return self.block_depth < self.depth
 
 
 class Builder:
-    """Collects the steps of a convolution whose images come from one operand."""
+    """Collects the kernel calls of a convolution whose images come from one operand."""
 
-    tile = None  # what writes its register tile, if not implicit.Tile
+    tile = None  # the class that emits its register tile, if not implicit.Tile
 
     def __init__(self, c, threads, geometry, operand, strides, channels, whole=False, kind=None):
         self.c, self.threads, self.geometry = c, threads, geometry
@@ -78,21 +78,21 @@ class Builder:
         self.images = c.batch if whole else _divisor(c.batch, max(1, _IMAGE_BYTES // image_bytes))
 
     def _words(self, channels):
-        """Planes that so many channels take."""
+        """Number of planes for `channels` channels."""
         return -(-channels // self.kind.per_word)
 
     def plan(self):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         return Contraction(self.steps, self.temporaries, tuple(self._keep))
 
     def _geometries(self):
-        """The geometry with and without copies and turns."""
+        """The geometry with and without a copy per column of taps and interleaved rows of images."""
         turns = (False, True) if equidistant(self.geometry.taps[2]) else (False,)
         return [replace(self.geometry, columns=columns, images=images) for columns in turns
                 for images in sorted({1, self.images})]
 
     def cycles(self, products):
-        """About how many cycles all images take on one thread, packing of weights left aside."""
+        """Estimate the cycles for all images on one thread, without the packing of weights."""
         return min(self._cycles(geometry, products) for geometry in self._geometries()) * self.c.batch // self.images
 
     def _best_geometry(self, products):
@@ -101,7 +101,7 @@ class Builder:
         return options[pick("geometry", sorted(range(len(options)), key=lambda k: self._cycles(options[k], products)))]
 
     def _cycles(self, geometry, products):
-        """About how many cycles a geometry takes for the images at hand, on one thread."""
+        """Estimate the cycles of a geometry for the current images, on one thread."""
         lanes = self.kind.lanes
         rows = math.prod(geometry.rows[:2]) * math.prod(geometry.phases) * self.planes * self.images
         total = rows * -(-geometry.rows[2] // lanes) * _PAD_CYCLES
@@ -117,14 +117,14 @@ class Builder:
         return total
 
     def _sum_cycles(self, tiles, rows, vectors, depth):
-        """Cycles of the sums of so many tiles that share a panel."""
+        """Estimate the cycles of `tiles` tiles that share a panel."""
         return tiles * rows * vectors * depth / 2
 
     def _add(self, kernel, extent, grain, names, slots, sources, extra=(), fills=""):
         self.steps += (KernelCall(kernel, extent, grain, written_slots(names, slots, sources) + extra, fills),)
 
     def add_image(self, start):
-        """The step that writes padded, split images from number `start` on into the temporary "<operand> image"."""
+        """Add the call that writes padded, split images from index `start` on into the temporary "<operand> image"."""
         geometry, strides = self.geometry, self.strides
         contiguous = strides[4] == 1 or geometry.size[2] == 1
         step = geometry.step[2] if contiguous and geometry.step[2] <= 2 else 0
@@ -135,7 +135,7 @@ class Builder:
         planes = self.planes * (1 if geometry.images > 1 else self.images)
         self.temporaries[name] = (geometry.plane_elements * planes + 4 * geometry.pitch) * self.word.bytes + SLACK
         units, kernel, names = self.images * self.planes, image.pad_kernel, image.PAD_SLOTS
-        if strides[1] == 1 and not step and self.element.is_float:  # channels are neighbours
+        if strides[1] == 1 and not step and self.element.is_float:  # channels are contiguous
             kernel, names = image_turned.pad_kernel, image_turned.SLOTS
             slots["group_sets"] = -(-slots["group_planes"] // image_turned.planes(self.kind))
             units = self.images * self.c.groups * slots["group_sets"]
@@ -144,7 +144,7 @@ class Builder:
         self._add(kernel(self.element, self.kind, step), units, grain, names, slots, sources)
 
     def multiply(self, products, epilogue):
-        """The steps that pack the weights of some products once, and compute them for all images."""
+        """Add the kernel calls that pack the weights of some matmuls once, and compute them for all images."""
         self._choose(products)
         prepared = [self._prepare(number, product) for number, product in enumerate(products)]
         for start in range(0, self.c.batch, self.images):
@@ -153,11 +153,11 @@ class Builder:
                 self._add_product(product, blocks, slots, packed, start, epilogue)
 
     def _choose(self, products):
-        """Chooses what all products share."""
+        """Choose the properties that all matmuls share."""
         self.geometry = self._best_geometry(products)
 
     def _prepare(self, number, product):
-        """Packs the weights of a product and gathers what its steps share: (product, blocks, slots, packed weights)."""
+        """Pack a matmul's weights and return what its kernel calls share: (product, blocks, slots, packed weights)."""
         out_offsets = self._out_offsets(product)
         blocks = self._blocks(product, len(out_offsets))
         slots = {**self._weight_slots(product, blocks), **self._product_slots(product, blocks, out_offsets)}
@@ -176,7 +176,7 @@ class Builder:
         return product, blocks, slots, packed
 
     def _out_offsets(self, product):
-        """The offset of every output number in the operand, -1 where there is none."""
+        """The offset of every output index in the operand, -1 for discarded ones."""
         return self.geometry.output_offsets(product.out, (product.strides[0], *product.strides[2:]))
 
     def _weight_slots(self, product, blocks):
@@ -220,16 +220,16 @@ class Builder:
             "out_row": strides[1] * self.size, "scratch_bytes": scratch, "partial_bytes": partial, "partials": waiting}
 
     def _k_offsets(self, product):
-        """The place of each word along k in an image, in words."""
+        """The offset of each word along k in an image, in words."""
         planes = np.arange(self._words(product.channels)) * self.geometry.plane_elements
         return np.add.outer(planes, self.geometry.tap_offsets(product.taps)).reshape(-1)
 
     def _panel_bytes(self, blocks):
-        """What a panel takes of scratch."""
+        """Bytes of scratch for a panel."""
         return 0
 
     def _add_product(self, product, blocks, slots, packed, start, epilogue):
-        """The step that multiplies, for the images that were padded last."""
+        """Add the kernel call that multiplies, for the images that were padded last."""
         # only AVX-512 compresses a vector in one instruction
         dense = is_contiguous(product.strides, product.out)
         compressed = targeted().width == 512 and dense and self.geometry.images == 1
@@ -243,17 +243,17 @@ class Builder:
         self._add(kernel, units, grain, implicit.SLOTS, slots, sources, epilogue.slots)
 
     def _tile(self, product, count):
-        """(rows, vectors) of a product's register tile."""
+        """Return (rows, vectors) of a matmul's register tile."""
         return register_tile(product.rows, count, self.kind)
 
     def _depths(self):
-        """(words along k that need not be cut, words of a block where they are), best guess first."""
+        """Return pairs (most words along k without splitting, words of a block else), best guess first."""
         # taps of several phases touch several times the memory, so less depth fits the caches
         return ((1536, 768),
                 (768, 768)) if max(self.geometry.step) == 1 and not self.geometry.columns else ((512, 384), (1536, 768))
 
     def _blocks(self, product, count):
-        """The _Blocks of a product with `count` output numbers in a run."""
+        """Return the _Blocks of a matmul with `count` contiguous output indices."""
         tile_rows, vectors = self._tile(product, count)
         width = vectors * self.kind.lanes
         tiles, panels_per_image = -(-product.rows // tile_rows), -(-count // width)
@@ -276,24 +276,24 @@ class Builder:
 
 
 def _image_numbers(dtype, channels):
-    """The Numbers of an image: pairs of channels where the machine multiplies pairs, else the type that is computed in,
-    so that padding converts once."""
+    """The Numbers of an image: pairs of channels if the CPU multiplies pairs, else the accumulator's type, so that
+    padding converts once."""
     kind = numbers(dtype)
-    if kind.per_word == 2 and channels >= 4 and targeted().tiles != "amx":  # where those of pairs are slow in vectors
+    if kind.per_word == 2 and channels >= 4 and targeted().tiles != "amx":  # AMX CPUs multiply pairs slowly in vectors
         return kind
     return numbers(wide_dtype(kind))
 
 
 def wide_dtype(kind):
-    """The dtype that products are computed in."""
+    """The dtype in which matmuls are computed."""
     return next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
 
 
 def equidistant(taps):
-    """Whether ascending positions are all equally far apart."""
+    """True if ascending positions are equally spaced."""
     return len({after - before for before, after in zip(taps, taps[1:])}) <= 1
 
 
 def _divisor(number, most):
-    """The largest divisor of a number that is not above `most`."""
+    """The largest divisor of a number that is at most `most`."""
     return next(part for part in range(min(number, most), 0, -1) if number % part == 0)

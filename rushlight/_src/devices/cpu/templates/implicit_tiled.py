@@ -1,8 +1,8 @@
-"""Convolution as an implicit product in tile registers: how weights are packed, and the register tile.
+"""Implicit-GEMM convolution in AMX tiles: the packing of weights, and the register tile.
 
 Channels come in pairs, which are the words of images (`image.py`).  k runs over sets of 16 pairs, over taps, over the
 pairs of a set, so that weights are packed by transposing squares; the last set has a power of two of pairs.  The words
-of some output numbers are copied from the image into a panel, which all tiles of rows read.
+of some output indices are copied from the image into a panel, which all tiles of rows read.
 """
 
 from ..llvm import jit, tiles
@@ -20,7 +20,7 @@ WEIGHT_SLOTS = ("weights", "packed", "places", "blanks", "rows", "group_tiles", 
 
 
 def sets(channels):
-    """(how many whole sets of pairs, the pairs of the last one) of so many channels.
+    """Return (full sets of pairs, pairs of the last set) of `channels` channels.
 
     Example:
         >>> sets(64), sets(40), sets(3)
@@ -31,11 +31,10 @@ def sets(channels):
 
 
 def weight_kernel(numbers, rows, last, side_by_side):
-    """The kernel that packs weights into tiles of so many rows; returns its address.
+    """Return the address of the kernel that packs weights into tiles of `rows` rows.
 
-    `last`: pairs of the last set of channels.  `side_by_side`: the taps of neighbouring rows are neighbours in memory,
-      and make a line together;
-    else each row is a line.
+    `last`: pairs of the last set of channels.  `side_by_side`: the taps of adjacent rows are contiguous and form one
+      line; else each row is a line.
     """
     key = f"tiled weights {numbers} {rows} {last} {side_by_side}"
     return jit.build(key, lambda: _weight_text(numbers, rows, last, side_by_side), ["weights"])["weights"]
@@ -101,8 +100,8 @@ def _weight_text(numbers, rows, last, side_by_side):
 
 
 def write_panel(f, numbers, vectors, image, offsets, depth, target):
-    """Copies `depth` (i64) words of neighbouring numbers, at these offsets in the image, into a panel; zeros up to a
-    whole step along k."""
+    """Copy `depth` (i64) words of consecutive output indices, at these offsets in the image, into a panel; zeros up to
+    a full step along k."""
     width = vectors * tiles.ROW_BYTES
 
     def put(k, load):
@@ -124,12 +123,12 @@ def write_panel(f, numbers, vectors, image, offsets, depth, target):
     f.loop(depth, padded, 1, [], lambda k, _: put(k, lambda j: zero(numbers.words)))
 
 
-WHERE = ("out", "number", "channel")  # where a tile's finished sums go
+WHERE = ("out", "number", "channel")  # destination of a tile's finished sums
 
 
 class TiledTile(tiled.WaitingTile, implicit.Tile):
-    """Writes the functions that compute one tile in tile registers and store it beside the next one; its image is a
-    panel, its depth the steps along k."""
+    """Emits the functions that compute one tile in AMX tiles and store it while the next one is computed; its image is
+    a panel, its depth the steps along k."""
 
     where = WHERE
 

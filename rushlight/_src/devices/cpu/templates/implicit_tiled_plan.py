@@ -1,4 +1,4 @@
-"""The steps of a convolution in tile registers: those of implicit products, with other weights and panels."""
+"""Kernel calls of an implicit-GEMM convolution in AMX tiles, with weights and panels of its own."""
 
 import math
 from dataclasses import replace
@@ -11,11 +11,11 @@ from .contraction import KernelCall, table, tile_numbers, written_slots
 from .implicit_plan import Builder
 from .registers import register_tile
 
-_COPY_CYCLES = 1.2  # what a vector of a panel takes to copy
+_COPY_CYCLES = 1.2  # to copy a vector of a panel
 
 
 class TiledBuilder(Builder):
-    """Collects the steps of a convolution; the weights of all its products are packed by one step."""
+    """Collects the kernel calls of a convolution; one call packs the weights of all its matmuls."""
 
     tile = implicit_tiled.TiledTile
 
@@ -23,7 +23,7 @@ class TiledBuilder(Builder):
         super().__init__(c, threads, geometry, operand, strides, channels, kind=tile_numbers(c.dtype))
 
     def suits(self, products):
-        """Whether the machine has tile registers, and the products fill a good part of them."""
+        """True if the CPU has AMX tiles, and the matmuls fill a good part of them."""
         return all(product.rows > 2 for product in products) and self.group_channels > 1
 
     def _words(self, channels):
@@ -35,7 +35,7 @@ class TiledBuilder(Builder):
         return steps * (count * tiled.cycles(rows, vectors) + tiles.WORDS * vectors * _COPY_CYCLES)
 
     def _depths(self):
-        return (128, 128), (320, 256)  # a panel and a tile of weights in the first cache
+        return (128, 128), (320, 256)  # a panel and a tile of weights in the L1 cache
 
     def _panel_bytes(self, blocks):
         return -(-min(blocks.block_depth + tiles.WORDS, blocks.depth + tiles.WORDS) * blocks.vectors * tiles.ROW_BYTES
@@ -57,7 +57,7 @@ class TiledBuilder(Builder):
         largest = max(products, key=lambda product: self.geometry.count(product.out))
         self.shape = register_tile(largest.rows, self.geometry.count(largest.out), self.kind)
         self._starts = {}
-        # else weights lie as they are read
+        # else weights are already in the order in which they are read
         if len(products) > 1 or largest.weight_offsets is not None or self._taps(largest) > 1:
             self._pack_weights(products)
 
@@ -69,17 +69,17 @@ class TiledBuilder(Builder):
         return self.shape[0] * tiles.ROW_BYTES
 
     def _steps(self, product):
-        """Steps along k of a product."""
+        """Steps along k of a matmul."""
         return -(-self._words(product.channels) * self._taps(product) // tiles.WORDS)
 
     def _pack_weights(self, products):
-        """Adds the step that packs the weights of all products: in each tile of rows those of one product after the
+        """Add the kernel call that packs the weights of all matmuls: in each tile of rows one matmul after the
         other."""
         size, chunk, start = self.size, self._chunk_bytes(), 0
         for product in products:
             self._starts[id(product)] = start
             start += self._steps(product) * chunk
-        self._tile_bytes = start + chunk  # the last one is where positions go that nobody wants
+        self._tile_bytes = start + chunk  # the last chunk receives unused positions
         one, rows = products[0], self.shape[0]
         kernel_taps = math.prod(self.c.kernel)
         side_by_side = one.row_weights == kernel_taps

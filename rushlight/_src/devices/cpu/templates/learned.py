@@ -1,12 +1,10 @@
-"""Choices that this machine has learned: which classes of problems its programs have met, and what was measured for
-them.
+"""Per-machine autotuning: the classes of problems that programs of this machine have planned, and their measurements.
 
-A process notes the classes of problems that it plans by estimate, and writes them down when it ends.  Each is measured
-once, for at most ``SECONDS``: by ``python -m rushlight.tools.warm --choices``, those first that most processes have
-met, or under the setting ``tune`` when one is planned.  Later plans of the class take what was fastest.  Only options
-that keep the order of sums are tried (``tune.Ordered``), and results on random numbers are compared besides, so that
-nobody's results change with what a machine has learned; the table that comes with the package has gone before, and
-max-autotune tries all.
+A process collects the classes of problems that it plans by estimate, and saves them when it ends.  Each class is
+measured once, for at most ``SECONDS``: by ``python -m rushlight.tools.warm --choices``, the classes of most processes
+first, or under the setting ``tune`` when a problem is planned.  Later plans of the class use the fastest option.  Only
+options that keep the order of sums are tried (``tune.Ordered``), and results on random numbers are compared as well, so
+that measurements never change results.  The table in the package has precedence, and max-autotune tries all options.
 """
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ from . import tune
 from .contraction import NO_EPILOGUE, Epilogue
 from .elements import Prologue
 
-SECONDS = 0.05   # that the runs of one class may take
-RUNS = 10        # of a plan that it takes at least to find a better one; a class whose runs are too long is left alone
+SECONDS = 0.05   # for the runs of one class
+RUNS = 10        # least runs of a plan to find a better one; a class whose runs are too long is left alone
 LARGEST = 1 << 24  # bytes of the operands of a class that is measured
-GAIN = 0.95      # a choice must be this much faster to be believed, twice
-MOST = 512       # classes that are kept in mind
-TOTAL = 20.0     # seconds that all of them may take at a time
-_met: dict = {}  # {class: what was planned} of this process
+GAIN = 0.95      # a choice must be this much faster, twice
+MOST = 512       # classes that are kept
+TOTAL = 20.0     # seconds for all of them at a time
+_met: dict = {}  # {class: planned problem} of this process
 # (the type of the bits, bits of a fraction, the exponent of numbers between a half and one, how far it varies)
 PATTERNS = {"float32": (np.uint32, 23, 126, 8), "bfloat16": (np.uint16, 7, 126, 8), "float16": (np.uint16, 10, 14, 3),
             "float64": (np.uint64, 52, 1022, 8)}
@@ -43,7 +41,7 @@ PATTERNS = {"float32": (np.uint32, 23, 126, 8), "bfloat16": (np.uint16, 7, 126, 
 
 @remembered()
 def answers() -> dict:
-    """{class: {name: option}} of what was measured on this machine; no options where the estimate was best."""
+    """{class: {name: option}} measured on this machine; no options if the estimate was best."""
     return stored("choices")
 
 
@@ -53,8 +51,8 @@ def stored(kind: str) -> dict:
 
 
 def answer(name: str, planner, problem):
-    """What this machine has learned of a class; None where that is nothing, which is noted.  Under the setting
-    ``tune`` it is measured now."""
+    """Return the options measured on this machine for a class, or None; a missing class is collected.  Under the
+    setting ``tune`` it is measured now."""
     found = answers().get(name)
     if found is not None or name in _met:
         return found
@@ -68,13 +66,13 @@ def answer(name: str, planner, problem):
 
 
 def is_plain(value) -> bool:
-    """Whether it can be written as JSON and read again; sizes that vary cannot."""
+    """True if a value can be written as JSON and read again, which dynamic sizes cannot."""
     return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else value is None or type(value) in (
         str, int, float, bool)
 
 
 def spelled(planner, problem):
-    """A problem as plain values; None where something computes its operands, or sizes vary."""
+    """Return a problem as plain values; None if a Prologue computes its operands, or sizes are dynamic."""
     parts = []
     for part in problem:
         if isinstance(part, Epilogue):
@@ -96,7 +94,7 @@ def spelled(planner, problem):
 
 
 def understood(row):
-    """(planner, problem, operands) of what ``spelled`` gave."""
+    """Return (planner, problem, operands) of a result of ``spelled``."""
     def whole(value):
         return tuple(map(whole, value)) if isinstance(value, list) else value
 
@@ -114,7 +112,7 @@ def understood(row):
 
 
 def write_down():
-    """Adds the classes that this process has met to those of others."""
+    """Add the classes that this process has met to those of others."""
     known = stored("met")
     for name, row in _met.items():
         if row is not None:
@@ -125,19 +123,19 @@ def write_down():
 
 
 def learn(name: str, row) -> dict:
-    """Measures a class, and remembers what was fastest; {name: option}."""
+    """Measure a class and save the fastest options; return {name: option}."""
     planner, problem, operands = understood(row)
     chosen, told = choice(planner, problem, operands())
     known = {**stored("choices"), name: chosen}
     answers().update(known)
     cache.put("choices", kind_and_sources(), json.dumps(known).encode())
-    digest.cache_clear()  # plans that are kept from now on follow from this
+    digest.cache_clear()  # later cached plans depend on these options
     tune.log.debug("%s: %s, measured on this machine\n  %s", name, chosen or "as estimated", "\n  ".join(told))
     return chosen
 
 
 def learn_all():
-    """Measures the classes that were met and not measured, those met most often first; gives (class, choice) each."""
+    """Measure the classes that were met and not measured, most frequent first; yield (class, choice) for each."""
     began = time.perf_counter()
     for name, (_, row) in stored("met").items():
         if name in answers() or name in tune.measured():
@@ -148,8 +146,8 @@ def learn_all():
 
 
 def choice(plan, problem, operands):
-    """(what to pick, lines that tell what was tried): options in turn, the best so far kept, of those whose results
-    are the same.  No options for problems that take too long."""
+    """Return (options to pick, lines that report what was tried).  Options are tried in turn, the best of those with
+    the same results being kept.  No options for problems that take too long."""
     with tune.Ordered({}) as first:
         estimate = best = plan(*problem)
     if not any(len(texts) > 1 for texts in first.seen.values()):
@@ -182,7 +180,7 @@ def choice(plan, problem, operands):
 
 
 def confirmed(estimate, best, operands, chosen) -> dict:
-    """What was chosen if it wins a second time; no options else."""
+    """Return the chosen options if they win a second time, else no options."""
     if not chosen:
         return {}
     known, taken = tune.race((estimate, best), operands, SECONDS / 4)
@@ -190,8 +188,8 @@ def confirmed(estimate, best, operands, chosen) -> dict:
 
 
 def results(plan, operands, dtype: str) -> tuple:
-    """What a plan leaves in its operands, which are filled with the same numbers each time, and the seconds that it
-    takes."""
+    """Return the contents of a plan's operands after a run, and its seconds; operands are filled with the same numbers
+    each time."""
     call = tune.bound(plan, operands, functools.partial(fill, np.random.default_rng(0), dtype))
     began = time.perf_counter()
     call()
@@ -200,8 +198,8 @@ def results(plan, operands, dtype: str) -> tuple:
 
 
 def fill(numbers, dtype: str, place: int, nbytes: int):
-    """Fills memory with numbers of a dtype, of both signs and different magnitudes about one, whose sums depend on
-    their order; with any bytes for whole numbers."""
+    """Fill memory with numbers of a dtype, of both signs and different magnitudes about one, whose sums depend on
+    their order; for integer dtypes, with any bytes."""
     if dtype not in PATTERNS:
         made = numbers.integers(0, 255, nbytes, np.uint8, endpoint=True)
     else:

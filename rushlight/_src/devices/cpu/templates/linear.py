@@ -1,4 +1,4 @@
-"""Factors of matrices, and systems of equations: plans of elimination, substitution and products, block by block.
+"""Factors of matrices, and systems of equations: plans of elimination, substitution and matmuls, block by block.
 
 Operands are batches of matrices in rows; "flag" is the error flag of the program.
 """
@@ -12,17 +12,17 @@ from . import columns, eigen, elimination, exchange, reflection, singular, subst
 from .contraction import NO_EPILOGUE
 from .sequence import Part, Sequence
 
-MOST_PAIRED = 16  # vectors of columns of complex numbers, which are eliminated in one piece
-WHOLE = 4    # vectors of columns that are eliminated in one piece
-PANEL = 2    # vectors of columns of a piece of larger matrices
-BLOCK = 128  # rows of a triangle that are solved in one piece
+MOST_PAIRED = 16  # most vectors of columns of complex matrices, which are eliminated in one block
+WHOLE = 4    # most vectors of columns that are eliminated in one block
+PANEL = 2    # vectors of columns of a panel of larger matrices
+BLOCK = 128  # rows of a triangle that are solved in one block
 
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of `count` matrices [rows, columns], with pivots or (of a lower triangle alone) by square roots.
-    `failure`: the kind that is reported for a matrix without an answer; 0: none. `parts`: 2 where an element is
-    complex, and `dtype` that of its parts; so of triangles and systems."""
+    """Factors of `count` matrices [rows, columns]: LU with pivoting, or Cholesky (of a lower triangle alone).
+    `failure`: the code that is reported for a singular matrix; 0: none. `parts`: 2 if elements are complex, and `dtype`
+    is that of their parts; the same for triangles and systems."""
 
     count: int
     rows: int
@@ -74,8 +74,8 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Eigen:
-    """Eigenvalues of `count` symmetric matrices, of which one triangle is read, and eigenvectors where wanted;
-    `failure` as of Factors."""
+    """Eigenvalues of `count` symmetric matrices, from one triangle of each, and optionally eigenvectors; `failure` as
+    of Factors."""
 
     count: int
     size: int
@@ -87,8 +87,7 @@ class Eigen:
 
 @dataclass(frozen=True)
 class Singular:
-    """Singular values of `count` matrices [rows, columns], and vectors (as many) where wanted; `failure` as of
-    Factors."""
+    """Singular values of `count` matrices [rows, columns], and optionally as many vectors; `failure` as of Factors."""
 
     count: int
     rows: int
@@ -100,7 +99,7 @@ class Singular:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of `size` rows that `steps` exchanges make, `count` times."""
+    """The permutation of `size` rows by `steps` row interchanges, `count` times."""
 
     count: int
     size: int
@@ -109,25 +108,25 @@ class Order:
 
 
 def plan_factors(problem):
-    """Plans LU or Cholesky factors; operands are "a", "packed", "info" [count] int32, "flag" and, with pivots, "pivots"
-    [count, least of both] int32."""
+    """Plan LU or Cholesky factors; operands are "a", "packed", "info" [count] int32, "flag" and, with pivoting,
+    "pivots" [count, least of both] int32."""
     return _factors(problem, pool.get_num_threads())
 
 
 def plan_triangle(problem):
-    """Plans a triangular system; operands are "a", "b" and "x"."""
+    """Plan a triangular system; operands are "a", "b" and "x"."""
     return _triangle(problem, pool.get_num_threads())
 
 
 def plan_system(problem):
-    """Plans the solution of a system; operands are "a", "b" (not for an inverse), "x", "info" [count] int32 and
+    """Plan the solution of a system; operands are "a", "b" (not for an inverse), "x", "info" [count] int32 and
     "flag"."""
     return _system(problem, pool.get_num_threads())
 
 
 @remembered(256)
 def plan_order(problem):
-    """Plans an order of rows; operands are "pivots", "order" and "flag"."""
+    """Plan a permutation of rows; operands are "pivots", "order" and "flag"."""
     made = Sequence(problem.count, "int64", 8)
     made.kernel(exchange.order_kernel(), problem.count, exchange.ORDER_SLOTS,
                 {"rows": problem.size, "count": problem.steps, "failure": problem.failure},
@@ -174,12 +173,12 @@ def _system(p, threads):
 
 
 def _grain(work):
-    """How many units of so many elements a thread takes at a time."""
+    """Grain size for work units of `work` elements."""
     return max(1, 4096 // max(1, work))
 
 
 def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None, step=1):
-    """Matrices with their rows exchanged; without a source the identity, or its first rows (`ones`) and zeros."""
+    """Copy matrices with rows interchanged; without a source the identity, or its first `ones` rows and zeros."""
     row = columns * made.size
     numbers = {"rows": rows if ones is None else ones, "columns": columns, "count": steps, "row": row,
                "matrix": rows * row, "pivot_bytes": steps * 4}
@@ -189,7 +188,7 @@ def _copy(made, source, target, rows, columns, pivots, steps=0, ones=None, step=
 
 
 def _eliminate(made, p, packed, pivots, threads):
-    """The factors of "a" in `packed`: in one piece, or some columns at a time."""
+    """Factor "a" into `packed`: all columns at once, or block by block."""
     m, n, least = p.rows, p.columns, min(p.rows, p.columns)
     lanes = targeted().lanes(made.size)
     vectors = -(-n * p.parts // lanes)
@@ -204,7 +203,7 @@ def _eliminate(made, p, packed, pivots, threads):
         count = min(width, least - first)
         end = first + count
         here = whole.moved(first, first)
-        if not p.pivoting and first:  # what the columns before make of these
+        if not p.pivoting and first:  # update from the columns before
             left = whole.moved(first, 0)
             made.product(here, left, left.turned, m - first, count, first)
         _columns(made, p, packed, packed, pivots, first, count, PANEL, threads)
@@ -215,7 +214,7 @@ def _eliminate(made, p, packed, pivots, threads):
 
 
 def _columns(made, p, source, target, pivots, first, width, vectors, threads):
-    """The elimination of some columns."""
+    """Eliminate a block of columns."""
     steps = min(width, p.rows - first)
     room = columns.scratch_bytes(p.rows, vectors, targeted().lanes(made.size), made.size)
     scratch = made.temporary("columns", room * threads)
@@ -231,7 +230,7 @@ def _columns(made, p, source, target, pivots, first, width, vectors, threads):
 
 
 def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
-    """x = a^-1 x in place, some rows of the triangle at a time."""
+    """Compute x = a^-1 x in place, some rows of the triangle at a time."""
     lanes = targeted().lanes(made.size)
     vectors = min(4, -(-columns // lanes))
     vectors = 4 if vectors == 3 else vectors
@@ -242,7 +241,7 @@ def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
     starts = range(0, size, BLOCK)
     for first in reversed(starts) if upper else starts:
         end = min(first + BLOCK, size)
-        corner = end - 1 if upper else first  # where substitution begins
+        corner = end - 1 if upper else first  # start of substitution
         sign = -1 if upper else 1
         own, rows = a.moved(corner, corner), x.moved(corner, 0)
         numbers = {"size": end - first, "columns": columns, "blocks": blocks, "a_matrix": a.matrix * made.size,
@@ -258,7 +257,7 @@ def _substitute(made, a, x, size, columns, upper, unit, threads, parts=1):
 
 # --- orthogonal factors -----------------------------------------------------------------------------------------------
 def plan_orthogonal(problem):
-    """Plans QR factors; operands are "a", "q" and "r" (reduced, complete), "r" alone, or "packed" and "scales" (as
+    """Plan QR factors; operands are "a", "q" and "r" (reduced, complete), "r" alone, or "packed" and "scales" (as
     LAPACK has them)."""
     return _orthogonal(problem, pool.get_num_threads())
 
@@ -298,8 +297,8 @@ def _upper(made, packed, p, rows):
 
 
 class _Reflections:
-    """The steps that reflect columns, and turn others by what was found: V, and the transposes of T one after the
-    other."""
+    """Kernel calls that compute Householder reflectors of columns, V and the transposes of T, and apply them to other
+    columns."""
 
     def __init__(self, made, p, packed, scales, vectors, threads):
         self.made, self.p, self.packed, self.scales, self.vectors, self.threads = (made, p, packed, scales, vectors,
@@ -314,7 +313,7 @@ class _Reflections:
         self.joined = Part(*joined[:2], 0, self.panels * self.square, self.width)
 
     def columns(self, source, first, width):
-        """Reflects some columns."""
+        """Compute the reflectors of some columns."""
         made, p, size = self.made, self.p, self.made.size
         steps = min(width, p.rows - first)
         along = columns.scratch_bytes(p.rows, self.vectors, targeted().lanes(size), size)
@@ -331,12 +330,12 @@ class _Reflections:
                     sources, _grain(p.rows * width * steps // 16))
 
     def joined_at(self, first):
-        """T's transpose for the columns from number `first` on."""
+        """T's transpose for the columns from index `first` on."""
         return replace(self.joined, at=first // self.width * self.square)
 
     def turn(self, x, first, end, columns, forth, untouched=False):
-        """x = H_first ... H_end x, or with the transpose of that, x being rows from `first` on; `untouched`: of the
-        identity."""
+        """Compute x = H_first ... H_end x, or with the transpose of that, x being rows from `first` on; `untouched`: x
+        is the identity."""
         if not columns:
             return
         made, count, height = self.made, end - first, self.p.rows - first
@@ -353,7 +352,7 @@ class _Reflections:
         made.product(x, v, joined, height, columns, count)
 
     def form(self, columns):
-        """The first columns of Q: reflections of the identity, from the last to the first."""
+        """Compute the first columns of Q: apply the reflectors to the identity, from the last to the first."""
         made, p = self.made, self.p
         q = Part("pointer", "q", 0, p.rows * columns, columns)
         _copy(made, None, q.slot(made.size), p.rows, columns, ("const", 0), ones=columns)
@@ -365,7 +364,7 @@ class _Reflections:
 
 # --- eigenvalues ------------------------------------------------------------------------------------------------------
 def plan_eigen(problem):
-    """Plans eigenvalues of symmetric matrices, ascending; operands are "a", "values", "vectors" (if wanted) and
+    """Plan eigenvalues of symmetric matrices, ascending; operands are "a", "values", "vectors" (optional) and
     "flag"."""
     return _eigen(problem, pool.get_num_threads())
 
@@ -393,8 +392,7 @@ def _eigen(p, threads):
 
 # --- singular values --------------------------------------------------------------------------------------------------
 def plan_singular(problem):
-    """Plans singular values, descending; operands are "a", "values" and "flag", and "u" and "vh" if vectors are
-    wanted."""
+    """Plan singular values, descending; operands are "a", "values" and "flag", and optionally "u" and "vh"."""
     return _singular(problem, pool.get_num_threads())
 
 

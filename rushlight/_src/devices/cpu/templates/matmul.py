@@ -1,6 +1,6 @@
-"""Planning matrix products: which kernel, which blocks, which temporaries, for given sizes and strides.
+"""Plan matrix multiplications: kernels, blocks and temporaries for given sizes and strides.
 
-Kernels know dtypes, layouts and register tiles but no sizes, so a new shape costs a plan, not a compilation.
+Kernels depend on dtypes, layouts and register tiles but not on sizes, so a new shape costs a plan, not a compilation.
 """
 
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ from .elements import Prologue, PrologueLayout, distance
 
 @dataclass(frozen=True)
 class Matmul:
-    """A batched product C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
+    """A batched matmul C[batch, M, N] = A[batch, M, K] @ B[batch, K, N]; strides in elements, 0 where broadcast.
 
     `batch` is a tuple of sizes; `a`, `b` and `c` are strides: one per batch dimension, then the two of the matrix. C
-    has unit stride along its columns. `b_dtype` is B's dtype where bytes of another sign; sums of bytes are exact in 32
-    bits. `sums` = (count, stride of A, stride of B) adds up that many products: a batch dimension that C lacks.
-    `a_parts` and `b_parts`: where A or B is computed by a Prologue, the strides of each of its parts; those of `sums`
-    come last.
-    `uses`: how many products of a program have this B, as the steps of a recurrent layer: it is packed once for all of
-      them.
-    `formats`: of floats of a byte, those of A and B, and whether sums may lose digits.
-    `kept`: whether the packed form of B is likely to be kept from call to call.
+    has unit stride along its columns. `b_dtype` is B's dtype for 8-bit integers of the other signedness; 8-bit integers
+    are summed exactly in int32. `sums` = (count, stride of A, stride of B) adds up `count` matmuls: a batch dimension
+    that C lacks. `a_parts` and `b_parts`: if a Prologue computes A or B, the strides of each of its parts; those of
+    `sums` come last.
+    `uses`: number of matmuls of a program that have this B, as the steps of a recurrent layer: it is packed once for
+      all of them.
+    `formats`: for float8, the formats of A and B, and True if accumulation may lose precision.
+    `kept`: True if the packed form of B is likely to be kept from call to call.
     """
 
     batch: tuple
@@ -53,17 +53,17 @@ class Matmul:
 
     @property
     def shared(self):
-        """What tells the form in which B is packed; None where each product packs it its own way."""
+        """Key of the packed form of B; None if each matmul packs B in its own way."""
         return (self.columns, self.depth, self.batch, self.b, self.b_parts, self.dtype,
                 self.b_dtype) if self.sums[0] == 1 else None
 
 
 def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
-    """Plans a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.  `a_from` and `b_from`
+    """Plan a Matmul; operands are named "a", "b" and "c", and the epilogue's as its slots say.  `a_from` and `b_from`
     are the Prologues that compute A and B, from parts that are named "a0", "a1" and so on.
 
-    Raises ValueError for dtypes without products, for more than three batch dimensions that do not merge, or when
-    C has no unit stride along its columns.
+    Raises ValueError for dtypes without a matmul kernel, for more than three batch dimensions that do not merge, or
+    when C has no unit stride along its columns.
 
     Example:
         >>> plan = plan_matmul(Matmul((), 4, 3, 5, (5, 1), (3, 1), (3, 1)))
@@ -76,7 +76,7 @@ def plan_matmul(problem, epilogue=NO_EPILOGUE, a_from=None, b_from=None):
 
 @dataclass(frozen=True)
 class Operands:
-    """The bytes that a product touches, by operand; called where they are needed."""
+    """The bytes that a matmul touches, by operand; called when they are needed."""
 
     problem: Matmul
     epilogue: object
@@ -99,7 +99,7 @@ class Operands:
 
 
 def beside(epilogue, out_bytes):
-    """Bytes enough for each operand that an epilogue reads beside an output of so many."""
+    """Upper bound of the bytes of each operand that an epilogue reads in addition to an output of `out_bytes`."""
     return {slot[1]: 8 * out_bytes for slot in epilogue.slots if slot[0] == "pointer"}
 
 
@@ -109,7 +109,7 @@ def extent(shape, strides):
 
 
 def _normalised(p):
-    """The same product with sizes merged where strides allow: batches among themselves, or into the rows."""
+    """The same matmul with sizes merged where strides allow: batches with each other, or into the rows."""
     if not p.batch:
         return p if p.out_dtype else replace(p, out_dtype=p.dtype)
     first = len(p.a_parts)
@@ -141,7 +141,7 @@ def _normalised(p):
 
 
 def _goes_on(dim, rows, a, c, a_parts):
-    """Whether a batch dimension, (size, strides of A, B, C and the parts), only adds rows."""
+    """True if a batch dimension, (size, strides of A, B, C and the parts), only adds rows."""
     _, a_stride, b_stride, c_stride, *further = dim
     if b_stride != 0 or any(further[len(a_parts):]):
         return False
@@ -161,7 +161,7 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
     computed = a_from, b_from
     if p.columns == 1 < p.rows and p.c[-2] == 1 == p.a[-2] and not p.b_dtype and (epilogue, *computed) == (NO_EPILOGUE,
                                                                                                            None, None):
-        # a row by a matrix whose columns are neighbours
+        # a row by a matrix whose columns are contiguous
         return renamed(_plan(_swapped(p), epilogue, threads), {"a": "b", "b": "a"})
     if a_from is None and _wants_dots(p, kind) and pick("dots", (True, False) if few else (True,)):
         return dot_plan(p, unpaired(kind) if b_from else kind, epilogue, threads, computed=b_from)
@@ -178,27 +178,27 @@ def _plan(p, epilogue, threads, a_from=None, b_from=None):
 
 
 def _swapped(p):
-    """The product of the transposed operands in the other order, whose result is the transposed one."""
+    """The matmul of the transposed operands in reverse order, whose result is the transposed one."""
     a, b, c = ((*strides[:-2], strides[-1], strides[-2]) for strides in (p.a, p.b, p.c))
     return replace(p, rows=p.columns, columns=p.rows, a=b, b=a, c=c)
 
 
 def multiplied(p, kind):
-    """The Numbers of a blocked product: those of tile registers where there are some, and the product fills a good part
-    of them."""
+    """The Numbers of a blocked matmul: those of AMX tiles if the CPU has them and the matmul fills a good part of
+    them."""
     tiles = tile_numbers(p.dtype, p.b_dtype)
     return pick("numbers", (tiles, kind)) if tiles and min(
         p.rows, p.columns) > 2 and p.depth >= 2 * kind.per_word else kind
 
 
 def _wants_parts(p):
-    """A long sum into a small matrix: there is more to divide along k than in the output."""
+    """True for a long k and a small output: k gives more parallelism than the output."""
     return not p.batch and p.sums[0] == 1 and p.rows * p.columns <= 1 << 15 and p.depth >= 32 * max(p.rows, p.columns,
                                                                                                     64)
 
 
 def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
-    """The plan of a product whose k is divided: partial products as a batch, then their sum."""
+    """The plan of a split-K matmul: partial matmuls as a batch, then their sum."""
     parts = threads
     depth, rest = divmod(p.depth, parts)
     accumulator = next(name for name, element in ELEMENTS.items() if element is kind.accumulator)
@@ -233,7 +233,7 @@ def parts_plan(p, kind, epilogue, threads, computed=(None, None)):
 
 
 def rounding_step(kind, out, rows, columns, source, target):
-    """The step that converts a matrix of sums into the type of the output; `source` and `target` are slots."""
+    """The kernel call that converts a matrix of accumulators to the output dtype; `source`, `target` are slots."""
     slots = {"parts": 1, "part_bytes": 0, "columns": columns, "c_row": columns * out.bytes}
     kernel = combine.combine_kernel(kind, out, NO_EPILOGUE)
     return KernelCall(kernel, rows, max(1, 16384 // columns),
@@ -241,7 +241,7 @@ def rounding_step(kind, out, rows, columns, source, target):
 
 
 def _wants_dots(p, kind):
-    """Few rows or columns, both operands along k: memory sets the pace, and packing would double the traffic."""
+    """True for few rows or columns with both operands along k: memory-bound, and packing would double the traffic."""
     if p.uses >= OFTEN and p.rows > FEW:
         return False
     along = (p.a[-1] == 1 and p.b[-2] == 1 and all(part[-3] in (0, 1) for part in p.b_parts)
@@ -251,13 +251,13 @@ def _wants_dots(p, kind):
 
 
 PACKED_BYTES = 1 << 16  # of panels that are packed as a chunk of its own
-OFTEN = 4  # products that share an operand, from which on dot products of more than FEW rows lose to packing it once
+OFTEN = 4  # matmuls that share an operand, from which on packing it once beats dot products of more than FEW rows
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A register tile and the blocks that go with it; `shared` packs all of B in a step of its own.  The inner blocks,
-    of columns and of depth, are what a block of A that has been packed is multiplied with at a time."""
+    """A register tile and its blocks; `shared` packs all of B in a kernel call of its own.  A packed block of A is
+    multiplied with one inner block, of columns and of depth, at a time."""
 
     tile_rows: int
     vectors: int
@@ -270,7 +270,7 @@ class Choice:
 
 
 def choose(p, kind, threads, gathered=False):
-    """The Choice for a normalised Matmul; `gathered`: B is read through a table, so it cannot be packed beforehand."""
+    """Return the Choice for a normalized Matmul; `gathered`: B is read through a table and cannot be packed before."""
     if work(p) < ALONE:
         threads = 1
     tile_rows, vectors = register_tile(p.rows, p.columns, kind, p.uses > 1, not kind.tiles)
@@ -307,7 +307,7 @@ def choose(p, kind, threads, gathered=False):
             row_blocks = -(-p.rows // block_rows)
     block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
     column_blocks = min(column_panels, max(1, -(-wanted // (row_blocks * batches))))
-    if kind.tiles and block_words < words:  # sums of all columns wait
+    if kind.tiles and block_words < words:  # partial sums of all columns are kept
         column_blocks = max(column_blocks, -(-p.columns // 2048))
     units = row_blocks * column_blocks * batches
     if units < 4 * threads and units % threads and not shared:
@@ -320,15 +320,15 @@ def choose(p, kind, threads, gathered=False):
 
 
 def _parts(count, most, multiple):
-    """The size of the parts that a count is divided into: alike, at most so large, and multiples."""
+    """Divide a count into equal parts of at most `most`, a multiple of `multiple`; return their size."""
     return round_up(-(-count // -(-count // most)), multiple)
 
 
 def _block_rows(rows, row_bytes):
-    """Rows of A that are packed at a time, of so many bytes each."""
+    """Rows of A, of `row_bytes` bytes each, that are packed at a time."""
     own, second = habits(), targeted().second_cache
     if not own.block_rows:
-        # in the second cache: three eighths of it, or all but 1 MB
+        # in the L2 cache: three eighths of it, or all but 1 MB
         return min(448 * second >> 20, max(3 * second >> 3, second - (1 << 20)) // row_bytes)
     whole = int(own.whole * second) // row_bytes
     return rows + 16 if rows <= whole else pick("rows of a block",
@@ -336,12 +336,12 @@ def _block_rows(rows, row_bytes):
 
 
 def _same_b(p):
-    """Whether all batches have one B."""
+    """True if all batches share one B."""
     return not any(p.b[:-2]) and not any(any(part[:-3]) for part in p.b_parts)
 
 
 def packings(problem):
-    """How often each element of A and of B is packed.
+    """Return the number of times that each element of A and of B is packed.
 
     Example:
         >>> a, b = packings(Matmul((), 64, 64, 64, (64, 1), (64, 1), (64, 1)))
@@ -361,8 +361,8 @@ def packings(problem):
 
 
 def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, None)):
-    """The plan of a blocked product; with `b_offsets` (bytes, one a column), B's columns lie along k at these offsets.
-    `computed`: the Prologues of A and B."""
+    """The plan of a blocked matmul; with `b_offsets` (bytes, one a column), B's columns are contiguous along k at these
+    offsets.  `computed`: the Prologues of A and B."""
     choice = choose(p, kind, threads, b_offsets is not None)
     out = ELEMENTS[p.out_dtype]
     size, word = kind.element.bytes, kind.word.bytes
@@ -371,7 +371,7 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     a_layout = layout(p.a[-2], p.a[-1], p.rows, p.depth)
     b_layout = layout(p.b[-1], p.b[-2], p.columns, p.depth) if b_offsets is None else TABLE
     row_blocks, column_blocks = -(-p.rows // choice.block_rows), -(-p.columns // choice.block_columns)
-    # sums of an inner block wait until its next part along k; if A is packed in parts, those of all columns do
+    # partial sums of an inner block are kept for its next part along k; if A is packed in parts, those of all columns
     partial_columns = choice.inner_columns if p.depth <= choice.block_depth and p.sums[0] == 1 else choice.block_columns
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth,
@@ -414,12 +414,12 @@ def blocked_plan(p, kind, epilogue, threads, b_offsets=None, computed=(None, Non
     return Contraction(tuple(steps), temporaries, () if b_offsets is None else (b_offsets,))
 
 
-SETS, CROWD = 64, 16  # of the first cache, and lines of each from which on a tile of A loses more than packing costs
+SETS, CROWD = 64, 16  # sets of the L1 cache; lines of a tile of A in one set above which packing is cheaper
 
 
 def _lies_well(p, kind, choice, a_layout, computed):
-    """Whether tile registers can read A where it lies, in whole steps along k, and lines of a tile are not crowded in
-    few sets of the first cache."""
+    """True if AMX tiles can read A unpacked, in full steps along k, without crowding lines of a tile into few sets of
+    the L1 cache."""
     run = kind.chunk * kind.per_word
     if not kind.tiles or computed is not None or a_layout != ALONG or p.depth % run or p.rows < choice.tile_rows:
         return False
@@ -433,7 +433,7 @@ def _lies_well(p, kind, choice, a_layout, computed):
 
 
 def _layouts(p, computed):
-    """How the parts of A and B lie: (a PrologueLayout or None, a PrologueLayout or None)."""
+    """The layouts of the parts of A and B: (a PrologueLayout or None, a PrologueLayout or None)."""
     found = []
     for prologue, parts, lane in ((computed[0], p.a_parts, -3), (computed[1], p.b_parts, -2)):
         k = -5 - lane
@@ -443,8 +443,7 @@ def _layouts(p, computed):
 
 
 def _place_parts(p, computed, slots):
-    """Adds the slots of the parts of computed operands; returns where these are, and nowhere for the operands
-    themselves."""
+    """Add the slots of the parts of computed operands; return the pointers to these, or none for plain operands."""
     places = {}
     for operand, prologue, parts, lane in (("a", computed[0], p.a_parts, -3), ("b", computed[1], p.b_parts, -2)):
         if prologue is None:
@@ -460,10 +459,10 @@ def _place_parts(p, computed, slots):
 
 
 def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
-    """The plan of a product by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
+    """The plan of a matmul by dot products; with `b_offsets` (bytes, one a column), B's columns are at these offsets.
     `computed`: the Prologue of B.
 
-    Sums over several products or blocks along k wait in C, which then needs the accumulator's type.
+    Sums over several matmuls or blocks along k are kept in C, which then needs the accumulator's type.
     """
     out, size = ELEMENTS[p.out_dtype], kind.element.bytes
     tile_rows, tile_columns = _dot_tile(p.rows, p.columns, kind.lanes)
@@ -476,7 +475,7 @@ def dot_plan(p, kind, epilogue, threads, b_offsets=None, computed=None):
     block_rows = round_up(-(-p.rows // row_blocks), tile_rows)
     block_columns = round_up(-(-p.columns // column_blocks), tile_columns)
     row_blocks, column_blocks = -(-p.rows // block_rows), -(-p.columns // block_columns)
-    # pixels come in blocks that let a tile's rows stay in the first cache; long rows read once need no blocks
+    # blocks of pixels keep a tile's rows in the L1 cache; long rows that are read once need no blocks
     block_depth = max(p.depth, 1) if b_offsets is None else 64 * kind.lanes
     slots = {
         "rows": p.rows, "columns": p.columns, "depth": p.depth, "a_row": p.a[-2] * size, "b_column": p.b[-1] * size,
@@ -514,7 +513,7 @@ def _dot_tile(rows, columns, lanes):
 
 
 def _pack_step(p, kind, b_layout, choice, slots, temporaries, computed, places):
-    """The step that packs B once for all row blocks; rewrites the B slots to point into the packed copy."""
+    """The kernel call that packs B once for all row blocks; points the B slots at the packed copy."""
     width = choice.vectors * kind.lanes
     panels = -(-p.columns // width)
     panel_bytes = (round_up(-(-p.depth // kind.per_word), kind.lanes) * width + 16) * kind.word.bytes

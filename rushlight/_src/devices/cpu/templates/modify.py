@@ -1,6 +1,6 @@
-"""What a user's function does to scores of attention, one at a time, written into the kernels as Exprs.
+"""A user's function of attention scores (score_mod and mask_mod), compiled into the kernels as Exprs.
 
-The function and its mask arrive as Exprs of the score, of where it stands (head, query, key), and of tensors they read.
+The function and its mask arrive as Exprs of the score, of its position (head, query, key), and of tensors they read.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from .softmax import LOG2E, MINUS_INFINITY
 
 @dataclass(frozen=True)
 class Use:
-    """A Modification as a function of rows applies it: with its mask, or where everybody may look."""
+    """The use of a Modification in a function of rows: with its mask, or without it for unmasked blocks."""
 
     modification: Modification
     masked: bool
 
     @property
     def parameters(self):
-        """Parameters that functions of rows take for this."""
+        """The parameters that functions of rows take for this."""
         return [(name, i64) for name in SPOT] + [("flag", ptr)] + [(b.name, ptr) for b in self.modification.buffers]
 
     def within(self, b, values):
@@ -40,8 +40,8 @@ class Applied:
         self.place, self.flag, self.pointers = values[:4], values[4], dict(zip(modification.buffers, values[5:]))
 
     def scores(self, score, key, count):
-        """Scores, natural ones, as they are after the function and the mask, in units of log 2. `count` lanes are there
-        (None: all)."""
+        """Apply the function and the mask to natural scores; return scores in units of log 2. The first `count` lanes
+        exist (None: all)."""
         b, m = self.b, self.modification
         emission = self.emission(score, key, count)
         if m.score is not None:
@@ -51,7 +51,7 @@ class Applied:
         return score
 
     def gradients(self, gradient, score, key, count):
-        """Gradients of natural scores, given those of what the function made of them."""
+        """Gradients of natural scores, given those of the function's results."""
         if self.modification.score is None:
             return gradient
         emission = self.emission(score, key, count)
@@ -63,7 +63,7 @@ class Applied:
 
 
 class Placed(Emission):
-    """Writes instructions for Exprs over a vector of neighbouring keys."""
+    """Emits instructions for Exprs over a vector of adjacent keys."""
 
     def __init__(self, applied, score, key, count):
         b, lanes = applied.b, score.type.lanes
@@ -104,7 +104,7 @@ class Placed(Emission):
         return scalars.integer_division(self.b, x, divisor, True)[e.op == "%"]
 
     def position(self, e, value, limit):
-        """An index from memory: out of range it raises the error flag and is clamped."""
+        """An index loaded from memory; out of range, it raises the error flag and is clamped."""
         b = self.b
         wide = b.convert(value, i64)
         wrong = b.or_(b.compare("<", wide, 0), b.compare(">=", wide, limit))
@@ -114,7 +114,7 @@ class Placed(Emission):
         return b.maximum(b.minimum(wide, b.sub(limit, 1)), 0)
 
     def load(self, e):
-        """Neighbouring elements, one element for all, or each lane's own."""
+        """Load adjacent elements, one element for all lanes, or each lane's own."""
         b, key = self.b, self.applied.modification.at[3]
         stored, pointer = STORED[e.dtype.name], self.applied.pointers[e.arg]
         allowed = self.value(e.args[1]) if len(e.args) > 1 else None
@@ -140,8 +140,8 @@ INTEGERS = {
 
 
 def block_states(b, s, batch, head, query, queries, key, keys):
-    """(whether anybody may look, whether everybody may) within a range of queries and keys, as i1s, by the map of
-    blocks."""
+    """Return (some score is unmasked, all scores are unmasked) within a range of queries and keys, as i1s, from the
+    block mask."""
     base = b.offset(s.blocks, b.add(b.mul(batch, s.blocks_batch), b.mul(head, s.blocks_head)))
     rows, columns, step = s.block_queries, s.block_keys, s.blocks_row
     last_row, last_column = (b.div(b.sub(b.add(at, n), 1), size)
@@ -161,13 +161,13 @@ def block_states(b, s, batch, head, query, queries, key, keys):
 
 
 def has_blocks(modification):
-    """Whether a kernel gets a map of blocks."""
+    """True if a kernel gets a block mask."""
     return modification is not None and modification.mask is not None
 
 
 def uses(modification):
-    """What the functions of rows of a kernel apply: the first with the mask, the second, if there is one, where
-    everybody may look."""
+    """The Uses of the row functions of a kernel: the first with the mask, the second, if there is one, for unmasked
+    blocks."""
     if modification is None:
         return [None]
     if modification.mask is None:
@@ -176,7 +176,7 @@ def uses(modification):
 
 
 def choose(b, everybody, functions, call):
-    """Calls the function of rows without the mask where `everybody` may look."""
+    """Call the function of rows, without the mask if `everybody` is true (an unmasked block)."""
     if len(functions) == 1:
         call(functions[0])
     else:

@@ -1,9 +1,9 @@
-"""Products of few rows with weights of four bits: they stream by once, and become floats in registers.
+"""Skinny matmul by int4 weights, which are read once, sequentially, and dequantized in registers.
 
-Weights lie in blocks of 64 columns of the product, along k: 32 bytes hold column i of a block in their low bits and
-column i + 32 in their high ones.  A last block of fewer columns has pairs of neighbours in its bytes (ops/nibbles.py).
-A unit of work is a block; of each group along k the sums of x * (q - 8) are scaled once, and the zero is added as often
-as the group's elements of x say.
+Weights are stored in blocks of 64 output columns, along k: 32 bytes hold column i of a block in their low bits and
+column i + 32 in their high ones.  The bytes of a last block of fewer columns hold pairs of adjacent columns
+(`ops/nibbles.py`).  A work unit is a block; the sums of x * (q - 8) over each group along k are scaled once, and the
+zero is added times the sum of the group's elements of x.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from .habits import habits
 from .nibbles_words import AHEAD, BLOCK, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
 
-ROWS = 4       # that share weights which have become floats
+ROWS = 4       # that share dequantized weights
 UNROLLED = 4   # elements along k of a step; a group has a multiple of it
 
 
 @dataclass(frozen=True)
 class Nibbles:
-    """out[rows, columns] = x[rows, depth] @ weights of four bits, in rows of memory; `dtype` is that of x, of scales
-    and of zeros [depth / group, columns, 2]; that of `out` is float32."""
+    """out[rows, columns] = x[rows, depth] @ int4 weights; `dtype` is that of x, of scales and of zeros [depth / group,
+    columns, 2]; that of `out` is float32."""
 
     rows: int
     columns: int
@@ -36,7 +36,7 @@ class Nibbles:
 
 
 def plan_nibbles(problem):
-    """Plans a product; operands are "x", "weight" (uint8), "scales" and "out".
+    """Plan a matmul; operands are "x", "weight" (uint8), "scales" and "out".
 
     Example:
         >>> len(plan_nibbles(Nibbles(1, 64, 128, 32, "float32")).steps)
@@ -80,7 +80,7 @@ def _plan(p, threads):
 
 
 def nibbles_kernel(dtype, rows):
-    """The kernel for scales of a dtype that takes so many rows at a time; returns its address."""
+    """Return the address of the kernel for scales of a dtype that takes `rows` rows at a time."""
     return jit.build(f"nibbles {dtype} {rows}", lambda: _text(dtype, rows), ["nibbles"])["nibbles"]
 
 
@@ -92,7 +92,7 @@ def _text(dtype, rows):
                    for shape in ((lanes, 2, False), (min(lanes, 8), 1, True)))
 
     def floats(row):
-        """Writes the elements of some rows of x as floats; the last row again for those past it."""
+        """Write the elements of some rows of x as floats; rows past the last repeat it."""
         for r in range(rows):
             source = f.offset(s.x, f.mul(f.minimum(f.add(row, r), f.sub(s.rows, 1)), s.depth), stored)
             target = f.offset(scratch, f.mul(s.depth, 4 * r))
@@ -117,8 +117,8 @@ def _text(dtype, rows):
 
 
 class _Block:
-    """Writes the sums of some bytes of a block, for `rows` rows: `vectors` vectors of `lanes` bytes, whose columns are
-    neighbours if `paired`."""
+    """Emits the sums of some bytes of a block, for `rows` rows: `vectors` vectors of `lanes` bytes, which hold adjacent
+    columns if `paired`."""
 
     def __init__(self, f, s, stored, x, rows, lanes, vectors, paired):
         self.f, self.s, self.stored, self.x, self.rows, self.lanes, self.vectors, self.paired = (f, s, stored, x, rows,
@@ -128,7 +128,7 @@ class _Block:
         self.totals = f.alloca(self.kind, 2 * vectors * rows)
 
     def part(self, column, half, at, row):
-        """The sums of some rows, over all groups; rows past the last one repeat it and are not stored."""
+        """Emit the sums of some rows, over all groups; rows past the last one repeat it and are not stored."""
         f, s = self.f, self.s
         count = 2 * self.vectors
         weight = f.offset(f.offset(s.weight, f.div(f.mul(column, s.depth), 2)), at)
@@ -181,12 +181,12 @@ class _Block:
         return sums, [f.splat(f.reduce("add", total), self.lanes) for total in given]
 
     def floats(self, found):
-        """Low and high numbers of bytes, less MIDDLE, as floats."""
+        """Low and high values of bytes, less MIDDLE, as floats."""
         low = self.f.cast("zext", found, vector(i32, self.lanes))
         return [meant(self.f, bits) for bits in (low, self.f.lshr(low, 4))]
 
     def scales(self, line, at):
-        """(scale, zero) of the low numbers of a vector of bytes, and of the high ones."""
+        """(scale, zero) of the low values of a vector of bytes, and of the high ones."""
         f, lanes = self.f, self.lanes
         if self.paired:
             both = [pairs(f, self.stored, f.offset(line, f.mul(f.add(f.mul(at, 2), j * lanes), 2), self.stored), lanes)
@@ -197,7 +197,7 @@ class _Block:
                 for start in (0, BLOCK // 2)]
 
     def keep(self, r, row, column, at):
-        """Stores a row's sums."""
+        """Store a row's sums."""
         f, s = self.f, self.s
         line = f.offset(s.out, f.add(f.mul(f.add(row, r), s.columns), column), f32)
         totals = f.offset(self.totals, f.mul(r, 2 * self.vectors * self.kind.bytes))

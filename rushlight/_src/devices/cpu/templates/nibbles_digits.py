@@ -1,9 +1,8 @@
-"""Products of one or two rows of bfloats with weights of four bits: rows become whole numbers, then bytes are
-multiplied.
+"""Matrix multiplication of one or two bfloat16 rows by int4 weights: rows become integers, then int8 is multiplied.
 
-Of each group along k, x is a whole number of 23 bits times a power of two, which the group's largest element gives; it
-is written as three signed digits of a byte.  The instruction for bytes adds up four products of digits with numbers q;
-bytes of weights, which hold two numbers, are multiplied whole and then their high halves alone.
+In each group along k, x is a 23-bit integer times a power of two, given by the group's largest element; it is stored as
+three signed 8-bit digits.  The int8 dot instruction multiplies digits by weights q, four at a time; bytes of weights,
+which hold two values, are multiplied as they are and then by their high halves alone.
 """
 
 from ..llvm import jit
@@ -18,19 +17,19 @@ ROWS = 2          # most
 STEP = 4          # along k
 DIGIT_SLOTS = ("x", "digits", "depth", "group", "groups", "row_bytes")
 POINTERS = ("x", "weight", "scales", "out", "scratch")
-_BITS = 22        # of the largest whole number, and its sign
+_BITS = 22        # of the largest integer, without its sign
 _LANES = 16
 _BYTES, _WORDS, _FLOATS = vector(i8, 64), vector(i32, _LANES), vector(f32, _LANES)
 _BIAS, _LEAST, _MOST = 127, 23, 254  # exponents of floats: what 1 has, the least that is scaled, the last finite one
 
 
 def row_bytes(depth, groups):
-    """What the digits of a row take, with the scale and the sum of each group behind them."""
+    """Bytes of the digits of a row, followed by the scale and the sum of each group."""
     return -(-(DIGITS * depth + 2 * f32.bytes * groups) // 64) * 64
 
 
 def digit_kernel():
-    """The kernel that writes rows of x as digits, one a unit; returns its address."""
+    """Return the address of the kernel that writes rows of x as digits, one row per work unit."""
     return jit.build("nibble digits", _digit_text, ["digits"])["digits"]
 
 
@@ -57,7 +56,7 @@ def _digit_text():
             f.store(f.reduce("add", total), f.offset(place, 1, f32))
 
             def write(at, _):
-                # what is not finite is no number: the scale says so
+                # digits of a group that is not finite are 0: its scale is NaN
                 scaled = f.mul(f.select(finite, floats(at), 0.0), f.splat(factor, _LANES))
                 whole = f.convert(f.rint(scaled), i32)
                 for digit in range(DIGITS):
@@ -73,8 +72,8 @@ def _digit_text():
 
 
 def product_kernel(rows, blocks):
-    """The kernel of blocks of 64 columns, so many a unit, for so many rows of digits, which "scratch" holds; returns
-    its address."""
+    """Return the address of the kernel that computes `blocks` blocks of 64 columns per work unit, for `rows` rows of
+    digits in "scratch"."""
     far = habits().far
     return jit.build(f"nibbles by digits {rows} {blocks} {far}", lambda: _text(rows, blocks, far),
                      ["nibbles"])["nibbles"]
@@ -85,8 +84,8 @@ def _text(rows, blocks, far):
     return kernel.text(_Blocks(kernel.f, kernel.s, rows, blocks, far).unit)
 
 
-# the numbers of columns lie as words of two k, whose pairs are then words of four: in the order in which columns end up
-# in lanes from the first to the last
+# weights of columns are stored as words of two k; their pairs become words of four, in the order that puts columns into
+# lanes from the first to the last
 _PAIRED = [column + 32 * k for lane in range(4) for high in (0, 16) for column in range(high + 4 * lane,
                                                                                         high + 4 * lane + 4)
            for k in range(2)]
@@ -95,9 +94,9 @@ _LOW, _HIGH = ([8 * lane + at + 32 * side for lane in range(4) for at in range(s
 
 
 class _Blocks:
-    """Writes some blocks of columns: for each of them and each row, vectors of columns 0-15, 16-31, 32-47, 48-63.
-    Several blocks are several streams of memory, each of which the processor reads ahead.  ``far``: how many bytes
-    weights are asked for early."""
+    """Emits some blocks of columns: for each of them and each row, vectors of columns 0-15, 16-31, 32-47, 48-63.
+    Several blocks are several sequential reads, which the CPU prefetches each.  ``far``: the distance in bytes at which
+    weights are prefetched."""
 
     def __init__(self, f, s, rows, blocks, far):
         self.f, self.s, self.rows, self.blocks, self.far = f, s, rows, blocks, far
@@ -113,7 +112,7 @@ class _Blocks:
 
         def group(g, _):
             lines = [f.offset(s.scales, f.mul(f.add(f.mul(g, s.columns), column), 4)) for column in columns]
-            for at in range(4 * BLOCK, 4 * BLOCK * (self.blocks + 1), 64):  # of the next ones: they lie in other pages
+            for at in range(4 * BLOCK, 4 * BLOCK * (self.blocks + 1), 64):  # of the next blocks, in other pages
                 f.prefetch(f.offset(lines[-1], at), locality=2)
             first = f.mul(g, s.group)
             count = 4 * DIGITS * self.rows
@@ -163,7 +162,7 @@ class _Blocks:
                 for sum_, (x, part) in zip(sums, pairs)]
 
     def scale(self, g, line, sums, at):
-        """Adds a group's sums of a block, scaled, to its totals from number `at` on."""
+        """Add a group's sums of a block, scaled, to its totals from index `at` on."""
         f, s = self.f, self.s
         factors = [pairs(f, bf16, f.offset(line, 4 * _LANES * j), _LANES) for j in range(4)]
         for r in range(self.rows):

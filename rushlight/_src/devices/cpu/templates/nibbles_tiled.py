@@ -1,10 +1,10 @@
-"""Products with weights of four bits by tile registers: blocks of weights become bfloats in the first cache, and tiles
-are multiplied with them.
+"""Matrix multiplication by int4 weights in AMX tiles: blocks of weights are converted to bfloat16 in the L1 cache, and
+tiles are multiplied by them.
 
-Few rows take the numbers as they are, q + 128, which bits make exactly: 128 is a bfloat whose last bits count ones.
-The sums of each group along k are scaled on their way out of the tiles; a tile of ones beside the weights sums up x, of
-which 136 times as much is too many.  Many rows take weights that have been scaled and rounded, some hundred along k at
-a time.
+With few rows, weights are converted to q + 128, which bit operations give exactly: 128 is a bfloat16 whose last bit
+counts ones.  The sums of each group along k are scaled when they leave the tiles; an additional tile of ones sums up x,
+and 136 times that sum is subtracted.  With many rows, weights are scaled and rounded first, a few hundred along k at a
+time.
 """
 
 from ..llvm import jit, tiles
@@ -14,24 +14,24 @@ from ..llvm.types import bf16, f32, i8, i16, i32, i64, vector
 from .nibbles_words import AHEAD, BLOCK, MIDDLE, POINTERS, SLOTS, fetch_scales, meant, pairs
 from .units import Units
 
-BASE = 128             # what numbers are above their value: the bfloat has the bits BASE_BITS
+BASE = 128             # offset of the converted weights: the bfloat16 has the bits BASE_BITS
 BASE_BITS = 0x4300
 DEEP = 2 * tiles.WORDS              # elements along k of a tile
 ACROSS = BLOCK // tiles.WORDS       # tiles of a block
 CHUNK_BYTES = ACROSS * tiles.TILE_BYTES
-PART = 256             # elements along k of which many rows read scaled weights
+PART = 256             # elements along k whose scaled weights are kept for many rows
 FEW = tiles.ROWS
 _SUMMED, _ONES, _ROWS, _WEIGHTS = range(ACROSS, tiles.COUNT)  # tiles after those of sums
 _WORDS, _FLOATS = vector(i32, tiles.WORDS), vector(f32, tiles.WORDS)
 
 
 def few_kernel(rows):
-    """The kernel of blocks of 64 columns for so many rows; returns its address."""
+    """Return the address of the kernel that computes blocks of 64 columns for `rows` rows."""
     return jit.build(f"nibbles tiled few {rows}", lambda: _few_text(rows), ["nibbles"])["nibbles"]
 
 
 def many_kernel():
-    """The same for as many rows as tiles have, or more."""
+    """The same for at least as many rows as tiles have."""
     return jit.build("nibbles tiled many", _many_text, ["nibbles"])["nibbles"]
 
 
@@ -47,7 +47,7 @@ def _many_text():
 
 
 class _Few:
-    """Writes a block for few rows."""
+    """Emits a block for few rows."""
 
     def __init__(self, f, s, rows, heights):
         self.f, self.s, self.rows = f, s, rows
@@ -90,7 +90,7 @@ class _Few:
         f.loop(0, self.rows, 1, [], keep)
 
     def chunk(self, weight, chunk, chunks):
-        """Multiplies a chunk of 32 along k, and unpacks the next one."""
+        """Multiply a chunk of 32 along k, and unpack the next one."""
         f, s = self.f, self.s
         self.tiles.load(_ROWS, f.offset(s.x, f.mul(chunk, tiles.ROW_BYTES)), f.mul(s.depth, 2))
         panel = self.panel(chunk)
@@ -104,7 +104,7 @@ class _Few:
         return self.f.offset(self.panels, self.f.mul(self.f.and_(chunk, 1), CHUNK_BYTES))
 
     def unpack(self, weight, chunk, turn=None):
-        """Numbers of a chunk as bfloats, pairs along k in words."""
+        """Weights of a chunk as bfloat16, pairs along k in words."""
         f, kind = self.f, vector(i8, 64)
         source, panel = f.offset(weight, f.mul(chunk, DEEP * BLOCK // 2)), self.panel(chunk if turn is None else turn)
         halves = [[16 * part + lane // 4 + 32 * (lane // 2 % 2) for lane in range(64)] for part in range(2)]
@@ -124,7 +124,7 @@ class _Few:
         return self.f.offset(self.totals, self.f.add(self.f.mul(r, ACROSS * _FLOATS.bytes), j * _FLOATS.bytes))
 
     def scale(self, line):
-        """Adds a group's sums, scaled, to the totals."""
+        """Add a group's sums, scaled, to the totals."""
         f = self.f
         scaled = [pairs(f, bf16, f.offset(line, 4 * tiles.WORDS * j), tiles.WORDS) for j in range(ACROSS)]
 
@@ -140,12 +140,12 @@ class _Few:
 
 
 class _Many:
-    """Writes a block for many rows."""
+    """Emits a block for many rows."""
 
     def __init__(self, f, s):
         self.f, self.s, self.tiles = f, s, tiles.tiles_of(f)
         self.panel = f.alloca(_WORDS, PART * BLOCK * 2 // _WORDS.bytes)
-        self.rest = f.alloca(_FLOATS, ACROSS * tiles.ROWS)  # sums of the last rows, where they do not fill a tile
+        self.rest = f.alloca(_FLOATS, ACROSS * tiles.ROWS)  # sums of the last rows, if they do not fill a tile
 
     def unit(self, number):
         f, s = self.f, self.s
@@ -173,7 +173,7 @@ class _Many:
         f.loop(0, left, 1, [], keep)
 
     def scaled(self, weight, column, k, at):
-        """A chunk of 32 along k: weights as they are meant, rounded to bfloats, pairs along k in words."""
+        """A chunk of 32 along k: dequantized weights, rounded to bfloat16, pairs along k in words."""
         f, s = self.f, self.s
         group = f.div(k, s.group)
         line = f.offset(s.scales, f.mul(f.add(f.mul(group, s.columns), column), 4))
@@ -200,7 +200,7 @@ class _Many:
         f.loop(0, tiles.WORDS, 1, [], pair)
 
     def some(self, row, place, stride, k, deep):
-        """The products of 16 rows with a part of the block, added to the sums at a place."""
+        """Multiply 16 rows by a part of the block, and add to the sums at an address."""
         f, s = self.f, self.s
         for j in range(ACROSS):
             f.when(f.compare("==", k, 0), lambda j=j: self.tiles.zero(j),

@@ -1,29 +1,29 @@
-"""Weights of four bits in vectors: what they and their scales mean."""
+"""Dequantize int4 weights in vectors."""
 
 from ..llvm.types import bf16, f32, i32, vector
 from ..llvm.values import constant_vector
 
-BLOCK = 64        # columns whose weights lie together
-MIDDLE = 8        # the number of four bits that stands for 0
-AHEAD = 4096      # bytes that weights are asked for early
-GROUPS_AHEAD = 3  # and groups along k, whose scales are
+BLOCK = 64        # columns whose weights are stored together
+MIDDLE = 8        # zero point of the int4 weights
+AHEAD = 4096      # prefetch distance of weights, in bytes
+GROUPS_AHEAD = 3  # prefetch distance of scales, in groups along k
 SLOTS = ("x", "weight", "scales", "out", "scratch", "scratch_bytes", "first", "rows", "columns", "depth", "group",
          "groups")
 POINTERS = ("x", "weight", "scales", "out", "scratch")
 
 
 def meant(f, words):
-    """Floats q - 8 for words whose last four bits are q; the others do not count."""
+    """Floats q - 8 for words whose last four bits are q; the other bits are ignored."""
     lanes = words.type.lanes
     kind = vector(f32, lanes)
-    if lanes == 16 and f.features.width == 512:  # a vector of 16 floats is a table of what four bits mean
+    if lanes == 16 and f.features.width == 512:  # a vector of 16 floats is a table of the dequantized values
         return f.call("llvm.x86.avx512.permvar.sf.512",
                       [constant_vector(f32, [float(q - MIDDLE) for q in range(16)]), words], kind)
     return f.cast("sitofp", f.sub(f.and_(words, 15), MIDDLE), kind)
 
 
 def pairs(f, stored, place, lanes):
-    """The scales, and the zeros, of neighbouring columns."""
+    """The scales, and the zeros, of adjacent columns."""
     kind = vector(f32, lanes)
     if stored is bf16:
         words = f.load(vector(i32, lanes), place, align=2)
@@ -33,7 +33,7 @@ def pairs(f, stored, place, lanes):
 
 
 def fetch_scales(f, stored, line, columns):
-    """Asks for the scales of a block's columns some groups further on: they lie in other pages."""
+    """Prefetch the scales of a block's columns GROUPS_AHEAD groups ahead: they are in other pages."""
     there = f.offset(line, f.mul(columns, 2 * stored.bytes * GROUPS_AHEAD))
     for at in range(0, 2 * stored.bytes * BLOCK, 64):
         f.prefetch(f.offset(there, at))

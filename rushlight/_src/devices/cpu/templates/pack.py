@@ -1,9 +1,9 @@
-"""Packing: operands rewritten into the order in which the register tile reads them.
+"""Packing: operands copied into the order in which the register tile reads them.
 
-Panels are `[panel][k][width]` words: the vectors of B, or the rows of A when neighbouring rows are neighbours in
-memory.  Quads are `[tile][k / 4][row][4]` words: the rows of A when neighbouring k are neighbours. Both are padded with
-zeros along k to a multiple of 4. Where tile registers multiply there are 16 words in place of 4 (`Numbers.chunk`).
-Elements are converted to words on the way; `elements` says where they come from (elements.py).
+Panels are `[panel][k][width]` words: the vectors of B, or the rows of A if rows are contiguous.  Quads are
+`[tile][k / 4][row][4]` words: the rows of A if k is contiguous. Both are padded with zeros along k to a multiple of 4.
+For AMX tiles there are 16 words in place of 4 (`Numbers.chunk`). Elements are converted to words on the way; `elements`
+loads or computes them (elements.py).
 """
 
 from ..llvm.types import i64, vector
@@ -11,7 +11,7 @@ from ..llvm.values import constant, zero
 
 
 def transpose(b, rows):
-    """Transposes a square of words held in vectors; the lanes are 2 or 4 blocks of 128 bits, or one."""
+    """Transpose a square of words held in vectors; the lanes are 2 or 4 blocks of 128 bits, or one."""
     kind = rows[0].type
     lanes, per_block = kind.lanes, 128 // kind.element.bits
     blocks = lanes // per_block
@@ -49,7 +49,7 @@ def transpose(b, rows):
 
 
 def collected(b, vectors, places):
-    """A vector of the lanes at these places among those of several vectors, the first vector's first."""
+    """A vector of the lanes at these indices among those of several vectors, the first vector's first."""
     lanes, result = vectors[0].type.lanes, None
     for first in range(0, len(vectors), 2):
         here = [0 <= place - first * lanes < 2 * lanes for place in places]
@@ -64,10 +64,10 @@ def collected(b, vectors, places):
 
 
 def write_panel(b, width, elements, target, lanes_left, k_count):
-    """Packs one panel of `width` words from elements that are neighbours across lanes, or apart.
+    """Pack one panel of `width` words from elements that are contiguous across lanes, or strided.
 
-    `lanes_left` and `k_count` (elements, i64) say how much there is; the panel is filled with zeros up to its width and
-    a whole chunk along k. Stores may spill a vector past the last row.
+    `lanes_left` and `k_count` (elements, i64) are the existing lanes and k; the panel is filled with zeros up to its
+    width and a full chunk along k. Stores may spill a vector past the last row.
     """
     numbers = elements.numbers
     vectors, step, word_bytes = -(-width // numbers.lanes), numbers.per_word, numbers.word.bytes
@@ -95,9 +95,9 @@ def write_panel(b, width, elements, target, lanes_left, k_count):
 
 
 def write_panels(b, width, elements, targets, k_count, padded):
-    """Packs several whole panels side by side, each narrower than a vector: a line of memory serves all of them before
-    the next one is read.  There are `k_count` elements along k, and zeros up to `padded`; lanes up to a vector past the
-    last panel may be read."""
+    """Pack several full panels together, each narrower than a vector: a cache line serves all of them before the next
+    one is read.  There are `k_count` elements along k, and zeros up to `padded`; lanes up to a vector past the last
+    panel may be read."""
     numbers = elements.numbers
     mask = b.lane_mask(constant(i64, width), numbers.lanes) if width < numbers.lanes else None
 
@@ -113,10 +113,10 @@ def write_panels(b, width, elements, targets, k_count, padded):
 
 
 def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetch=True):
-    """Packs one panel from elements that are neighbours along k: squares of words are transposed in registers.
+    """Pack one panel from elements that are contiguous along k: squares of words are transposed in registers.
 
-    Lanes that are not there are not asked for. Up to a vector of rows past the padded end is overwritten. `fetch`: the
-    next block along k is asked for.
+    Missing lanes are not prefetched. Up to a vector of rows past the padded end is overwritten. `fetch`: prefetch the
+    next block along k.
     """
     numbers = elements.numbers
     lanes = numbers.lanes
@@ -129,7 +129,7 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetc
             place = number if full else b.minimum(number, b.sub(lanes_left, 1))
             left = None if full else b.select(b.compare(">", lanes_left, number), b.sub(k_count, k), 0)
             if full and fetch:
-                # rows are far apart, so the machine does not guess the next block
+                # rows are far apart, so the CPU does not prefetch the next block
                 elements.fetch(place, b.add(k, k_count))
             rows.append(elements.along(place, k, left))
         for lane, row in enumerate(transpose(b, rows)):
@@ -149,11 +149,11 @@ def write_transposed_panel(b, width, elements, target, lanes_left, k_count, fetc
 
 
 def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
-    """Packs rows, which are the lanes, into quads, tile after tile.
+    """Pack rows, which are the lanes, into quads, tile after tile.
 
-    The rows that the last tile lacks are zeros: their sums are thrown away, but what memory happens to hold may be slow
-    to multiply.
-    `fetch`: the next block along k is asked for.
+    Rows that the last tile lacks are zeros: their sums are discarded, but arbitrary memory contents may be slow to
+    multiply.
+    `fetch`: prefetch the next block along k.
     """
     numbers = elements.numbers
     word_bytes, run, chunk = numbers.word.bytes, numbers.lanes * numbers.per_word, numbers.chunk
@@ -190,7 +190,7 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
         whole = b.mul(b.div(k_count, run), run)
 
         def full(k, _):
-            # rows are far apart, so the machine does not guess the next block
+            # rows are far apart, so the CPU does not prefetch the next block
             if fetch:
                 elements.fetch(r, b.add(k, k_count))
             split(elements.along(r, k, None), place(k), None)
@@ -208,8 +208,8 @@ def write_quads(b, rows_per_tile, elements, target, rows, k_count, fetch=True):
 
 
 def write_turned_quads(b, rows_per_tile, elements, target, rows, k_count):
-    """Packs rows, which are the lanes and neighbours in memory or apart, into quads of a whole vector of words: squares
-    are transposed.
+    """Pack rows, which are the lanes and contiguous or strided, into quads of a full vector of words: squares are
+    transposed.
 
     Rows up to the next vector's and words up to the next chunk are filled with zeros.
     """

@@ -1,8 +1,8 @@
-"""Elimination and substitution of complex matrices: of a row of numbers the lanes hold real and imaginary parts in
-turn, as memory does.
+"""Elimination and substitution of complex matrices: the lanes of a row hold interleaved real and imaginary parts, as
+memory does.
 
-Rows and columns are counted in numbers, of which each is two lanes; only what deals with single numbers differs from
-the real kernels.
+Rows and columns are counted in complex elements, two lanes each; only the code for single elements differs from the
+real kernels.
 """
 
 from ..llvm.types import i1, i32
@@ -12,7 +12,7 @@ from .substitution import _Columns
 
 
 class Pairs:
-    """Writes arithmetic of complex numbers that lie side by side in vectors."""
+    """Emits arithmetic of complex numbers that are interleaved in vectors."""
 
     def __init__(self, f, element, lanes):
         self.f, self.element, self.lanes = f, element, lanes
@@ -21,12 +21,12 @@ class Pairs:
         self.real = constant_vector(i1, [k % 2 == 0 for k in range(lanes)])
 
     def at(self, place):
-        """The number in memory."""
+        """Load a complex number."""
         f = self.f
         return f.load(self.element, place), f.load(self.element, f.offset(place, 1, self.element))
 
     def wide(self, number):
-        """A number in all pairs of lanes."""
+        """A complex number in all pairs of lanes."""
         f = self.f
         return f.select(self.real, *(f.splat(part, self.lanes) for part in number))
 
@@ -38,12 +38,12 @@ class Pairs:
         return f.fma(turned, f.shuffle(values, None, self.swapped), out)
 
     def product(self, x, y):
-        """Of two single numbers."""
+        """The product of two scalars."""
         f = self.f
         return f.sub(f.mul(x[0], y[0]), f.mul(x[1], y[1])), f.fma(x[0], y[1], f.mul(x[1], y[0]))
 
     def size(self, number):
-        """How large a number counts as: the sum of its parts, as in LAPACK."""
+        """The size of a number for pivoting: the sum of its parts' absolute values, as in LAPACK."""
         f = self.f
         return f.add(f.abs(number[0]), f.abs(number[1]))
 
@@ -57,7 +57,7 @@ class Pairs:
 
 
 class Pivoted(_Pivoted):
-    """Elimination with pivots, all columns in one piece."""
+    """Elimination with pivoting, all columns at once."""
 
     def __init__(self, f, element, lanes, *rest):
         super().__init__(f, element, lanes, *rest)
@@ -99,7 +99,7 @@ class Pivoted(_Pivoted):
         self.put(i, [f.select(own, self.pairs.wide(factor), f.select(behind, first, old[0])), *others], c)
 
     def beside(self):
-        """There are no other columns."""
+        """Do nothing: there are no other columns."""
 
 
 class Substituted(_Columns):

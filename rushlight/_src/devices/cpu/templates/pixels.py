@@ -1,10 +1,9 @@
-"""Convolution as products whose rows are pixels: where channels are neighbours in memory, the words of an output pixel
-along k are runs of memory that tiles load as they lie, from the image itself or from a copy with a border
-(`pixels_image.py`).
+"""Convolution as matmuls whose rows are pixels: if channels are contiguous, the words of an output pixel along k are
+runs of memory that tiles load directly, from the image itself or from a copy with a border (`pixels_image.py`).
 
-C[output number, output channel] is a sum over steps along k of A[number, k] times packed weights (`pixels_weights.py`).
-Output numbers run on over the ends of rows, so that neighbours are always equally far apart in the image; those that
-are no outputs are thrown away.
+C[output index, output channel] is a sum over steps along k of A[index, k] times packed weights (`pixels_weights.py`).
+Output indices continue past the ends of rows, so that consecutive ones are always equally far apart in the image;
+indices that are no outputs are discarded.
 """
 
 from ..llvm import jit, tiles
@@ -16,24 +15,24 @@ from .tile import Store
 from .units import Slots, Units
 
 # "places" is a table of the byte offset of each step along k in the image, "out_offsets" one of the byte offset of each
-# number in the output, -1 for none.
+# output index in the output, -1 for none.
 SLOTS = ("weights", "image", "out", "places", "out_offsets", "steps", "pixel_bytes", "count", "last", "image_tiles",
          "image_bytes", "image_group", "panel_bytes", "panels",
          "block_panels", "panel_blocks", "block_tiles", "tile_blocks", "all_tiles", "out_batch", "out_group",
          "channels")
-WHERE = ("out", "number", "channel", "left", "skipped")  # where a tile's finished sums go
-UNROLLED = 4, 3, 2, 7, 5, 1  # words of a step that a turn of the loop takes, the first that divides them
+WHERE = ("out", "number", "channel", "left", "skipped")  # destination of a tile's finished sums
+UNROLLED = 4, 3, 2, 7, 5, 1  # unrolling factors of the loop over words of a step: the first that divides them
 
 
 def pixel_kernel(numbers, out, rows, vectors, words, epilogue, passing=""):
-    """The kernel that computes blocks of a convolution over pixels, `words` along k a step, by one register tile;
-    returns its address.  `passing`: "b" where weights shall not push pixels out of the first cache."""
+    """Return the address of the kernel that computes blocks of a channels-last convolution by one register tile, with
+    `words` along k a step.  `passing`: "b" if weights must not evict pixels from the L1 cache."""
     key = f"pixels {numbers} {out} {rows} {vectors} {words} {epilogue.key} {passing}"
     return jit.build(key, lambda: _text(numbers, out, rows, vectors, words, epilogue, passing), ["pixels"])["pixels"]
 
 
 def shapes(numbers, rows, vectors, words):
-    """(rows, bytes of a row) of each tile register, as they are configured."""
+    """(rows, bytes of a row) of each AMX tile, as configured."""
     if not numbers.tiles:
         return (), ()
     _, first, count = tiled.operands(rows, vectors)
@@ -86,10 +85,10 @@ def _text(numbers, out, rows, vectors, words, epilogue, passing):
 
 
 class _Tile:
-    """Writes the function that computes one register tile, and the one that stores rows of it."""
+    """Emits the function that computes one register tile, and the one that stores rows of it."""
 
-    more = ()     # parameters of the tile's function, besides those of all
-    further = ()  # what a kernel gives for them
+    more = ()     # additional parameters of the tile's function
+    further = ()  # their arguments in a kernel
 
     def __init__(self, module, numbers, rows, vectors, words, store, passing):
         self.passing = passing
@@ -105,16 +104,16 @@ class _Tile:
         f.ret()
 
     def prepare(self, f):
-        """What a kernel has for all units."""
+        """Emit the setup of a kernel, once for all work units."""
 
     def begin(self, f):
-        """What a unit begins with."""
+        """Emit the beginning of a work unit."""
 
     def end(self, f, args):
-        """What a unit ends with."""
+        """Emit the end of a work unit."""
 
     def write_finish(self, f, args, sums, begin, end, out, number, channel, left, skipped):
-        """Stores the rows of a tile's sums from `begin` to `end` that are outputs and not `skipped`."""
+        """Store the rows of a tile's accumulators from `begin` to `end` that are outputs and not `skipped`."""
         lanes, table = self.numbers.lanes, Slots(f, args, SLOTS, ("out_offsets",)).out_offsets
 
         def row(masked):
@@ -137,7 +136,7 @@ class _Tile:
                lambda: f.loop(begin, end, 1, [], row(True)))
 
     def fetch(self, f, args, out, number, begin, end):
-        """Asks for the memory of rows before their sums are known."""
+        """Prefetch the memory of rows before they are computed."""
         table, slots = Slots(f, args, SLOTS,
                              ("out_offsets",)).out_offsets, self.store.epilogue.values(f, args, len(SLOTS))
         size = self.vectors * self.numbers.lanes * self.store.out.bytes
@@ -151,7 +150,7 @@ class _Tile:
 
 
 class _Tiled(tiled.WaitingTile, _Tile):
-    """In tile registers: finished sums wait for the next tile."""
+    """In AMX tiles: finished accumulators wait for the next tile."""
 
     where = WHERE
 

@@ -1,7 +1,7 @@
-"""Weights of small groups as those of fewer, larger groups: blocks along a diagonal, zeros beside them.
+"""Weights of small groups as those of fewer, larger groups: a block-diagonal matrix.
 
-Groups of fewer channels than a vector, or a tile, has lanes leave the others unused; several of them take as long
-together as one of them.
+Groups of fewer channels than a vector, or a tile, has lanes waste the others; several of them take as long together as
+one of them.
 """
 
 import math
@@ -16,8 +16,8 @@ SLOTS = ("weights", "dense", "taps_at", "taps", "channels", "outputs", "together
 
 
 def blocks_kernel(element):
-    """The kernel that writes the weights [tap][channel of all groups] of an output channel a unit; returns its
-    address."""
+    """Return the address of the kernel that writes the weights [tap][channel of all groups] of an output channel per
+    work unit."""
     return jit.build(f"pixel blocks {element}", lambda: _text(element), ["blocks"])["blocks"]
 
 
@@ -44,7 +44,7 @@ def _text(element):
 
 
 def together(c):
-    """How many groups of a Convolution over pixels are computed as one.
+    """Return the number of groups of a channels-last Convolution that are computed as one.
 
     Example:
         >>> from .conv import Convolution
@@ -58,7 +58,7 @@ def together(c):
 
 
 def blocks_step(c, count, keep):
-    """(the step that writes the weights of a Convolution with so many groups as one, bytes of what it writes)."""
+    """Return (the kernel call that writes the weights of a Convolution with `count` groups as one, their bytes)."""
     size, inputs = ELEMENTS[c.b_dtype or c.dtype].bytes, c.in_channels // c.groups
     taps = [sum(at * stride for at, stride in zip(tap, c.w[2:])) * size for tap in product(*map(range, c.kernel))]
     slots = {"taps_at": table(taps, keep), "taps": len(taps), "channels": inputs,

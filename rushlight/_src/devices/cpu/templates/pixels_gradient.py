@@ -1,9 +1,9 @@
-"""Gradients of a convolution's weights in tile registers, from images and gradients with channels last.
+"""Gradients of a convolution's weights in AMX tiles, from channels-last images and gradients.
 
-The sum runs over outputs, numbered row after row, ends of rows and zeros between images included.  A word holds two
-outputs that are half of all numbers apart, so one copy of the image in such words serves every tap: what stands at
-number q for a tap stands at q plus the tap's distance, and a tile of 16 numbers by 16 channels is read where it lies.
-Gradients of outputs are turned, 16 numbers by 16 channels at a time; numbers that are no outputs are zero in them.
+The sum runs over outputs, which are numbered row after row, including ends of rows and zeros between images.  A word
+holds two outputs that are half of the total count apart, so one copy of the image in such words serves every tap: the
+operand of a tap for output q is at q plus the tap's distance, and a tile of 16 outputs by 16 channels is read directly.
+Gradients of outputs are transposed, 16 outputs by 16 channels at a time; they are zero for numbers that are no outputs.
 """
 
 from ..llvm import jit, tiles
@@ -12,10 +12,10 @@ from ..llvm.types import f32, i16, i32, i64, vector
 from . import pack
 from .units import Units
 
-STEPS = 16           # of 16 words along the numbers, whose turned gradients stay in the first cache
+STEPS = 16           # of 16 words along the outputs, whose transposed gradients stay in the L1 cache
 PANEL = 2 * tiles.ROWS  # output channels
 PAIR_BYTES = 4 * tiles.TILE_BYTES  # sums of 32 channels of outputs by two tiles of columns
-# the images' planes are those of 16 channels, or one where a row of pixels is copied as it is
+# the images' planes hold 16 channels each; or there is one, and a row of pixels is copied unchanged
 ROW_SLOTS = ("x", "image", "images", "x_batch", "x_height", "x_pixel", "height", "step", "pad", "before",
              "pixels", "after", "channels", "planes", "rows", "image_rows", "first", "half", "plane_bytes",
              "phase_bytes", "row_bytes", "tail")
@@ -29,8 +29,8 @@ FINISH_SLOTS = ("sums", "out", "bases", "places", "count", "planes", "channels",
 
 
 def row_kernel(run, planes):
-    """The kernel that writes a row of words of an image a unit, so many planes at once; returns its address.  `run`:
-    the elements of a row of pixels are copied as they follow each other, in place of 16 channels of each pixel."""
+    """Return the address of the kernel that writes a row of words of an image per work unit, `planes` planes at once.
+    `run`: the contiguous elements of a row of pixels are copied, in place of 16 channels of each pixel."""
     return jit.build(f"pixel gradient rows {run} {planes}", lambda: _row_text(run, planes), ["rows"])["rows"]
 
 
@@ -40,7 +40,7 @@ def _row_text(run, planes):
     halves, words = vector(i16, tiles.WORDS), vector(i32, tiles.WORDS)
 
     def source(number, phase):
-        """(where a row of the image begins, whether there is such a row)."""
+        """Return (address of a row of the image, True if the row exists)."""
         image = f.div(number, s.image_rows)
         height = f.sub(f.add(f.mul(f.sub(number, f.mul(image, s.image_rows)), s.step), phase), s.pad)
         there = f.and_(f.compare("<", height, s.height, signed=False), f.compare("<", image, s.images))
@@ -86,8 +86,8 @@ def _row_text(run, planes):
 
 
 def product_kernel():
-    """The kernel that adds to the sums of some panels, of 32 output channels, by some pairs of tiles of columns what
-    some rows give; returns its address."""
+    """Return the address of the kernel that adds the contribution of some rows to the sums of some panels, of 32 output
+    channels, by some pairs of tiles of columns."""
     return jit.build("pixel gradient products", _product_text, ["products"])["products"]
 
 
@@ -121,7 +121,7 @@ def _product_text():
         f.loop(0, s.steps, s.chunk, [], chunk)
 
     def turn(y, count):
-        """Writes tiles of rows: a step's two planes of gradients, transposed."""
+        """Write tiles of rows: a step's two planes of gradients, transposed."""
         def one(k, _):
             for half in range(2):
                 at = f.offset(f.offset(y, f.mul(s.y_plane, half)), f.mul(k, tiles.TILE_BYTES))
@@ -167,8 +167,8 @@ def _product_text():
 
 
 def finish_kernel(element, known):
-    """The kernel that writes the gradients of the weights of 32 output channels a unit; returns its address.  `known`:
-    the number of taps where vectors of input channels are mixed in registers; 0 where each element is fetched."""
+    """Return the address of the kernel that writes the gradients of the weights of 32 output channels per work unit.
+    `known`: the number of taps if vectors of input channels are interleaved in registers; 0 to gather each element."""
     return jit.build(f"pixel gradient ends {element} {known}", lambda: _finish_text(element, known), ["ends"])["ends"]
 
 
@@ -183,7 +183,7 @@ def _finish_text(element, known):
         last = f.minimum(s.outputs, f.add(first, PANEL))
 
         def each(body):
-            """`body(where its sums are, where it goes)` for each output channel of a panel."""
+            """Loop `body(address of its sums, target address)` over the output channels of a panel."""
             f.loop(first, last, 1, [], lambda channel, _: body(
                 f.offset(s.sums, f.load(i64, f.offset(s.bases, channel, i64))),
                 f.offset(s.out, f.mul(channel, s.count), element)))

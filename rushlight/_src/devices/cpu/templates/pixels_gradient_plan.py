@@ -1,4 +1,4 @@
-"""The steps of a gradient of a convolution's weights over pixels (`pixels_gradient.py`)."""
+"""Kernel calls of the weight gradient of a channels-last convolution (`pixels_gradient.py`)."""
 
 import math
 from itertools import product
@@ -11,19 +11,19 @@ from .contraction import ELEMENTS, Contraction, KernelCall, table, tile_numbers,
 from .pixels_gradient import PAIR_BYTES, PANEL, STEPS
 
 _NEAR_BYTES = 1 << 20    # of images in words, made at a time: they are read before they leave the caches
-_SUMS_BYTES = 384 << 10  # of sums that a unit of work adds to, in the second cache
-_MOST_MIXED = 16         # taps that are told apart in registers
+_SUMS_BYTES = 384 << 10  # of sums that a work unit adds to, in the L2 cache
+_MOST_MIXED = 16         # taps that are separated in registers
 _WORD = 4
 
 
 class PixelGradient:
-    """The gradient of the weights of a convolution with channels last, in tile registers; `taps` are the positions of
-    each dimension's taps in the padded input."""
+    """The gradient of the weights of a channels-last convolution, in AMX tiles; `taps` are the positions of each
+    dimension's taps in the padded input."""
 
     def __init__(self, c, threads, taps):
         self.c, self.threads, self.taps = c, threads, taps
         self.inputs, self.outputs = c.in_channels // c.groups, c.out_channels // c.groups
-        # small groups are computed together, with sums that nobody wants
+        # small groups are computed together, with some unused sums
         self.together = max(1, PANEL // self.outputs) if c.groups > 1 else 1
         self.run = c.groups == 1 and self.inputs < tiles.WORDS
         self.planes = 1 if self.run else -(-self.inputs * self.together // tiles.WORDS)  # of a set of groups
@@ -33,7 +33,7 @@ class PixelGradient:
 
     @property
     def suits(self):
-        """Whether there are tile registers, and images lie as they are wanted."""
+        """True if there are AMX tiles, and images have a suitable layout."""
         c = self.c
         kind = tile_numbers(c.dtype)
         if kind is None or not kind.element.is_float or (c.x[1], c.y[1]) != (1, 1):
@@ -45,10 +45,10 @@ class PixelGradient:
         whole = self.inputs * self.together % tiles.WORDS == 0 and self.outputs * self.together % PANEL == 0
         return c.groups == 1 or whole and c.groups % self.together == 0
 
-    # --- numbers ------------------------------------------------------------------------------------------------------
+    # --- numbering of outputs -----------------------------------------------------------------------------------------
     @property
     def row(self):
-        """Numbers of a row: zeros between the rows of an image stand once."""
+        """Numbered pixels of a row: adjacent rows of an image share the zeros between them."""
         c = self.c
         return max(c.out[2], -(-(c.size[2] + c.pad[2]) // c.stride[2]))
 
@@ -64,13 +64,13 @@ class PixelGradient:
 
     @property
     def halo(self):
-        """Rows of a phase that are read beyond those of the numbers: by taps, and where the last tile runs on."""
+        """Rows of a phase that are read beyond the numbered ones: by taps, and by the end of the last tile."""
         c, row = self.c, self.row
         beyond = max(self.taps[2]) + tiles.WORDS * c.stride[2]
         return max(self.taps[1]) // c.stride[1] + 1 + beyond // (row * c.stride[2])
 
     def parts(self):
-        """(rows of half a part, how many parts): what is made into words at a time."""
+        """(rows of half a part, number of parts): the parts are made into words one at a time."""
         rows = self.c.batch * self.image_rows
         sets = self.c.groups // self.together
         of_row = self.row * sets * (self.planes * self.phases * self.c.stride[2] * self.pixel
@@ -81,13 +81,13 @@ class PixelGradient:
 
     @property
     def of_plane(self):
-        """Tiles of columns of a plane; an even number where several groups lie in a set."""
+        """Tiles of columns of a plane; an even number if a set holds several groups."""
         known = math.prod(map(len, self.taps))
         return known + known % 2 if self.together > 1 else known
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- kernel calls -------------------------------------------------------------------------------------------------
     def plan(self):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         c, keep = self.c, self._keep
         half, parts = self.parts()
         sets, row = c.groups // self.together, self.row
@@ -140,7 +140,7 @@ class PixelGradient:
         return Contraction((*made, self.finish(pairs)), temporaries, tuple(keep))
 
     def words(self, name, slots, units):
-        """The step that writes the words of an image."""
+        """The kernel call that writes the words of an image."""
         sources = {"x": ("pointer", name, 0), "image": ("temp", f"{name} words", 0)}
         kernel = pixels_gradient.row_kernel(
             self.run and name == "x", next(n for n in (4, 2, 1) if slots["planes"] % n == 0))
@@ -148,7 +148,7 @@ class PixelGradient:
                           written_slots(pixels_gradient.ROW_SLOTS, slots, sources))
 
     def columns(self, plane, phase, row):
-        """The place of each tile of columns in a set's planes, of an even number of them."""
+        """The offset of each tile of columns in a set's planes; an even number of tiles."""
         step, found = self.c.stride[1], []
         if self.run:
             for tap in self.taps[1]:
@@ -166,7 +166,7 @@ class PixelGradient:
         return -(-len(self.taps[2]) * self.inputs // tiles.WORDS)
 
     def unit(self, pairs, sets):
-        """(panels, pairs) of a unit of work: few units, of which the sums stay near."""
+        """(panels, pairs) of a work unit: few units, whose sums stay in the cache."""
         options = [(panels, columns) for panels in {-(-self.panels // n) for n in range(1, self.panels + 1)}
                    for columns in {-(-pairs // n) for n in range(1, pairs + 1)}
                    if panels * columns * PAIR_BYTES <= _SUMS_BYTES]
@@ -174,14 +174,14 @@ class PixelGradient:
 
         def cost(option):
             units = sets * -(-self.panels // option[0]) * -(-pairs // option[1])
-            # gradients are turned for each unit along pairs, images read for each along panels
+            # gradients are transposed for each unit along pairs, images read for each along panels
             return units < min(wanted, sets * self.panels * pairs), -(-pairs // option[1]) * 2 + -(
                 -self.panels // option[0])
 
         return min(options, key=cost, default=(1, 1))
 
     def finish(self, pairs):
-        """The step that rounds sums and puts them where weights lie: [output channel][input channel][tap]."""
+        """The kernel call that rounds sums and stores them as weights: [output channel][input channel][tap]."""
         c, keep = self.c, self._keep
         known = math.prod(map(len, self.taps))
         mixed = not self.run and known <= _MOST_MIXED and (self.inputs % tiles.WORDS == 0 or c.groups == 1)

@@ -1,5 +1,5 @@
-"""Images whose channels are neighbours, made ready for products over pixels (`pixels.py`): with a border, rows of a
-stride's phases apart, channels of groups apart and filled up."""
+"""Channels-last images prepared for `pixels.py`: with a border, rows split by the phases of a stride, channels of
+groups separated and padded."""
 
 from ..llvm import jit
 from ..llvm.types import i8, i16, i32, i64, vector
@@ -7,7 +7,7 @@ from ..llvm.values import zero
 from .elements import parts
 from .units import Units
 
-I_OF = {1: i8, 2: i16, 4: i32, 8: i64}  # whole numbers of so many bytes
+I_OF = {1: i8, 2: i16, 4: i32, 8: i64}  # integer type of each size in bytes
 _NAMES = ("depth", "height")
 SLOTS = ("x", "image", "groups", "x_batch", "x_group", "x_width", "x_pixel", "width", "pad_width", "pixels", "channels",
          "padded", "image_bytes", "row_bytes", "border",
@@ -15,14 +15,14 @@ SLOTS = ("x", "image", "groups", "x_batch", "x_group", "x_width", "x_pixel", "wi
 
 
 def part_of(numbers):
-    """The type of an image's elements: what words consist of."""
+    """The element type of an image: the part of a word."""
     return numbers.word if numbers.per_word == 1 else numbers.part
 
 
 def image_kernel(numbers, whole, spread=()):
-    """The kernel that writes a row of a group's image, of all groups and images, a unit; returns its address.  `whole`:
-    its pixels are neighbours in memory, elements as in the image and as many; `spread`: they are neighbours, and get
-    more elements, (channels, how many with what fills them up), of which a vector holds some pixels."""
+    """Return the address of the kernel that writes a row of a group's image per work unit, over all groups and images.
+    `whole`: its pixels are contiguous, with the elements and the count of the image; `spread`: pixels are contiguous
+    and get padded, (channels, padded channels), and a vector holds several of them."""
     key = f"pixel rows {numbers} {whole} {spread}"
     return jit.build(key, lambda: _text(numbers, whole, spread), ["rows"])["rows"]
 
@@ -53,7 +53,7 @@ def _text(numbers, whole, spread):
                lambda: fill(target, s.row_bytes))
 
     def fill(target, count):
-        """Writes the border's value over so many bytes."""
+        """Fill `count` bytes with the border's value."""
         if part.bytes == 1 or element.is_float:  # of floats it is 0
             return f.fill_bytes(target, f.cast("trunc", s.border, i8), count)
         value = f.splat(f.cast("trunc", s.border, part), lanes)

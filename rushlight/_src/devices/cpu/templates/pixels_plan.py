@@ -1,5 +1,4 @@
-"""The steps of a convolution over pixels whose channels are neighbours: a copy of the image where it needs one, packed
-weights, products."""
+"""Kernel calls of a channels-last convolution: a copy of the image if it needs one, packed weights, matmuls."""
 
 import math
 from dataclasses import dataclass
@@ -16,25 +15,25 @@ from .registers import register_tile
 from .tune import pick
 
 SLACK = 8192               # bytes that tiles may read past the last image
-_WASTE = 1.2               # numbers for each output, up to which an image is read as it lies
-_IMAGE_BYTES = 256 << 10  # copies of images made at a time: they are read again before they leave the second cache
-_WEIGHT_BYTES = 768 << 10  # a block of weights, which stays in it while pixels pass by
-_PASSING_BYTES = 96 << 10  # of weights, from which on they push pixels out of the first cache
+_WASTE = 1.2               # numbered positions per output, up to which an image is read in place
+_IMAGE_BYTES = 256 << 10  # copies of images made at a time: they are read again while they are in the L2 cache
+_WEIGHT_BYTES = 768 << 10  # a block of weights, which stays in the L2 cache while pixels pass by
+_PASSING_BYTES = 96 << 10  # bytes of weights above which they evict pixels from the L1 cache
 _TOGETHER = 2              # steps along the channels of a tap before the next tap
-_LEAST = 64                # numbers of an image that is read as it lies: the rows of the highest tile
-# what a sum takes in a tile of (rows, vectors), as measured: pixels come from the first cache, where taps meet them
-# again, weights from the second
+_LEAST = 64                # numbered positions of an image that is read in place: the rows of the highest tile
+# measured cost of a multiply-add in a tile of (rows, vectors): pixels come from the L1 cache, since taps share them,
+# weights from the L2 cache
 _TILES = {(32, 2): 1.0, (64, 1): 1.1, (48, 1): 1.1, (16, 4): 1.12, (16, 3): 1.25, (32, 1): 1.25, (16, 2): 1.3,
           (16, 1): 1.6}
-# the same of tiles in vector registers, each row of which takes an address
+# the same for tiles in vector registers, where each row takes an address
 _VECTORS = {(6, 4): 1.0, (4, 4): 1.04, (8, 3): 1.15, (8, 2): 1.25, (12, 2): 1.5, (8, 1): 1.8}
-_COPY_BYTES = 12           # of an image that are copied in a cycle
+_COPY_BYTES = 12           # bytes of an image that are copied in a cycle
 
 
 @dataclass(frozen=True)
 class PixelProduct:
-    """One product over (taps, channels) of an image: `taps` are, for each dimension, the (number in the kernel,
-    position in the image) of those that are summed, ascending by position; outputs of spatial size `out` lie in an
+    """One matmul over the (taps, channels) of an image.  `taps` are, for each dimension, the (index in the kernel,
+    position in the image) of the summed taps, ascending by position; outputs of spatial size `out` are stored in an
     operand by `strides` from element `first` on."""
 
     taps: tuple
@@ -46,8 +45,8 @@ class PixelProduct:
 
 @dataclass(frozen=True)
 class Weights:
-    """Where weights lie, in elements: `lane` between output channels of a product, `k` between channels that are
-    summed, `group` between groups, and between taps of each dimension."""
+    """Strides of weights, in elements: `lane` between output channels of a matmul, `k` between channels that are
+    summed, `group` between groups, and `taps` between taps of each dimension."""
 
     lane: int
     k: int
@@ -60,8 +59,8 @@ class Weights:
 
 
 def steps_along_k(channels, taps, per_word, tiled=True):
-    """(channels with what fills them up, elements of a step) for runs of memory over so many taps: as few steps as can
-    be of tile registers, which take as long for fewer words, else as few elements.
+    """Return (padded channels, elements of a step) for `taps` taps that are contiguous in memory: with the fewest steps
+    for AMX tiles, which take as long for fewer words, else with the fewest elements.
 
     Example:
         >>> steps_along_k(64, 1, 2), steps_along_k(3, 7, 2), steps_along_k(40, 3, 2), steps_along_k(3, 7, 1, False)
@@ -77,8 +76,8 @@ def steps_along_k(channels, taps, per_word, tiled=True):
 
 
 def pays(dtype, channels, lanes, groups=1):
-    """Whether groups of so many channels by so many output channels are computed in this way, rather than with channels
-    in front."""
+    """True if groups of `channels` by `lanes` output channels are computed in this way, rather than with channels
+    first."""
     if channels == lanes == 1 < groups:
         return depthwise_plan.pays_with_channels_last(dtype, groups)
     fast = tile_numbers(dtype) is not None or dtype == "float32" and targeted().registers == 32
@@ -86,7 +85,7 @@ def pays(dtype, channels, lanes, groups=1):
 
 
 class PixelPlan:
-    """A convolution, or its gradient of the input, over pixels; so many groups are `together` one."""
+    """A channels-last convolution, or its gradient of the input; `together` groups are computed as one."""
 
     def __init__(self, c, together, threads, geometry, image, channels, lanes, products, weights):
         self.c, self.threads, self.geometry, self.products, self.weights = c, threads, geometry, products, weights
@@ -100,16 +99,16 @@ class PixelPlan:
 
     @property
     def suits(self):
-        """Whether channels are neighbours, in what is read as in what is written."""
+        """True if channels are contiguous, both in the input and in the output."""
         groups, written = self.groups, [one.strides for one in self.products]
         read = self.strides[1] == 1 or self.channels * groups == 1
         return read and all(strides[1] == 1 or self.lanes * groups == 1
                             for strides in written) and min(map(min, (self.strides, *written))) >= 0
 
-    # --- how words lie along k ----------------------------------------------------------------------------------------
+    # --- the order of words along k -----------------------------------------------------------------------------------
     @cached_property
     def run(self):
-        """How many taps along the width lie in one run of memory."""
+        """Number of taps along the width that are contiguous in memory."""
         found = {len(one.taps[2]) for one in self.products if all(map(len, one.taps))}
         if len(found) != 1 or not all(b[1] - a[1] == 1 for one in self.products
                                       for a, b in zip(one.taps[2], one.taps[2][1:])):
@@ -136,7 +135,7 @@ class PixelPlan:
     # --- the image ----------------------------------------------------------------------------------------------------
     @cached_property
     def direct(self):
-        """(numbers of a row, rows of a slice) if the image is read as it lies, else None."""
+        """(numbered positions of a row, rows of a slice) if the image is read in place, else None."""
         g, (_, _, depth, height, width) = self.geometry, self.strides
         inside = all((out - 1) * step + reach < size
                      for out, step, reach, size in zip(g.out, g.step, self.reach, g.size))
@@ -155,14 +154,14 @@ class PixelPlan:
 
     @staticmethod
     def _nested(stride, inner, outer_count, inner_count):
-        """How many strides of one dimension make one of the next; 0 where that is no whole number, or too few."""
+        """Number of strides of one dimension in a stride of the next; 0 if that is not an integer, or too small."""
         if outer_count == 1:
             return inner_count
         return stride // inner if stride % inner == 0 and stride // inner >= inner_count else 0
 
     @staticmethod
     def _count(row, rows, out):
-        """How many numbers an output of this size has."""
+        """Number of positions that an output of this size spans in the image's numbering."""
         return ((out[0] - 1) * rows + out[1] - 1) * row + out[2]
 
     @cached_property
@@ -172,17 +171,17 @@ class PixelPlan:
 
     @cached_property
     def skips(self):
-        """Pixels of a row from one that is copied to the next: those between are looked at by no tap."""
+        """Pixels of a row from one that is copied to the next: no tap reads those between."""
         return self.geometry.step[2] if self.reach[2] == 0 else 1
 
     @cached_property
     def step(self):
-        """Pixels of the image from an output to its neighbour along the width."""
+        """Pixels of the image from an output to the next along the width."""
         return self.geometry.step[2] // self.skips
 
     @cached_property
     def phases(self):
-        """Rows and slices of a copy are split by these."""
+        """Number of phases into which rows and slices of a copy are split."""
         return tuple(min(step, reach + 1) for step, reach in zip(self.geometry.step[:2], self.reach))
 
     @cached_property
@@ -198,7 +197,7 @@ class PixelPlan:
 
     @cached_property
     def numbering(self):
-        """(numbers of a row, rows of a slice)."""
+        """(numbered positions of a row, rows of a slice)."""
         return self.direct or (self.shape[2] // self.step, self.shape[1])
 
     @cached_property
@@ -221,7 +220,7 @@ class PixelPlan:
         return (line * row + positions[2]) * self.pixel_bytes
 
     def _copy(self, start, count):
-        """The step that copies so many images."""
+        """The kernel call that copies `count` images from `start` on."""
         g, c, size = self.geometry, self.c, self.size
         batch, _, depth, height, width = (stride * size for stride in self.strides)
         near = self.part.bytes == size and width == self.channels * size and self.skips == 1
@@ -271,12 +270,12 @@ class PixelPlan:
         return self.words * self.width * self.kind.word.bytes
 
     def steps(self, one):
-        """How many steps along k a product has."""
+        """Number of steps along k of a matmul."""
         return math.prod(map(len, one.taps)) * self.padded // self.lying[1]
 
     def order(self, one):
-        """(the place of each step along k in the image, {tap of the kernel: (first word of each of its runs of words,
-        words of such a run)}) of a product; a tap's words are numbered along its channels."""
+        """Return (the offset of each step along k in the image, {tap of the kernel: the indices of its words}) of a
+        matmul; a tap's words are numbered along its channels."""
         places, words, taps = [], {}, list(product(*one.taps))
         a_step, per_step, count = self.lying[1] * self.part.bytes, self.words, self.padded // self.kind.per_word
         if self.run > 1:
@@ -298,14 +297,14 @@ class PixelPlan:
         return places, words
 
     def _pack_weights(self):
-        """The step that packs the weights of all products: in each panel those of one product after the other."""
+        """The kernel call that packs the weights of all matmuls: in each panel one matmul after the other."""
         start, targets, row = 0, {}, self.width * self.kind.word.bytes
         self.starts = []
         for one in self.products:
             self.starts.append(start)
             targets.update({tap: start + words * row for tap, words in self.order(one)[1].items()})
             start += self.steps(one) * self.step_bytes
-        self.panel_bytes, nowhere = start + row, start  # what nobody wants goes to the end
+        self.panel_bytes, nowhere = start + row, start  # unused words go to the end
         kernel, sources, places, count = self._layout(targets, nowhere)
         slots = {"sources": table(sources.reshape(-1), self._keep), "targets": table(places.reshape(-1), self._keep),
                  "count": count, "lanes": self.lanes,
@@ -321,12 +320,12 @@ class PixelPlan:
 
     @property
     def _has_blanks(self):
-        """Whether a panel has words or vectors that no weight fills."""
+        """True if a panel has words or vectors that no weight fills."""
         per_word, lanes = self.kind.per_word, self.kind.lanes
         return self.padded // per_word > -(-self.channels // per_word) or -(-self.lanes // lanes) % self.tile[1] > 0
 
     def _layout(self, targets, nowhere):
-        """(kernel, its sources, its targets, how many entries these have) for weights as they lie."""
+        """Return (kernel, its sources, its targets, number of entries in these) for the weights' strides."""
         w, kind, vectors, size = self.weights, self.kind.of_b, self.tile[1], self.size
         kernel_taps = list(product(*map(range, self.c.kernel)))
         flat = [w.tap(tap) for tap in kernel_taps]
@@ -361,9 +360,9 @@ class PixelPlan:
         kernel = pixels_weights.word_kernel(kind, vectors, w.lane == 1)
         return kernel, np.array(sources, np.int64), np.array(places, np.int64), len(sources)
 
-    # --- products -----------------------------------------------------------------------------------------------------
+    # --- matmuls ------------------------------------------------------------------------------------------------------
     def cycles(self):
-        """About how many cycles it takes for all images, on one thread, packing of weights left aside."""
+        """Estimate the cycles for all images on one thread, without the packing of weights."""
         rows, vectors = self.tile
         each = tiled.cycles(rows, vectors) if self.kind.tiles else rows * vectors * self.words / 2
         total = 0 if self.direct else self.image_bytes / _COPY_BYTES
@@ -373,7 +372,7 @@ class PixelPlan:
         return total * self.c.batch
 
     def plan(self, epilogue):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         pack, batch = self._pack_weights(), self.c.batch
         images = batch if self.direct else min(batch, max(1, _IMAGE_BYTES // self.image_bytes))
         if not self.direct:
@@ -392,7 +391,7 @@ class PixelPlan:
         return Contraction(tuple(steps), self.temporaries, tuple(self._keep))
 
     def _slots(self, number, one):
-        """What all steps of a product share."""
+        """The slots that all kernel calls of a matmul share."""
         row, rows = self.numbering
         count = self._count(row, rows, one.out)
         found = np.full((one.out[0], rows, row), -1, np.int64)
@@ -415,7 +414,7 @@ class PixelPlan:
                 "channels": self.lanes}
 
     def _product_step(self, number, one, slots, start, images, epilogue):
-        """The step that multiplies so many images."""
+        """The kernel call that multiplies `images` images from `start` on."""
         passing = "b" if self.kind.tiles and self.panels * self.panel_bytes > _PASSING_BYTES else ""
         kernel = pixels.pixel_kernel(self.kind, self.out, *self.tile, self.words, epilogue, passing)
         tiles = images * slots["image_tiles"]

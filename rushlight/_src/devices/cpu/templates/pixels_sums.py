@@ -1,9 +1,9 @@
-"""Gradients of a convolution's weights in vector registers, from images and gradients with channels last.
+"""Gradients of a convolution's weights in vector registers, from channels-last images and gradients.
 
-Gradients of outputs are read where they lie: vectors of output channels.  The taps of a row, by all input channels, are
-one run of the image, which is copied where it wants a border; some numbers of a run, each broadcast, by some vectors
-are a register tile, which goes through all outputs of some rows.  Sums wait between chunks of rows that the first cache
-holds.
+Gradients of outputs are read in place: vectors of output channels.  The taps of a row, for all input channels, are one
+contiguous run of the image, which is copied if it needs a border; a register tile is some elements of a run, each
+broadcast, by some vectors, and goes through all outputs of some rows.  Accumulators are kept in memory between chunks
+of rows that the L1 cache holds.
 """
 
 import math
@@ -21,12 +21,12 @@ from .contraction import ELEMENTS, Contraction, KernelCall, numbers, table, writ
 from .tune import pick
 from .units import Units
 
-_CHUNK_BYTES = 24 << 10  # of gradients, that stay in the first cache while all taps use them
-_BAND_BYTES = 768 << 10  # of an image, which is copied before it leaves the second cache
-_OF_WEIGHTS = 6          # times as many elements as weights, from which on packing images takes longer
+_CHUNK_BYTES = 24 << 10  # of gradients, which stay in the L1 cache while all taps use them
+_BAND_BYTES = 768 << 10  # of an image copy that is read while it is in the L2 cache
+_OF_WEIGHTS = 6          # ratio of elements to weights from which on packing images takes longer
 SLACK = 4096
-# "x_rows" and "y_rows" are tables of the byte offset of each row of outputs, or of a part of one, "widths" one of how
-# many outputs it has, "pieces_at" one of each piece of a run in x,
+# "x_rows" and "y_rows" are tables of the byte offset of each row of outputs, or of a part of one, "widths" one of its
+# number of outputs, "pieces_at" one of the offset of each piece of a run in x,
 # "starts" one of the first channel of each panel, in bytes
 SLOTS = ("x", "y", "sums", "x_rows", "y_rows", "pieces_at", "starts", "widths", "rows", "chunk_rows", "x_step",
          "y_step",
@@ -34,8 +34,8 @@ SLOTS = ("x", "y", "sums", "x_rows", "y_rows", "pieces_at", "starts", "widths", 
 
 
 def sums_kernel(kind, rows, vectors):
-    """The kernel that adds to the sums of a panel of channels by some pieces of runs what rows of outputs give, a unit;
-    returns its address.  `rows` numbers of a run are a piece, `vectors` of channels a panel."""
+    """Return the address of the kernel that adds the contribution of rows of outputs to the sums of a panel of channels
+    by some pieces of runs, per work unit.  A piece is `rows` elements of a run, a panel `vectors` of channels."""
     key = f"pixel sums {kind} {rows} {vectors}"
     return jit.build(key, lambda: _text(kind, rows, vectors), ["sums"])["sums"]
 
@@ -71,7 +71,7 @@ def _text(kind, rows, vectors):
 
 
 def _tile(module, kind, rows, vectors):
-    """A function that adds to the sums of a tile what some rows of outputs give."""
+    """A function that adds the contribution of some rows of outputs to the sums of a tile."""
     parameters = [("x", ptr), ("y", ptr), ("sums", ptr), ("x_rows", ptr), ("y_rows", ptr), ("widths", ptr),
                   ("count", i64), ("x_step", i64), ("y_step", i64)]
     f = module.function("tile", parameters, internal=True)
@@ -103,34 +103,34 @@ def _tile(module, kind, rows, vectors):
 
 @dataclass(frozen=True)
 class SumsTile:
-    """A register tile: `rows` numbers of a run by `vectors` of output channels."""
+    """A register tile: `rows` elements of a run by `vectors` of output channels."""
 
     rows: int
     vectors: int
 
     def cycles(self, run, outputs, lanes):
-        """What an output takes: two multiply-adds a cycle, each of four cycles, and two loads."""
+        """Cycles of an output: two multiply-adds a cycle with a latency of four cycles, and two loads."""
         step = max(self.rows * self.vectors / 2, (self.rows + self.vectors) / 2, 4) + 1
         return -(-run // self.rows) * -(-outputs // (self.vectors * lanes)) * step
 
 
 class PixelSums:
-    """The gradient of the weights of a convolution with channels last, in vector registers; `taps` are the positions of
-    each dimension's taps in the padded input."""
+    """The gradient of the weights of a channels-last convolution, in vector registers; `taps` are the positions of each
+    dimension's taps in the padded input."""
 
     def __init__(self, c, threads, taps):
         self.c, self.threads, self.taps = c, threads, taps
         self.inputs, self.outputs = c.in_channels // c.groups, c.out_channels // c.groups
         self.kind = numbers(c.dtype)
         self.size = ELEMENTS[c.dtype].bytes
-        # taps of a row are one run where they are neighbours
+        # taps of a row are one run if they are contiguous
         self.together = len(taps[2]) if c.dilation[2] == 1 and c.groups == 1 else 1
         self.run = self.inputs * self.together
         self._keep = []
 
     @property
     def suits(self):
-        """Whether images lie as they are wanted and are much more than weights, and there is a vector of output
+        """True if images have a suitable layout and far more elements than weights, and there is a vector of output
         channels."""
         c, kind = self.c, self.kind
         if not kind.element.is_float or kind.word is not kind.element or (c.x[1], c.y[1]) != (1, 1):
@@ -142,7 +142,7 @@ class PixelSums:
 
     @property
     def copied(self):
-        """Whether the image is copied, with zeros around it."""
+        """True if the image is copied, with zeros around it."""
         return any(self.c.pad)
 
     @property
@@ -155,7 +155,7 @@ class PixelSums:
 
     @staticmethod
     def starts(length, piece):
-        """Where pieces of a length begin; the last one may lie over the one before.
+        """Starts of the pieces of a length; the last one may overlap the one before.
 
         Example:
             >>> PixelSums.starts(21, 8)
@@ -172,7 +172,7 @@ class PixelSums:
 
     @property
     def image(self):
-        """(strides in elements of an image, dimensions and pixels as they are read; rows of a copy, pixels of one)."""
+        """(strides in elements of an image, its dimensions and pixels as read; rows of a copy, pixels of a row)."""
         c = self.c
         if not self.copied:
             return c.x[2:], None
@@ -182,7 +182,7 @@ class PixelSums:
         return (shape[1] * row, row, c.in_channels), shape
 
     def plan(self):
-        """The finished Contraction."""
+        """Return the finished Contraction."""
         c, keep, size, tile = self.c, self._keep, self.size, self.tile
         strides, shape = self.image
         pieces, panels = self.starts(self.run, tile.rows), self.starts(self.outputs, tile.vectors * self.kind.lanes)
@@ -222,7 +222,7 @@ class PixelSums:
         return Contraction((*made, self.finish(pieces, panels, len(places), block)), temporaries, tuple(keep))
 
     def copy(self, n, first, shape):
-        """The step that copies what rows of outputs from `first` on see of an image, with zeros around it."""
+        """The kernel call that copies the part of an image read by rows of outputs from `first` on, zero-padded."""
         c, size = self.c, self.size
         row = shape[2] * c.in_channels * size
         slots = {"groups": 1, "x_batch": 0, "x_group": 0, "x_width": c.x[4] * size, "x_pixel": 1, "width": c.size[2],
@@ -237,12 +237,12 @@ class PixelSums:
                           max(1, 16384 // row), written_slots(pixels_image.SLOTS, slots, sources))
 
     def finish(self, pieces, panels, count, block):
-        """The step that puts sums where weights lie: [output channel][input channel][tap]."""
+        """The kernel call that stores sums in the weights' layout: [output channel][input channel][tap]."""
         c, keep, tile, word = self.c, self._keep, self.tile, self.kind.accumulator.bytes
         width = tile.vectors * self.kind.lanes
 
         def within(starts, length, numbers):
-            """(which piece, the place in it) of some numbers."""
+            """Return (index of the piece, offset in it) of some elements."""
             piece = np.minimum(numbers // length, len(starts) - 1)
             return piece, numbers - np.array(starts)[piece]
 

@@ -1,8 +1,8 @@
-"""Weights packed for products over pixels (`pixels.py`): panels of output channels, whose words along k lie in the
-order in which tiles take them.
+"""Weights packed for channels-last convolutions (`pixels.py`): panels of output channels, with words along k in the
+order in which tiles read them.
 
-Where elements lie, and where their words go, is said by tables: of squares of a vector of lanes by a vector of words,
-of lines of words for all taps, or of single words.
+Tables give the offsets of elements and the targets of their words: for squares of a vector of lanes by a vector of
+words, for lines of words for all taps, or for single words.
 """
 
 from ..llvm import jit
@@ -13,32 +13,32 @@ from .units import Units
 
 SLOTS = ("weights", "packed", "sources", "targets", "count", "lanes", "group_panels", "group_stride", "lane_stride",
          "panel_bytes", "blank")
-MOST_TAPS = 16  # that neighbouring channels may be apart
+MOST_TAPS = 16  # largest stride of channels
 
 
 def square_kernel(numbers, vectors, taps):
-    """The kernel that packs a panel of so many vectors a unit; returns its address.  Elements along k are neighbours,
-    or neighbouring channels lie so many taps apart.  "sources" has (byte offset, elements there) of each square,
-    "targets" the place of each of its words."""
+    """Return the address of the kernel that packs a panel of `vectors` vectors per work unit.  Elements along k are
+    contiguous, or channels have a stride of `taps`.  "sources" has (byte offset, element count) of each square,
+    "targets" the offset of each of its words."""
     key = f"pixel weights {numbers} {vectors} {taps}"
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _square(*at, taps)), ["weights"])["weights"]
 
 
 def line_kernel(numbers, vectors, taps):
-    """The same where neighbouring lanes lie so many taps apart.  "sources" has the byte offsets of the parts of each
-    word (-1: none), "targets" the place of the word at each tap."""
+    """The same for lanes with a stride of `taps`.  "sources" has the byte offsets of the parts of each word (-1: none),
+    "targets" the offset of the word at each tap."""
     key = f"pixel weights by lines {numbers} {vectors} {taps}"
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _line(*at, taps)), ["weights"])["weights"]
 
 
 def word_kernel(numbers, vectors, near=False):
-    """The same for lanes that lie anyhow; `near`: neighbouring lanes are neighbours."""
+    """The same for lanes of any stride; `near`: lanes are contiguous."""
     key = f"pixel weights by words {numbers} {vectors} {near}"
     return jit.build(key, lambda: _text(numbers, vectors, lambda *at: _word(*at, near)), ["weights"])["weights"]
 
 
 def squares(channels, taps, numbers):
-    """(channels, words) that a square holds of weights whose channels lie so many taps apart."""
+    """Return (channels, words) that a square holds of weights whose channels have a stride of `taps`."""
     words = max(1, numbers.lanes // taps)
     return words * numbers.per_word, words * taps
 
@@ -102,7 +102,7 @@ def _word(f, s, numbers, k, source, target, left, near):
 
 
 def _joined(f, s, numbers, k, source, stride, mask):
-    """A vector of words at number k of the sources."""
+    """A vector of words at index k of the sources."""
     pieces = []
     for part in range(numbers.per_word):
         offset = f.load(i64, f.offset(s.sources, f.add(f.mul(k, numbers.per_word), part), i64))

@@ -1,4 +1,4 @@
-"""How the work of a product is counted and divided: operations, units, strides of batches."""
+"""Counting and dividing the work of a matmul: operations, work units, strides of batches."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ def product(sizes):
 
 
 def round_up(number, step):
-    """The least multiple of a step that is not below a number."""
+    """The least multiple of a step that is at least `number`."""
     return -(-number // step) * step
 
 
@@ -34,16 +34,16 @@ def batch_slots(p, itemsizes):
 NO_BATCH = {"batch_1": 1, "batch_2": 1,
             **{f"{operand}_batch_{dim}": 0 for operand in "abc" for dim in range(BATCH_DIMS)}}
 
-ALONE = 400_000  # operations of a product that one thread computes: waking others takes longer
+ALONE = 400_000  # operations up to which one thread computes a matmul: waking others takes longer
 
 
 def work(p):
-    """The operations of a product."""
+    """The operations of a matmul."""
     return 2 * p.sums[0] * product(p.batch) * p.rows * p.columns * max(p.depth, 8)
 
 
 def grain(p, units, threads):
-    """Units a chunk: enough that claiming it costs little, few enough that threads finish together."""
+    """Work units per chunk: enough that claiming it costs little, few enough that threads finish together."""
     operations = work(p)
     if operations < ALONE:
         return units
@@ -52,13 +52,13 @@ def grain(p, units, threads):
 
 
 def moved(step, places):
-    """The step with some operands at other places."""
+    """The kernel call with some operands at other addresses."""
     return replace(step, slots=tuple(places.get(slot[1], slot) if slot[0] == "pointer" else slot
                                      for slot in step.slots))
 
 
 def renamed(plan, names):
-    """The plan with its operands renamed, and what they are computed from."""
+    """The plan with its operands renamed, and the parts that they are computed from."""
     def slot(slot):
         if slot[0] != "pointer" or slot[1][0] not in names or not (slot[1] in names or slot[1][1:].isdecimal()):
             return slot

@@ -1,25 +1,24 @@
-"""Sorting entries: few by counting for each how many are less, many digit by digit (Knuth, The Art of Computer
+"""Sort entries: few by counting for each the number of lesser ones, many digit by digit (Knuth, The Art of Computer
 Programming 3, 5.2.5)."""
 
 from ..llvm.types import i32, i64, ptr, vector
 from ..llvm.values import constant, zero
 from .entries import LAST
 
-MOST_COUNTED = 128  # entries, of which each is compared with every other
+MOST_COUNTED = 128  # entries up to which each is compared with every other
 GROUPS = 2          # vectors of entries that are compared at once
 DIGITS, LEVELS = 4, 256
-TABLES = 2          # neighbours count in tables of their own, so that equal ones do not wait for each other
+TABLES = 2          # adjacent entries count in separate tables, so that equal ones do not wait for each other
 COUNTS_BYTES = TABLES * DIGITS * LEVELS * 4
 
 
 def padding(lanes):
-    """How many entries behind the last one are read and written."""
+    """Number of entries after the last one that are read and written."""
     return 2 * GROUPS * lanes
 
 
 def write_sort(module, lanes):
-    """A function (entries, room, counts, how many): sorts entries and returns where they lie then, which is either
-    place."""
+    """A function (entries, room, counts, count) that sorts entries and returns their address, `entries` or `room`."""
     f = module.function("sort", [("entries", ptr), ("room", ptr), ("counts", ptr), ("count", i64)], ptr, internal=True)
     entries, room, counts, count = f.parameters
     few, many = _write_counting(module, lanes), _write_digits(module)
@@ -30,7 +29,7 @@ def write_sort(module, lanes):
 
 
 def _write_counting(module, lanes):
-    """Of few entries: each goes where as many lie before it as are less."""
+    """A function that sorts few entries: the index of each is the number of lesser ones."""
     f = module.function("count_less", [("entries", ptr), ("room", ptr), ("count", i64)], ptr, internal=True)
     entries, room, count = f.parameters
     kind = vector(i64, lanes)
@@ -60,8 +59,8 @@ def _digit(b, entry, k):
 
 
 def _write_digits(module):
-    """Of many entries: by the least digit first, each time in the order found; digits that are the same everywhere are
-    left out."""
+    """A function that sorts many entries: stable passes by each digit, least significant first; digits that all entries
+    share are skipped."""
     f = module.function("by_digits", [("entries", ptr), ("room", ptr), ("counts", ptr), ("count", i64)], ptr,
                         internal=True)
     entries, room, counts, count = f.parameters
@@ -85,7 +84,7 @@ def _write_digits(module):
 
 
 def _one_digit(f, k, here, there, tables, count):
-    """Entries moved by digit k, unless it is the same in all: (where they lie, the other place)."""
+    """Move entries by digit k, unless it is the same in all; return (their address, the other buffer)."""
     first = _digit(f, f.load(i64, here), k)
     alike = f.load(i32, f.offset(tables[0], first, i32))
     for table in tables[1:]:

@@ -1,5 +1,5 @@
-"""Householder's reflections in some neighbouring columns of a matrix: Q = H_1 H_2 ..., H = I - tau v v^T, as I - V T
-V^T (Schreiber & Van Loan 1989)."""
+"""Householder reflectors of some adjacent columns of a matrix: Q = H_1 H_2 ..., H = I - tau v v^T, as I - V T V^T
+(Schreiber & Van Loan 1989)."""
 
 from ..llvm import jit
 from ..llvm.values import constant, zero
@@ -17,7 +17,7 @@ LEAST, MOST = 1e-290, 1e290  # squares of a norm between which nothing was lost
 
 
 def reflection_kernel(dtype, vectors):
-    """The kernel that reflects up to so many vectors of columns, a matrix a unit; returns its address.
+    """Return the address of the kernel that factors up to `vectors` vectors of columns, a matrix per work unit.
 
     "target" gets the columns as LAPACK has them, "vectors" those of V with their zeros and ones, "scales" tau, "joined"
     the transpose of T.
@@ -34,7 +34,7 @@ def _text(dtype, vectors):
 
 
 class _Reflection(Columns):
-    """Writes the reflections of one matrix; `along` is a row of what a reflection has in common with those before."""
+    """Emits the reflectors of one matrix; `along` holds the inner products of a reflector with those before."""
 
     def matrix(self, unit):
         f, s = self.f, self.s
@@ -50,12 +50,12 @@ class _Reflection(Columns):
         f.loop(0, self.height, 1, [], lambda i, _: self.written(i, masks, own))
 
     def squared(self, i, j, total):
-        """A sum of squares, in double precision, with one more."""
+        """A sum of squares, in double precision, plus one more."""
         value = self.f.convert(self.element_at(i, j), f64)
         return self.f.fma(value, value, total)
 
     def column(self, j, c, carried):
-        """Column j reflected onto its first element, and all columns behind it with it."""
+        """Apply the reflector of column j to it and all columns after it."""
         f = self.f
         beta, tau, divisor = self.reflector(j, carried[0])
         behind, own = self.lanes_of(j, c)
@@ -86,7 +86,7 @@ class _Reflection(Columns):
         return f.loop(following, self.height, 1, [constant(f64, 0.0)], up)
 
     def reflector(self, j, below):
-        """What the first element becomes, tau, and what the others are divided by (infinity where they are zero)."""
+        """Return (the new first element, tau, the divisor of the other elements, infinity if they are zero)."""
         f = self.f
         alpha = f.convert(self.element_at(j, j), f64)
         square = f.fma(alpha, alpha, below)
@@ -118,7 +118,7 @@ class _Reflection(Columns):
         return [f.mul(unit, f.sqrt(total)), rest]
 
     def join(self, j, tau, along):
-        """Row j of T's transpose: tau, and before it what goes through the reflections before."""
+        """Compute row j of T's transpose: tau, and before it the combination with earlier reflectors."""
         f = self.f
         for k, value in enumerate(along):
             f.store(value, f.offset(self.along, k * self.lanes, self.element))
@@ -137,7 +137,7 @@ class _Reflection(Columns):
         f.store(tau, f.offset(place(j), j, self.element))
 
     def written(self, i, masks, own):
-        """A row of the columns, and of V."""
+        """Write a row of the columns, and of V."""
         f, s = self.f, self.s
         self.given(i, masks)
         start = f.offset(self.v, f.mul(f.add(i, s["first"]), s["vectors_row"]))
@@ -151,7 +151,7 @@ UPPER_SLOTS = ("source", "target", "rows", "columns", "source_matrix", "target_m
 
 
 def upper_kernel(dtype):
-    """The kernel that copies upper triangles, with zeros below, a matrix a unit; returns its address."""
+    """Return the address of the kernel that copies upper triangles, with zeros below, a matrix per work unit."""
     return jit.build(f"upper {dtype}", lambda: _upper_text(dtype), ["upper"])["upper"]
 
 

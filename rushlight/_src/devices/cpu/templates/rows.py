@@ -1,4 +1,4 @@
-"""What kernels on matrices share: rows in vectors, reports of failure, exchanges of rows."""
+"""Code shared by kernels on matrices: rows in vectors, reports of failure, row interchanges."""
 
 from ....core.failures import LAST
 from ..llvm.types import i32, i64, vector
@@ -6,20 +6,20 @@ from ..llvm.values import constant
 
 
 class Rows:
-    """Writes loops over rows of elements at addresses, in vectors of which the last has a mask."""
+    """Emits loops over rows of elements at addresses, in vectors; the last one has a mask."""
 
     def __init__(self, f, element, lanes):
         self.f, self.element, self.lanes, self.kind = f, element, lanes, vector(element, lanes)
 
     def each(self, count, body):
-        """`body(first, mask)` for vectors of [0, count): whole ones under no mask."""
+        """Loop `body(first, mask)` over vectors of [0, count): full ones without a mask."""
         f, lanes = self.f, self.lanes
         whole = f.and_(count, -lanes)
         f.loop(0, whole, lanes, [], lambda at, _: body(at, None))
         f.when(f.compare("<", whole, count), lambda: body(whole, f.lane_mask(f.sub(count, whole), lanes)))
 
     def copied(self, source, target, count):
-        """A row of elements."""
+        """Copy a row of elements."""
         f = self.f
 
         def some(at, mask):
@@ -29,7 +29,7 @@ class Rows:
         self.each(count, some)
 
     def exchanged(self, one, other, count):
-        """Two rows in each other's place."""
+        """Interchange two rows."""
         f = self.f
 
         def some(at, mask):
@@ -41,15 +41,15 @@ class Rows:
         self.each(count, some)
 
     def filled(self, target, count, value):
-        """A row with one value everywhere."""
+        """Fill a row with one value."""
         f = self.f
         self.each(count, lambda at, mask: f.store(constant(self.kind, value), f.offset(target, at, self.element),
                                                   mask=mask))
 
 
 def report(f, flag, failure, matrix, info):
-    """Raises the error flag for a matrix where something was found (`info`, an i64, is not zero), if `failure` says
-    what to report."""
+    """Raise the error flag for a matrix with a failure (`info`, an i64, is not zero), if `failure`, the code to report,
+    is not zero."""
     wrong = f.and_(f.cast("zext", f.compare("!=", info, 0), i64), f.cast("zext", f.compare("!=", failure, 0), i64))
 
     def raised():

@@ -1,5 +1,4 @@
-"""Products of attention's blocks: scores, and what weights of scores add up to, in vector registers or in tile
-registers."""
+"""Matmuls of attention's blocks, for scores and for outputs, in vector registers or AMX tiles."""
 
 from dataclasses import dataclass
 
@@ -14,24 +13,24 @@ from .tune import pick
 
 @dataclass(frozen=True)
 class ScoreBlock:
-    """So many queries against so many keys: scores that stay in the caches. Multiples of every tile's rows and
+    """Number of queries and keys of a block of scores, which stays in the caches. Multiples of every tile's rows and
     width."""
 
     queries: int
     keys: int
 
 
-TILE = 32, 2  # (rows, vectors) of a tile of sums in four tile registers
+TILE = 32, 2  # (rows, vectors) of a tile of sums in four AMX tiles
 
 
 def numbers_of(dtype, few):
-    """The Numbers of attention in a dtype; `few`: so few queries that tile registers would stay nearly empty."""
+    """Return the Numbers of attention in a dtype; `few`: so few queries that AMX tiles would stay nearly empty."""
     return numbers(dtype) if few else tile_numbers(dtype) or numbers(dtype)
 
 
 def tile_of(kind, rows, columns, block):
-    """The (rows, vectors) of a tile of products: one that divides the block, and wastes little of so many rows and
-    columns."""
+    """Return the (rows, vectors) of a matmul tile: one that divides the block, and wastes little of `rows` x `columns`
+    scores."""
     if kind.tiles:
         return (tiles.ROWS if rows <= tiles.ROWS else TILE[0]), TILE[1]
     there = -(-columns // kind.lanes)
@@ -42,7 +41,7 @@ def tile_of(kind, rows, columns, block):
 
 
 def write_scores(module, numbers, tile, row_floats, name="scores"):
-    """A function (rows as quads, panel, chunks, target): a tile of products into rows of `row_floats`."""
+    """A function (rows as quads, panel, chunks, target) that computes a matmul tile into rows of `row_floats`."""
     rows, vectors = tile
     f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr)], internal=True)
     a, panel, chunks, out = f.parameters
@@ -63,7 +62,7 @@ def write_scores(module, numbers, tile, row_floats, name="scores"):
 
 
 def write_products(module, numbers, tile, a_row, a_step, name):
-    """A function (a, panel, chunks, sums): adds a tile of products to sums, whose rows are as long as the tile. Rows of
+    """A function (a, panel, chunks, sums) that adds a matmul tile to sums, whose rows are as long as the tile. Rows of
     A are `a_row` bytes apart; a step along k takes `a_step`."""
     rows, vectors = tile
     f = module.function(name, [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr)], internal=True)
@@ -81,7 +80,7 @@ def write_products(module, numbers, tile, a_row, a_step, name):
 
 
 def write_turned_products(module, numbers, tile, row, name):
-    """A function (turned quads, words, chunks, sums) of tile registers: adds a tile of products to sums; rows of words
+    """A function (transposed quads, words, chunks, sums) of AMX tiles that adds a matmul tile to sums; rows of words
     and of sums are `row` bytes apart."""
     f = module.function(name, [("a", ptr), ("words", ptr), ("chunks", i64), ("out", ptr)], internal=True)
     a, words, chunks, out = f.parameters
@@ -91,8 +90,8 @@ def write_turned_products(module, numbers, tile, row, name):
 
 
 def write_values(module, numbers, tile, row_bytes):
-    """A function (probabilities in rows of `row_bytes`, panel, chunks, sums, corrections): sums times their row's
-    correction plus the products."""
+    """A function (probabilities in rows of `row_bytes`, panel, chunks, sums, corrections) that multiplies sums by their
+    row's correction and adds a matmul tile."""
     rows, vectors = tile
     f = module.function("values", [("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("corrections", ptr)],
                         internal=True)
@@ -121,7 +120,7 @@ def corrected(f, numbers, vectors, out, correction):
 
 
 def correct_tiles(f, numbers, vectors, out, corrections):
-    """Multiplies a vector's count of rows of sums by their corrections, unless all of these are 1."""
+    """Multiply a vector's count of rows of sums by their corrections, unless all of these are 1."""
     lanes = numbers.lanes
     changed = f.reduce("or", f.compare("!=", f.load(numbers.vector, corrections, align=4), 1.0))
 
@@ -134,7 +133,7 @@ def correct_tiles(f, numbers, vectors, out, corrections):
 
 
 def add_tiles(f, numbers, tile, a, panel, chunks, out, out_row, a_row=tiles.ROW_BYTES, a_step=None, b_row=None):
-    """Adds products to a tile of sums in memory, whose rows are `out_row` bytes apart."""
+    """Add a matmul to a tile of sums in memory, whose rows are `out_row` bytes apart."""
     registers = tiles.tiles_of(f)
     move(f, registers.load, *tile, out, out_row)
     tiled.write_sums(f, registers, numbers, *tile, a, panel, chunks, a_row=a_row, a_step=a_step, b_row=b_row)
@@ -142,6 +141,6 @@ def add_tiles(f, numbers, tile, a, panel, chunks, out, out_row, a_row=tiles.ROW_
 
 
 def move(f, act, rows, vectors, out, out_row):
-    """Loads or stores a tile of sums, whose rows are `out_row` bytes apart."""
+    """Load or store a tile of sums, whose rows are `out_row` bytes apart."""
     for k in range(rows // tiles.ROWS * vectors):
         act(k, f.offset(out, k // vectors * tiles.ROWS * out_row + k % vectors * tiles.ROW_BYTES), out_row)

@@ -1,8 +1,8 @@
-"""Rows in order: the first so many elements of each row, in order, and where they were. All of them: a sort.
+"""Top-k and sort: the first `count` elements of each sorted row, and their indices.
 
-Elements become entries (entries.py), which are sorted (radix.py). Of a few of many, only entries below the last one
-that is wanted so far are kept. Elements of 64 bits are sorted by what they have above the least of their row; where
-that takes more than 32 bits, by its lower half first and then by the upper one.
+Elements become entries (entries.py), which are sorted (radix.py). For a small `count`, only entries below the last of
+the current top-k are kept. 64-bit elements are sorted by their difference from the least of their row; if that takes
+more than 32 bits, by its lower half first and then by the upper one.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 SLOTS = ("x", "values", "places", "scratch", "size", "count", "most", "room_at", "order_at", "counts_at",
          "scratch_bytes")
 MOST_PLACES = 1 << 31
-UNROLL = 4   # vectors that are looked at before the first is kept
-FEW = 4      # a row has so many times the elements that are wanted, at least, where only those below a limit are kept
+UNROLL = 4   # vectors that are compared before the first is kept
+FEW = 4      # least ratio of row size to `count` for which only elements below a limit are kept
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The first `count` of `size` elements of each of `rows` rows, in order."""
+    """The first `count` of `size` elements of each of `rows` sorted rows."""
 
     rows: int
     size: int
@@ -39,7 +39,7 @@ class Selection:
 
 
 def plan_selection(problem):
-    """Plans a selection; operands are "x" [rows, size], "values" [rows, count] and "places" [rows, count] int64.
+    """Plan a selection; operands are "x" [rows, size], "values" [rows, count] and "places" [rows, count] int64.
 
     Equal elements stay in the order in which they are found; NaN counts as the largest.
 
@@ -66,7 +66,7 @@ def _planned(p, threads):
 
 
 def selection_kernel(dtype, descending, limited):
-    """The kernel that puts rows in order, one a unit; returns its address."""
+    """Return the address of the kernel that sorts rows, one per work unit."""
     return jit.build(f"select {dtype} {descending} {limited}", lambda: _text(dtype, descending, limited),
                      ["select"])["select"]
 
@@ -100,7 +100,7 @@ def _text(dtype, descending, limited):
 
 
 class _Rows:
-    """Writes what becomes of one row, whose elements lie at `x`."""
+    """Emits the selection of one row, whose elements are at `x`."""
 
     def __init__(self, module, dtype, descending):
         self.dtype, self.descending, self.element = dtype, descending, STORED[dtype]
@@ -110,7 +110,7 @@ class _Rows:
         self.f = module.function("select", KERNEL)
 
     def each(self, count, carried, body, step=1):
-        """`body(first, mask, carried)` for vectors of [0, count): whole ones, and a last one under a mask."""
+        """Loop `body(first, mask, carried)` over vectors of [0, count): full ones, and a last one under a mask."""
         f, lanes = self.f, self.lanes
         low = constant(i64, 0)
         if step > 1:
@@ -123,7 +123,7 @@ class _Rows:
         return f.loop(whole, count, lanes, carried, lambda at, c: body([at], f.lane_mask(f.sub(count, at), lanes), c))
 
     def places_at(self, at):
-        """The places of a vector's elements."""
+        """The indices of a vector's elements."""
         return self.f.add(self.f.splat(at, self.lanes), self.f.lane_indices(self.lanes))
 
     def keys_at(self, at, mask):
@@ -132,7 +132,7 @@ class _Rows:
         return ordered(self.f, found, self.dtype, self.descending)
 
     def sorted(self, entries, count):
-        """Where entries lie once they are sorted."""
+        """Sort entries and return their address."""
         return self.f.call(self.sort, [entries, self.room, self.counts, count])
 
     def whole(self):
@@ -157,7 +157,7 @@ class _Rows:
             return f.add(held, f.reduce("add", f.convert(below, i64)))
 
         def less(held, limit):
-            """Only the first of what is held, and what they end with."""
+            """Keep only the first `count` of the held entries; return their number and the last of them."""
             found = self.sorted(self.entries, held)
             self.copied(found)
             return [self.count, f.load(i64, f.offset(self.entries, f.sub(self.count, 1), i64))]
@@ -183,12 +183,12 @@ class _Rows:
         return self.sorted(self.entries, held)
 
     def copied(self, found):
-        """The first `count` entries back where entries are collected."""
+        """Copy the first `count` entries back to where entries are collected."""
         f = self.f
         f.when(f.compare("!=", found, self.entries), lambda: f.copy_bytes(self.entries, found, f.mul(self.count, 8)))
 
     def write(self, found, values, places):
-        """The first `count` elements, by their sorted entries."""
+        """Write the first `count` elements, by their sorted entries."""
         f = self.f
 
         def some(firsts, mask, _):
@@ -198,7 +198,7 @@ class _Rows:
         self.each(self.count, [], some)
 
     def put(self, where, at, mask, values, places):
-        """A vector of results: the elements that stand there in the row."""
+        """Write a vector of results: the row's elements at these indices, and the indices."""
         f = self.f
         f.store(where, f.offset(places, at, i64), mask=mask)
         read = f.gather(vector(self.element, self.lanes), f.offset(self.x, where, self.element), mask)
@@ -207,8 +207,8 @@ class _Rows:
     # -- elements of 64 bits -------------------------------------------------------------------------------------------
 
     def write_wide(self, values, places):
-        """Sorts by the lower half of the keys above the least, then by the upper half, of which the entries hold places
-        in that order."""
+        """Sort by the lower half of the keys minus the least, then by the upper half; the second entries hold indices
+        into the first order."""
         f = self.f
         least, largest = self.bounds()
         self.least = f.splat(least, self.lanes)
@@ -243,7 +243,7 @@ class _Rows:
         return f.reduce("min", low), f.reduce("max", high)
 
     def by_half(self, shift, target):
-        """Entries of 32 bits of the keys: of the row as it lies, or (the upper half) in the order found before."""
+        """Write entries of 32 bits of the keys: in the row's order, or (the upper half) in the first sorted order."""
         f = self.f
 
         def fill(firsts, mask, _):

@@ -1,5 +1,4 @@
-"""Several kernels and products one after the other, as one Contraction: what blocked algorithms on matrices are made
-of."""
+"""Sequence: several kernels and matmuls as one Contraction, for blocked algorithms on matrices."""
 
 from dataclasses import dataclass, replace
 
@@ -9,8 +8,8 @@ from .matmul import Matmul, plan_matmul
 
 @dataclass(frozen=True)
 class Part:
-    """A part of matrices in memory: where they are ("pointer" or "temp", with a name), the offset of its first element,
-    and strides, of matrices, rows and columns, all in elements."""
+    """A block of a batch of matrices: its memory ("pointer" or "temp", with a name), the offset of its first element,
+    and the strides of matrices, rows and columns, all in elements."""
 
     where: str
     name: str
@@ -20,12 +19,12 @@ class Part:
     column: int = 1
 
     def moved(self, row, column):
-        """The part that begins so many rows and columns further on."""
+        """The block that begins `row` rows and `column` columns further on."""
         return replace(self, at=self.at + row * self.row + column * self.column)
 
     @property
     def turned(self):
-        """The same transposed."""
+        """The same, transposed."""
         return replace(self, row=self.column, column=self.row)
 
     def slot(self, size):
@@ -37,27 +36,27 @@ def _subtract(b, sums, batch, row, column, place, mask, slots):
     return b.sub(found, sums)
 
 
-SUBTRACTED = Epilogue("subtracted", emit=_subtract)  # from what lies there
+SUBTRACTED = Epilogue("subtracted", emit=_subtract)  # from the old contents of the output
 
 
 class Sequence:
-    """Steps that are being put together, for `count` matrices of a dtype."""
+    """A list of kernel calls under construction, for `count` matrices of a dtype."""
 
     def __init__(self, count, dtype, size):
         self.count, self.dtype, self.size = count, dtype, size
         self.steps, self.temporaries, self.keep = [], {}, []
 
     def temporary(self, name, nbytes):
-        """Memory that all steps share, by name."""
+        """Memory that all kernel calls share, by name."""
         self.temporaries[name] = max(nbytes, self.temporaries.get(name, 0))
         return "temp", name, 0
 
     def kernel(self, address, extent, names, numbers, sources, grain=1):
-        """A kernel's call, with slots in its order of names."""
+        """Add a kernel call, with slots in its order of names."""
         self.steps.append(KernelCall(address, extent, grain, written_slots(names, numbers, sources)))
 
     def product(self, c, a, b, rows, columns, depth, epilogue=SUBTRACTED):
-        """c -= a @ b, or what another epilogue makes of the sums."""
+        """Add the matmul c -= a @ b, or with another epilogue of the sums."""
         if not rows or not columns:
             return
         strides = [(part.matrix, part.row, part.column) for part in (a, b, c)]
@@ -76,5 +75,5 @@ class Sequence:
         return ("temp", f"product {slot[1]}", slot[2]) if slot[0] == "temp" else slot
 
     def contraction(self):
-        """The plan of all steps."""
+        """The plan of all kernel calls."""
         return Contraction(tuple(self.steps), self.temporaries, tuple(self.keep))

@@ -1,8 +1,8 @@
 """Singular values and vectors by rotations of pairs of columns until all are orthogonal (Hestenes 1958, one-sided
 Jacobi).
 
-The columns of the matrix, or of its transpose where it is wide, lie as rows of whole vectors, scaled by a power of two.
-Pairs that share no column follow each other, so that one need not wait for the last.
+The columns of the matrix, or of its transpose if it is wide, are stored as rows of full vectors, scaled by a power of
+two.  Consecutive pairs share no column, so that none has to wait for the one before.
 """
 
 from ..llvm import jit
@@ -20,14 +20,14 @@ EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
 
 
 def singular_kernel(dtype, group, with_vectors):
-    """The kernel that decomposes a matrix a unit; returns its address."""
+    """Return the address of the kernel that decomposes a matrix per work unit."""
     return jit.build(f"singular {dtype} {group} {with_vectors}",
                      lambda: _Matrix.text("singular", SLOTS, POINTERS, dtype, group, with_vectors),
                      ["singular"])["singular"]
 
 
 class _Matrix(Groups):
-    """Writes the decomposition of one matrix, of `count` columns of `length` elements."""
+    """Emits the decomposition of one matrix, of `count` columns of `length` elements."""
 
     def __init__(self, f, dtype, lanes, group, with_vectors, named):
         super().__init__(f, dtype, lanes, group)
@@ -49,7 +49,7 @@ class _Matrix(Groups):
         f.when(finite, lambda: self.decomposed(scale, unit), lambda: self.refused(unit))
 
     def refused(self, unit):
-        """Of numbers that are none there are no singular values."""
+        """Fill the results of a matrix that is not finite with NaN, and report the failure."""
         f = self.f
         self.rows.filled(self.values, self.count, float("nan"))
         if self.with_vectors:
@@ -78,13 +78,13 @@ class _Matrix(Groups):
         self.written(scale)
         report(f, self.s["flag"], self.s["failure"], unit, left)
 
-    # -- places --------------------------------------------------------------------------------------------------------
+    # -- addresses -----------------------------------------------------------------------------------------------------
 
     def column(self, i):
         return self.f.offset(self.here, self.f.mul(i, self.wide), self.element)
 
     def rotation(self, i):
-        """What makes column i of the columns that were given."""
+        """Coefficients of column i in terms of the input columns."""
         return self.f.offset(self.turned, self.f.mul(i, self.s["turned_wide"]), self.element)
 
     def product(self, i, j):
@@ -98,7 +98,7 @@ class _Matrix(Groups):
         return self.f.convert(self.summed(self.each(0, self.wide, [zero(self.kind)] * self.group, some)), f64)
 
     def taken(self):
-        """The columns, scaled: (whether all of them are finite, what they were divided by)."""
+        """Load and scale the columns; return (True if all of them are finite, the divisor)."""
         f, s = self.f, self.s
         f.fill_bytes(self.here, 0, f.mul(f.mul(self.count, self.wide), self.element.bytes))
 
@@ -125,7 +125,7 @@ class _Matrix(Groups):
         return f.compare("<", most, float("inf")), f.convert(power, f64)
 
     def noise(self):
-        """The square of what rounding may leave of a column that depends on others."""
+        """The square of the rounding error that may remain of a linearly dependent column."""
         f = self.f
         longest, = f.loop(0, self.count, 1, [constant(f64, 0.0)],
                           lambda i, now: [f.maximum(now[0], self.product(i, i))])
@@ -134,11 +134,11 @@ class _Matrix(Groups):
     # -- rotations -----------------------------------------------------------------------------------------------------
 
     def rounds(self):
-        """How many rounds there are in which each column meets another one: as in a tournament."""
+        """Number of rounds in which each column meets another one: as in a round-robin tournament."""
         return self.f.or_(self.f.sub(self.count, 1), 1)
 
     def round(self, r, rotated):
-        """One round of pairs: the last player stays where it is, the others sit around a table."""
+        """One round of pairs, by the circle method: the last column is fixed, the others rotate."""
         f = self.f
         last = self.rounds()
 
@@ -147,14 +147,14 @@ class _Matrix(Groups):
             up = f.select(f.compare(">=", up, last), f.sub(up, last), up)
             down = f.select(f.compare("<", down, 0), f.add(down, last), down)
             up = f.select(f.compare("==", i, 0), last, up)
-            there = f.compare("<", f.maximum(up, down), self.count)  # of an odd number one has no partner
+            there = f.compare("<", f.maximum(up, down), self.count)  # for an odd count one column has no partner
             return f.when(there, lambda: [f.or_(now[0], self.met(f.minimum(up, down), f.maximum(up, down)))],
                           lambda: now)
 
         return f.loop(0, f.add(f.lshr(last, 1), 1), 1, rotated, pair)
 
     def met(self, i, j):
-        """Two columns made orthogonal: 1, or 0 where they were."""
+        """Make two columns orthogonal; return 1, or 0 if they were."""
         f = self.f
         a, b, along = self.product(i, i), self.product(j, j), self.product(i, j)
         much = f.compare(">", f.mul(along, along), f.mul(self.negligible, f.mul(a, b)))
@@ -176,7 +176,7 @@ class _Matrix(Groups):
     # -- back to memory ------------------------------------------------------------------------------------------------
 
     def written(self, scale):
-        """Singular values in order, and their vectors."""
+        """Write the sorted singular values, and their vectors."""
         f, s = self.f, self.s
 
         def value(k, _):
@@ -196,7 +196,7 @@ class _Matrix(Groups):
         self.as_rows(rows, rows_wide, self.order, self.vh, self.count, s["columns"])
 
     def normalise(self, k, which):
-        """Column `which`, the one of singular value k, made a unit vector; of one that is zero something orthogonal to
+        """Normalize column `which`, of singular value k, to a unit vector; replace a zero column by one orthogonal to
         those before."""
         f = self.f
         size = self.number(self.sizes, which)
@@ -210,8 +210,8 @@ class _Matrix(Groups):
                                                                 first))
 
     def complete(self, k, which):
-        """Some unit vector is left with enough of its length when all that lies along the columns before is taken off
-        it."""
+        """Find a unit vector that keeps enough of its length when its components along the columns before are
+        removed."""
         f, row = self.f, self.column(which)
         enough = f.div(constant(f64, 0.5), f.convert(self.length, f64))
 
@@ -231,7 +231,7 @@ class _Matrix(Groups):
         self.divide(which, f.sqrt(self.product(which, which)))
 
     def clear(self, k, which):
-        """Column `which` less what lies along the first k."""
+        """Subtract the components along the first k columns from column `which`."""
         f, row = self.f, self.column(which)
 
         def one(n, _):

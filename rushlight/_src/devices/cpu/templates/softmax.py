@@ -1,6 +1,6 @@
-"""Pieces of attention that are not products: powers of two, logarithms, and the running softmax of a row of scores.
+"""The elementwise parts of attention: powers of two, logarithms, and the online softmax of a row of scores.
 
-Scores are kept in units of log 2, so that an exponential is a power of two. The running softmax over blocks of keys
+Scores are kept in units of log 2, so that an exponential is a power of two. The online softmax over blocks of keys
 follows Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
@@ -18,7 +18,7 @@ LN2 = math.log(2)
 MINUS_INFINITY = -math.inf
 
 # Polynomials for 2^x on [-0.5, 0.5] with the least largest relative error: 7.5e-8, 2.6e-6 and 7.5e-5, each well below
-# what the result is rounded to.
+# the rounding of the result.
 _POWERS = {
     "float32": (1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713092088699, 0.009675541892647743,
                 0.0013276472454890609),
@@ -31,7 +31,7 @@ def power_of_two(b, x, dtype):
     """2^x for a vector of floats at most 0, exact enough for results of `dtype`; 0 below -126, NaN for NaN."""
     kind = x.type
     words = vector(i32, kind.lanes)
-    # adding 1.5 * 2^23 leaves the nearest whole number in the last bits
+    # adding 1.5 * 2^23 leaves the nearest integer in the last bits
     shifted = b.add(x, 12582912.0)
     rest = b.sub(x, b.sub(shifted, 12582912.0))
     first, *others = reversed(_POWERS[dtype])
@@ -46,7 +46,7 @@ def logarithm(b, x):
     """log2(x) for a vector of positive normal floats."""
     kind = x.type
     words = vector(i32, kind.lanes)
-    # counted from sqrt(1/2), so that the mantissa lies around 1
+    # counted from sqrt(1/2), so that the significand is close to 1
     bits = b.sub(b.bitcast(x, words), 0x3F3504F3)
     exponent = b.convert(b.ashr(bits, 23), f32)
     mantissa = b.bitcast(b.add(b.and_(bits, 0x7FFFFF), 0x3F3504F3), kind)
@@ -70,13 +70,13 @@ def larger(b, x, y):
 
 
 class Mask:
-    """What a mask operand adds to scores: bools say where a query may look, floats are added."""
+    """A mask operand of scores: a bool mask selects the keys that a query attends to, a float mask is added."""
 
     def __init__(self, name, element):
         self.name, self.element = name, element  # name: "", "bool", or the dtype's
 
     def load(self, b, pointer, lanes, count):
-        """A vector of the mask, of which the first `count` lanes are there (None: all)."""
+        """Load a vector of the mask, whose first `count` lanes exist (None: all)."""
         lane_mask = None if count is None else b.lane_mask(count, lanes)
         return b.load(vector(self.element, lanes), pointer, mask=lane_mask)
 
@@ -90,7 +90,7 @@ class Mask:
         return b.fma(b.convert(found, f32), constant(scores.type, LOG2E), scores)
 
     def allows(self, b, pointer, lanes, count):
-        """Whether any lane of the mask's vector lets a query look, as an i1."""
+        """True if any lane of the mask's vector is not masked, as an i1."""
         found = self.load(b, pointer, lanes, count)
         if self.name == "bool":
             return b.reduce("or", b.compare("!=", found, 0))
@@ -98,13 +98,13 @@ class Mask:
 
 
 def any_allowed(b, mask, at, row_bytes, rows, count, lanes):
-    """Whether a block of a mask lets any of its rows look at any of `count` keys, as an i1."""
+    """True if any of `count` keys is unmasked for any row of a block, as an i1."""
     def one_row(r, found):
         row = b.offset(at, b.mul(r, row_bytes))
         return b.loop(0, count, lanes, found, lambda k, found: [
             b.or_(found[0], mask.allows(b, b.offset(row, k, mask.element), lanes, b.sub(count, k)))])
 
-    # rows that share a mask need one look
+    # rows that share a mask are checked once
     found, = b.loop(0, b.select(b.compare("==", row_bytes, 0), constant(i64, 1), rows), 1, [constant(i1, 0)], one_row)
     return found
 
@@ -120,13 +120,13 @@ _AT_ONCE = 2  # vectors of a row
 
 
 def write_row(module, numbers, variant, modify=None, name="row"):
-    """A function that turns one row of products of a block, times `scale`, into probabilities relative to the row's
-    highest score so far.
+    """A function that turns one row of a block of scores, times `scale`, into probabilities relative to the row's
+    highest score up to now.
 
-    The first `limit` scores count; up to `padded` the probabilities become 0. They are written over the scores, as
-    pairs of halves where `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the
-    factor for what was summed before. `variant`: flash.Variant; where it drops, a parameter follows: the bits of what
-    is kept. `modify`: what the user does to scores (modify.Use), whose parameters follow the others.
+    The first `limit` scores count; up to `padded` the probabilities become 0. They overwrite the scores, as pairs of
+    16-bit floats if `numbers` multiplies pairs. `highest` and `total` are the row's state; `correction` gets the factor
+    for earlier sums. `variant`: flash.Variant; if it drops, a parameter follows: the bits of what is kept. `modify`:
+    the user's function of scores (modify.Use), whose parameters follow the others.
     """
     dtype, mask = variant.dtype, mask_of(variant.mask)
     f = module.function(name, ROW + ([("kept", ptr)] if variant.drops else []) + (modify.parameters if modify else []),
@@ -158,7 +158,7 @@ def write_row(module, numbers, variant, modify=None, name="row"):
     before, now = f.splat(f.load(f32, highest), lanes), f.splat(largest(f, best), lanes)
     grew = f.compare(">", now, before)
     now = f.select(grew, now, before)
-    # a row that may not look anywhere yet
+    # the row has no unmasked score yet
     base = f.select(f.compare("==", now, MINUS_INFINITY), zero(kind), now)
     again = f.extract(f.select(grew, power_of_two(f, f.sub(before, base), dtype), constant(kind, 1.0)), 0)
     minus, element = f.neg(base), numbers.element if numbers.per_word == 2 else f32

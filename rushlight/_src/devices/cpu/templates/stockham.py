@@ -1,9 +1,9 @@
-"""The stages of a Fourier transform that leaves its results in order (Stockham; see Van Loan, Computational Frameworks
-for the Fast Fourier Transform, 1992).
+"""The stages of a Fourier transform whose results are in order (Stockham; see Van Loan, Computational Frameworks for
+the Fast Fourier Transform, 1992).
 
-A stage of radix r takes x[q + s (p + m k)] for k < r and writes their transform, turned by exp(-2 pi i p k / (r m)), to
-y[q + s (r p + k)].  Real and imaginary parts lie in planes of their own. Where s fills vectors they run along q; else
-along p and q together.
+A stage of radix r takes x[q + s (p + m k)] for k < r and writes their transform, times exp(-2 pi i p k / (r m)), to
+y[q + s (r p + k)].  Real and imaginary parts are in separate planes. If s fills vectors, they run along q; else along p
+and q together.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ WIDE = 0  # instead of s: at least a vector
 
 
 def factors(n):
-    """The radices of a transform of n numbers, eights first; None where a prime is too large."""
+    """The radices of a transform of length n, eights first; None if a prime is too large."""
     found = []
     for r in RADICES:
         while n % r == 0:
@@ -27,8 +27,8 @@ def factors(n):
 
 
 class RadixStage:
-    """One stage: its kind (radix, s or WIDE), m and s; `table`: what it multiplies with, as it is read; `places`: where
-    results go, for those that are scattered."""
+    """One stage: its kind (radix, s or WIDE), m and s; `table`: twiddle factors in the order in which they are read;
+    `places`: offsets of scattered results."""
 
     def __init__(self, r, m, s, lanes, dtype):
         self.kind, self.m, self.s = (r, s if s < lanes else WIDE), m, s
@@ -46,7 +46,7 @@ class RadixStage:
 
 
 def stages(n, s, lanes, dtype):
-    """The stages of a transform of n numbers, each of which stands for s side by side."""
+    """The stages of s interleaved transforms of length n."""
     found, left = [], n
     for r in factors(n):
         left //= r
@@ -126,9 +126,8 @@ def _narrow(f, r, s, element, lanes):
 
 
 def write_stages(module, kinds, element, lanes):
-    """A function (x, room, plane, stages, how many, twiddles, places): runs stages one after the other and returns
-    where the result lies. A stage is a row of
-    numbers: its kind, m, s, and where its table and its places begin."""
+    """A function (x, room, plane, stages, count, twiddles, places): runs stages one after the other and returns the
+    address of the result. A stage is a row of int64: its kind, m, s, and the offsets of its table and its places."""
     functions = {kind: write_stage(module, kind, element, lanes) for kind in kinds}
     f = module.function("stages", [("x", ptr), ("room", ptr), ("plane", i64), ("rows", ptr), ("count", i64),
                                    ("tables", ptr), ("places", ptr)], ptr, internal=True)
@@ -149,7 +148,7 @@ def write_stages(module, kinds, element, lanes):
 
 
 def stage_rows(found, kinds):
-    """What the function of stages reads: (rows, tables, places)."""
+    """Return the arguments of the function of stages: (rows, tables, places)."""
     rows, tables, places = [], [], []
     table_at = place_at = 0
     for stage in found:

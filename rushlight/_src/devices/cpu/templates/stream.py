@@ -1,9 +1,9 @@
-"""Matrix products of few rows with a B whose columns are neighbours: rows of B stream by, several at once, and nothing
-is packed.
+"""Skinny matmul with a B whose columns are contiguous: rows of B are read sequentially, several at once, and nothing is
+packed.
 
-A unit is a block of C's columns. It stays in the first cache while STREAMS rows of B at a time are read from their
-beginning to their end, which is the order that memory likes; a tile that kept its sums in registers would touch another
-page with each step along k.
+A work unit is a block of C's columns. It stays in the L1 cache while STREAMS rows of B at a time are read from
+beginning to end, the fastest order for memory; a tile with its sums in registers would touch another page with each
+step along k.
 """
 
 
@@ -25,10 +25,10 @@ VECTORS = 2  # vectors of each row in a round of the inner loop
 
 @remembered(512)
 def stream_kernel(numbers, rows, streams, epilogue):
-    """The kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B at a time; returns
-    its address.
+    """Return the address of the kernel that computes blocks of columns of C, `rows` rows high, from `streams` rows of B
+    at a time.
 
-    C has the accumulator's type: sums wait in it, or in scratch where an epilogue may read what C holds.
+    C has the accumulator's type: sums are kept in it, or in scratch if an epilogue may read the old contents of C.
     """
     key = f"stream {numbers} {rows} {streams} {epilogue.key}"
     return jit.build(key, lambda: _stream_text(numbers, rows, streams, epilogue), ["stream"])["stream"]
@@ -40,7 +40,7 @@ def _stream_text(numbers, rows, streams, epilogue):
 
 
 class _Stream:
-    """Writes the loops of the kernel, from the outside in."""
+    """Emits the loops of the kernel, from the outside in."""
 
     def __init__(self, kernel, numbers, rows, streams, epilogue):
         self.b, self.s, self.args = kernel.f, kernel.s, kernel.args
@@ -49,7 +49,7 @@ class _Stream:
         self.scratch = None if epilogue.emit is None else kernel.scratch()
 
     def unit(self, unit):
-        """One block of columns: all rows of B, then the epilogue."""
+        """Emit one block of columns: all rows of B, then the epilogue."""
         b, s = self.b, self.s
         self.batch = b.div(unit, s.column_blocks)
         self.column = b.mul(b.sub(unit, b.mul(self.batch, s.column_blocks)), s.block_columns)
@@ -66,8 +66,8 @@ class _Stream:
             self.across(1, self.finish)
 
     def across(self, vectors, body):
-        """`body(column, mask)` for the block's columns, so many vectors at a time; the last ones alone, under a
-        mask."""
+        """Loop `body(column, mask)` over the block's columns, `vectors` vectors at a time; the last ones one by one,
+        under a mask."""
         b, lanes = self.b, self.numbers.lanes
         whole = b.mul(b.div(self.width, vectors * lanes), vectors * lanes)
         b.loop(0, whole, vectors * lanes, [],
@@ -88,7 +88,7 @@ class _Stream:
         return b.offset(b.offset(self.scratch, b.mul(self.s.block_columns, row), kind), column, kind)
 
     def blank(self):
-        """Sums start at zero."""
+        """Set the sums to zero."""
         def rows(column, mask):
             for row in range(self.rows):
                 self.b.store(zero(self.numbers.vector), self.sums(row, column), mask=mask)
@@ -96,7 +96,7 @@ class _Stream:
         self.across(1, rows)
 
     def some_rows(self, k, count):
-        """Adds the products with `count` rows of B, from row k on."""
+        """Multiply by `count` rows of B, from row k on, and add to the sums."""
         b, s, numbers = self.b, self.s, self.numbers
         sources = [b.offset(self.right, b.mul(b.add(k, j), s.b_k)) for j in range(count)]
         factors = [[self.factor(row, b.add(k, j)) for j in range(count)] for row in range(self.rows)]
@@ -121,7 +121,7 @@ class _Stream:
         return b.splat(b.convert(value, numbers.word, numbers.signed), numbers.lanes)
 
     def finish(self, column, mask):
-        """The epilogue of a vector of columns, row by row."""
+        """Apply the epilogue to a vector of columns, row by row."""
         b, numbers = self.b, self.numbers
         for row in range(self.rows):
             total = b.load(numbers.vector, self.sums(row, column), mask=mask)

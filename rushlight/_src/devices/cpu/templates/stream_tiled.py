@@ -1,7 +1,7 @@
-"""Products of few rows by tile registers: B, whose columns lie along k, is read once, straight from memory into tiles.
+"""Skinny matmul by AMX tiles: B, whose columns are contiguous along k, is read once, directly from memory into tiles.
 
-The roles are exchanged: columns of B are the rows of tiles, and A, packed before, is what they are multiplied with.
-Sums are turned on their way out.
+The roles are swapped: columns of B are the rows of tiles, and A, packed before, is the other operand.  Accumulators are
+transposed before they are stored.
 """
 
 
@@ -17,11 +17,11 @@ from .units import Units
 SLOTS = ("b", "packed", "c", "scratch", "rows", "columns", "chunks", "b_column", "c_row", "scratch_bytes",
          "panel_bytes")
 MOST = 128   # rows of A
-AHEAD = 512  # bytes along a column that memory is asked for early
+AHEAD = 512  # prefetch distance along a column, in bytes
 
 
 def grid(rows):
-    """Vectors of rows of A in a panel, and columns of B in a unit, for so many rows."""
+    """Vectors of rows of A in a panel, and columns of B in a work unit, for `rows` rows."""
     vectors = -(-rows // tiles.ROWS)
     if vectors > 4:  # the fewer rows that are not there, the better
         vectors = min((4, 2), key=lambda v: -(-vectors // v) * v)
@@ -30,8 +30,8 @@ def grid(rows):
 
 @remembered(512)
 def stream_kernel(numbers, out, vectors, down, epilogue):
-    """The kernel for panels of so many vectors of rows of A, and `down` columns of B at a time; `numbers` are those of
-    B times A.  Returns its address."""
+    """Return the address of the kernel for panels of `vectors` vectors of rows of A, and `down` columns of B at a time;
+    `numbers` are those of B times A."""
     key = f"tiled stream {numbers} {out} {vectors} {down} {epilogue.key}"
     return jit.build(key, lambda: _text(numbers, out, vectors, down, epilogue), ["stream"])["stream"]
 
@@ -47,7 +47,7 @@ def _text(numbers, out, vectors, down, epilogue):
         return [pointer, s.b_column]
 
     def part(pointer, left):
-        """The last columns, which do not fill a unit, are copied: tiles read all of their rows."""
+        """Copy the last columns, which do not fill a work unit: tiles read all of their rows."""
         size = f.mul(s.chunks, tiles.ROW_BYTES)
         f.loop(0, left, 1, [],
                lambda r, _: f.copy_bytes(f.offset(scratch, f.mul(r, size)), f.offset(pointer, f.mul(r, s.b_column)),
@@ -97,7 +97,7 @@ def _text(numbers, out, vectors, down, epilogue):
 
 
 def _turn(f, numbers, source, target, rows, vectors):
-    """A matrix of sums, `rows` x `vectors`, with rows and columns exchanged."""
+    """Transpose a matrix of sums, `rows` x `vectors`."""
     def square(r, _):
         for j in range(vectors):
             words = [f.load(numbers.vector,

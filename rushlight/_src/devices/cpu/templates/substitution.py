@@ -15,8 +15,8 @@ POINTERS = ("a", "x")
 
 
 def substitution_kernel(dtype, vectors, unit, pairs=False):
-    """The kernel that solves in place, so many vectors of columns a unit; strides are in bytes; of complex matrices if
-    ``pairs``.  Returns its address."""
+    """Return the address of the kernel that solves in place, `vectors` vectors of columns per work unit; strides are in
+    bytes; of complex matrices if ``pairs``."""
     return jit.build(f"substitute {dtype} {vectors} {unit} {pairs}", lambda: _text(dtype, vectors, unit, pairs),
                      ["substitute"])["substitute"]
 
@@ -31,7 +31,7 @@ def _text(dtype, vectors, unit, pairs):
 
 
 class _Columns:
-    """Writes the solution of one block of columns."""
+    """Emits the solution of one block of columns."""
 
     def __init__(self, f, element, lanes, vectors, unit, named):
         self.f, self.element, self.lanes, self.vectors, self.unit, self.s = f, element, lanes, vectors, unit, named
@@ -72,7 +72,7 @@ class _Columns:
         return [self.f.div(value, many) for value in sums]
 
     def some(self, first, count):
-        """Rows from `first` on: less what is known of the others, then one by one."""
+        """Solve rows from `first` on: subtract the known unknowns' terms, then solve one by one."""
         f, vectors = self.f, self.vectors
         places = [self.row(f.add(first, r)) for r in range(count)]
         flat = [value for place in places for value in self.load(place)]

@@ -11,12 +11,11 @@ from .contraction import CHUNK
 
 
 def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=None, ahead=None):
-    """The sums of `rows` x `vectors` after `chunks` (i64) times four words along k, as a list, row by row.
+    """The accumulators of `rows` x `vectors` after `chunks` (i64) times four words along k, as a list, row by row.
 
-    Word u of row r of a chunk is at `a + r * a_row + offset(u)`, where quads (a_row = 4 words) have their words side by
-    side and panels (a_row = 1 word) `a_step / 4` bytes apart; a chunk takes `a_step` bytes. `ahead` = (place, line,
-    step): each chunk asks for four places of memory that are wanted later, `line` bytes apart, and moves on by `step`
-    bytes.
+    Word u of row r of a chunk is at `a + r * a_row + offset(u)`: quads (a_row = 4 words) have contiguous words, in
+    panels (a_row = 1 word) they are `a_step / 4` bytes apart; a chunk takes `a_step` bytes. `ahead` = (place, line,
+    step): each chunk prefetches four addresses, `line` bytes apart, and moves on by `step` bytes.
     """
     if numbers.blocks and rows > 1:
         return _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start, ahead)
@@ -52,9 +51,9 @@ def sums(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start=Non
 
 
 def _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks, start, ahead):
-    """The same by an instruction that multiplies two rows by two columns; a row that is left, by that for one.
+    """The same by an instruction that multiplies two rows by two columns; a remaining row, by the one for single rows.
 
-    Two words along k at a time: what is loaded for more of them would not stay in registers.
+    Two words along k at a time: the loads for more of them would not fit into registers.
     """
     word, lanes, paired = numbers.word.bytes, numbers.lanes, rows // 2 * 2
     next_word = word if a_row == CHUNK * word else a_step // CHUNK
@@ -92,7 +91,7 @@ def _sums_by_blocks(b, numbers, rows, vectors, a, a_row, a_step, b_panel, chunks
 
 
 def _turned(b, tile, paired, vectors, turn):
-    """The sums of a tile with those of each two rows, a vector of each, turned into two others."""
+    """The tile with the sums of each pair of rows rearranged by `turn`, vector by vector."""
     tile = list(tile)
     for r in range(0, paired, 2):
         for j in range(vectors):
@@ -104,7 +103,7 @@ def _turned(b, tile, paired, vectors, turn):
 def _two_rows(b, numbers, a, a_row, next_word):
     """Two words along k of two rows of A, for every 128 bits of a vector."""
     pair = vector(numbers.word, 2)
-    if next_word == numbers.word.bytes:  # words of a row are neighbours
+    if next_word == numbers.word.bytes:  # words of a row are contiguous
         there = [b.load(pair, b.offset(a, row), align=numbers.word.bytes) for row in (0, a_row)]
         both = b.shuffle(*there, [0, 1, 2, 3])
     else:
@@ -117,7 +116,7 @@ def _two_rows(b, numbers, a, a_row, next_word):
 
 
 class Store:
-    """Where and how a tile's sums go: added to earlier partial sums, through the epilogue, into the output."""
+    """The store of a tile: accumulators are added to earlier partial sums, pass the epilogue, and go to the output."""
 
     def __init__(self, numbers, out, epilogue, first_slot):
         self.numbers = numbers
@@ -131,11 +130,11 @@ class Store:
             slots = self.epilogue.values(b, args, self.first_slot)
             total = self.epilogue.emit(b, total, batch, row, column, place, mask, slots)
         elif self.numbers.tiles == "bf16ps":
-            total = halves.rounded_operand(b, total, self.out)  # tiles hold no denormal numbers
+            total = halves.rounded_operand(b, total, self.out)  # AMX tiles hold no denormals
         b.store(b.convert(total, self.out), place, mask=mask)
 
     def fetch(self, b, args, out, out_stride, rows, vectors, begin=0):
-        """Asks for the memory of a tile's rows from `begin` on before their sums are known."""
+        """Prefetch the memory of a tile's rows from `begin` on before they are computed."""
         slots, width = self.epilogue.values(b, args, self.first_slot), vectors * self.numbers.lanes * self.out.bytes
 
         def row(r, _):
@@ -146,7 +145,7 @@ class Store:
 
 
 def fetch_rows(b, place, stride, rows, width):
-    """Asks for the memory of so many rows, `width` bytes each, that will be written."""
+    """Prefetch the memory of `rows` rows, `width` bytes each, that will be written."""
     def row(r, _):
         for at in (*range(0, width, 64), width - 1):
             b.prefetch(b.offset(place, b.add(b.mul(stride, r), at)), write=True)
@@ -157,15 +156,15 @@ def fetch_rows(b, place, stride, rows, width):
 PARAMETERS = [("args", ptr), ("a", ptr), ("panel", ptr), ("chunks", i64), ("out", ptr), ("out_stride", i64),
               ("partial", ptr), ("partial_stride", i64), ("stage", i64), ("rows_left", i64), ("columns_left", i64),
               ("batch", i64), ("row", i64), ("column", i64)]
-LATER = [("ahead", ptr), ("ahead_line", i64), ("ahead_step", i64)]  # what a tile fetches beside its work
+LATER = [("ahead", ptr), ("ahead_line", i64), ("ahead_step", i64)]  # what a tile prefetches in addition
 FIRST, LAST = 1, 2  # bits of `stage`: no partial sums exist yet; these sums are the final ones
 
 
 def write_tile(module, name, numbers, rows, vectors, a_row, a_step, store, ahead=False):
     """A function that computes one tile and stores it; its parameters are PARAMETERS, strides in bytes.
 
-    `partial` is where sums in the accumulator's type wait between blocks of k; with `ahead`, LATER says what else is
-    fetched.
+    `partial` holds sums in the accumulator's type between blocks of k; with `ahead`, LATER are further parameters, for
+    prefetching.
     """
     f = module.function(name, PARAMETERS + LATER * ahead, internal=True)
     (args, a, panel, chunks, out, out_stride, partial, partial_stride, stage, rows_left, columns_left,

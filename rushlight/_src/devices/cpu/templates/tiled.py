@@ -1,7 +1,8 @@
-"""The register tile of blocked products in tile registers: 32 rows by 2 vectors of sums in four registers, and kin.
+"""The register tile of a blocked matmul in AMX tiles: 32 rows by 2 vectors of accumulators in four registers, and other
+shapes.
 
-Operands come packed as for vector registers, rows as quads of a whole vector of words: a tile of A is a kilobyte in one
-piece, a tile of B every vector of a panel.  Sums leave through memory, where the epilogue reads them.
+Operands are packed as for vector registers, rows as quads of a full vector of words: a tile of A is one kilobyte, a
+tile of B every vector of a panel.  Accumulators are stored to memory, where the epilogue reads them.
 """
 
 from ..llvm import tiles
@@ -14,14 +15,14 @@ PRODUCT, LOAD = 16, 8  # cycles of an instruction
 
 
 def cycles(rows, vectors):
-    """Cycles of a step along k of one shape, operands in the first cache."""
+    """Cycles of a step along k of one shape, operands in the L1 cache."""
     down = rows // tiles.ROWS
     return max(PRODUCT * down * vectors, LOAD * (down + vectors))
 
 
 def operands(rows, vectors):
-    """(which operand is held while the other one passes, {operand: its first register}, {operand: how many registers})
-    of a shape; sums come first."""
+    """Return (operand that is held while the other one passes, {operand: its first register}, {operand: number of
+    registers}) of a shape; accumulators come first."""
     down = rows // tiles.ROWS
     held, passing = ("a", "b") if down <= vectors else ("b", "a")
     counts = {"a": down, "b": vectors}
@@ -32,12 +33,12 @@ def operands(rows, vectors):
 def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=None, a_row=tiles.ROW_BYTES, a_step=None,
                b_row=None, a_places=None,
                words=tiles.WORDS, passing=""):
-    """Adds the products of `chunks` (i64) steps along k to the sums in registers 0 and on, row by row; `beside(step)`
-    is done in each step.
+    """Emit the multiply-adds of `chunks` (i64) steps along k into the accumulators in registers 0 and on, row by row;
+    `beside(step)` emits what each step does in addition.
 
-    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and a step takes `a_step` or lies where the
-    table `a_places` says, in bytes from the beginning, or words of B along k are `b_row` bytes apart.  `words`: those
-    of a step.  `passing`: the operand, "a" or "b", that passes by the other one, which stays in the first cache.
+    A is in quads and B in a panel, unless rows of A are `a_row` bytes apart and steps are `a_step` bytes apart or at
+    the byte offsets of the table `a_places`, or words of B along k are `b_row` bytes apart.  `words`: words of a step.
+    `passing`: the operand, "a" or "b", that passes by the other one, which stays in the L1 cache.
     """
     down = rows // tiles.ROWS
     a_row, a_step = (step if isinstance(step, Value) else constant(i64, step)
@@ -73,15 +74,15 @@ def write_sums(b, registers, numbers, rows, vectors, a, panel, chunks, beside=No
     b.loop(0, chunks, 1, [a, panel], step)
 
 
-OUT = ("out", "out_stride", "batch", "row", "column")  # where a product's tile goes
-_BEGIN = tiles.ROW_BYTES  # the first of the sums of two tiles, behind what says which of them wait
+OUT = ("out", "out_stride", "batch", "row", "column")  # destination of a matmul's tile
+_BEGIN = tiles.ROW_BYTES  # offset of the sums of two tiles, after the fields that describe the waiting one
 
 
 class Waiting:
-    """Finished sums of a tile that wait for their epilogue: it is computed while the next tile is multiplied, which
-    takes other units of the processor, and sums that have just left tile registers are slow to read.  `where` names
-    what says where they go: "out" is a pointer, the others whole numbers.  The memory belongs to the kernel, for one
-    thread."""
+    """Finished accumulators of a tile that wait for their epilogue.  It runs while the next tile is multiplied: it uses
+    other execution units of the CPU, and accumulators just stored from AMX tiles are slow to read.  `where` names the
+    values that give their destination: "out" is a pointer, the others integers.  The memory belongs to the kernel, for
+    one thread."""
 
     def __init__(self, b, memory, numbers, rows, vectors, where=OUT):
         self.b, self.memory, self.numbers, self.rows, self.vectors = b, memory, numbers, rows, vectors
@@ -90,62 +91,63 @@ class Waiting:
 
     @classmethod
     def allocated(cls, b, numbers, rows, vectors, where=OUT):
-        """In the frame of the kernel `b`."""
+        """A Waiting in the frame of the kernel `b`."""
         return cls(b, b.alloca(numbers.vector, _BEGIN // tiles.ROW_BYTES + 2 * rows * vectors), numbers, rows, vectors,
                    where)
 
     def clear(self):
-        """Nothing waits."""
+        """Mark that nothing waits."""
         self._put("rows", constant(i64, 0))
 
     def buffer(self):
-        """Where the next sums go: not where the sums that wait are."""
+        """Address for the next accumulators, distinct from those that wait."""
         b = self.b
         first = b.offset(self.memory, _BEGIN)
         there = b.and_(b.compare("!=", self.get("rows"), 0), b.compare("==", self.get("sums"), first))
         return b.select(there, b.offset(first, self.size), first)
 
     def put(self, rows, sums, *where):
-        """So many rows of sums wait, whose memory `buffer` gave."""
+        """Let `rows` rows of accumulators wait, at the address from `buffer`."""
         for name, value in zip(self.names, (rows, sums, *where)):
             self._put(name, value)
 
     def get(self, name):
-        """How many rows wait, where their sums are, or a part of where they go."""
+        """Return the number of rows that wait, the address of their accumulators, or a part of their destination."""
         kind = ptr if name in ("sums", "out") else i64
         return self.b.load(kind, self.b.offset(self.memory, 8 * self.names.index(name)))
 
     def where(self):
-        """Where they go, as it was put."""
+        """The destination that `put` stored."""
         return [self.get(name) for name in self.names[2:]]
 
     def _put(self, name, value):
         self.b.store(value, self.b.offset(self.memory, 8 * self.names.index(name)))
 
     def finisher(self, args, store):
-        """A function that writes the epilogue of rows of a product's sums that wait, from one to another."""
+        """Return a function that emits the epilogue of a range of the rows that wait."""
         sums, place = self.get("sums"), self.where()
         return lambda begin, end: write_rows(self.b, args, store, sums, self.vectors, begin, end, *place)
 
 
 class WaitingTile:
-    """What tiles have in common whose finished sums wait for the next tile; ``where``: the names of where they go."""
+    """Base of tiles whose finished accumulators wait for the next tile; ``where`` names the parts of the
+    destination."""
 
     more = (("waiting", ptr),)
     where = ()
 
     def prepare(self, f):
-        """Memory for the sums that wait, in the kernel's function."""
+        """Allocate memory for the accumulators that wait, in the kernel's function."""
         self.waiting = Waiting.allocated(f, self.numbers, self.rows, self.vectors, self.where)
         self.further = (self.waiting.memory,)
 
     def begin(self, f):
-        """Nothing waits."""
+        """Mark that nothing waits."""
         self.waiting.clear()
 
 
 def write_rows(b, args, store, sums, vectors, begin, end, out, out_stride, batch, row, column, columns_left=None):
-    """Writes the epilogue of the rows from `begin` to `end` of a tile's sums, which lie in one piece; masked where a
+    """Emit the epilogue of the rows from `begin` to `end` of a tile's accumulators, which are contiguous; masked if a
     number of columns is given."""
     lanes = store.numbers.lanes
 
@@ -167,7 +169,7 @@ def write_rows(b, args, store, sums, vectors, begin, end, out, out_stride, batch
 
 
 def write_rest(module, name, numbers, rows, vectors, store):
-    """A function of (slots, what waits, row) that finishes what waits from a row on."""
+    """Return a function of (slots, what waits, row) that finishes what waits from a row on."""
     f = module.function(name, [("args", ptr), ("waiting", ptr), ("begin", i64)], internal=True)
     args, memory, begin = f.parameters
     waiting = Waiting(f, memory, numbers, rows, vectors)
@@ -179,11 +181,12 @@ def write_rest(module, name, numbers, rows, vectors, store):
 
 
 def write_tile(module, name, numbers, rows, vectors, store, rest, passing=""):
-    """A function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what waits.
+    """Return a function that computes one tile; its parameters are PARAMETERS, strides in bytes, and the memory of what
+    waits.
 
     `passing`: as in write_sums.  `a_row` and `a_step` are the bytes between rows of A, and of a step along k.
-    `partial` is where sums wait between blocks of k, a whole tile in one piece.  Sums that are complete wait for the
-    next tile, but at the last columns.
+    `partial` holds accumulators between blocks of k, a contiguous tile.  Complete accumulators wait for the next tile,
+    except at the last columns.
     """
     f = module.function(name, [*PARAMETERS, ("waiting", ptr), ("a_row", i64), ("a_step", i64)], internal=True)
     (args, a, panel, chunks, out, out_stride, partial, _, stage, rows_left, columns_left, batch, row, column,
@@ -215,14 +218,12 @@ def write_tile(module, name, numbers, rows, vectors, store, rest, passing=""):
 
 
 def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing, fetch=None, direct=None, **lying):
-    """Writes what a tile does: the products of `chunks` steps along k are added to the sums that wait at `partial`, if
-    these are not the `first`; if they are not the `last`, the sums wait there again, else for the next tile, in one
-    piece.
+    """Emit the work of a tile: add `chunks` steps along k to the accumulators at `partial`, or to zero if `first`; then
+    store them there again, or, if `last`, contiguously for the next tile.
 
-    `finishing`: a function that gives the function of rows that finishes what waits, from one to another; what finishes
-      all rows from one on; what is
-    done with complete sums.  `fetch(begin, end)` asks for what rows of this tile will want.  `direct`: (when, where,
-    bytes between rows) complete sums go to memory as they are.
+    `finishing`: functions that return the function which finishes a range of the rows that wait; that finish all rows
+      from one on; and that handle complete accumulators.  `fetch(begin, end)` prefetches for rows of this tile.
+    `direct`: (condition, address, bytes between rows) under which complete accumulators are stored unchanged.
     """
     rows, vectors = waiting.rows, waiting.vectors
     registers, packed = tiles.tiles_of(f), constant(i64, vectors * tiles.ROW_BYTES)
@@ -254,9 +255,8 @@ def write_products(f, waiting, a, panel, chunks, first, last, partial, finishing
 
 
 def multiply(f, registers, waiting, a, panel, chunks, finisher, rest, fetch, **lying):
-    """Writes the loop along k, and what is done in each of its steps: rows of what waits are finished, if something
-    does, and memory is asked for.
-    `lying`: how A and B lie, as for write_sums."""
+    """Emit the loop along k; each step also finishes rows of what waits, if anything does, and prefetches memory.
+    `lying`: the layouts of A and B, as for write_sums."""
     numbers, rows, vectors = waiting.numbers, waiting.rows, waiting.vectors
     steps = f.maximum(chunks, 1)
     per_step = f.div(f.add(steps, rows - 1), steps)

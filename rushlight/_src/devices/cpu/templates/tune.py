@@ -1,11 +1,11 @@
-"""Choices of a plan that are measured instead of estimated: of classes of problems, in a table that comes with the
-package (``measured.txt``, written by ``python -m benchmarks.tune``), or on this machine by max-autotune, which
-remembers them on disk.
+"""Choices of a plan that are measured instead of estimated: for classes of problems, in a table in the package
+(``measured.txt``, written by ``python -m benchmarks.tune``), or on this machine by max-autotune, which caches them on
+disk.
 
-A planner asks ``pick(name, options)`` where it chooses, best guess first. Ordinarily it gets what the table says for
-problems of this class on this kind of processor, else the first. ``planned`` under the setting ``max_autotune`` plans a
-problem again and again, one pick different at a time, runs each plan on memory of the right size, and keeps what was
-fastest for the class.
+A planner calls ``pick(name, options)`` for each choice, best guess first. Usually it gets the table's option for
+problems of this class on this kind of CPU, else the first. Under the setting ``max_autotune``, ``planned`` plans a
+problem repeatedly, one pick different at a time, runs each plan on memory of the right size, and keeps the fastest for
+the class.
 """
 
 import ctypes
@@ -31,8 +31,8 @@ MOST_PLANS = 2048  # that are remembered, some 2 KB each: twice as many as an op
 
 
 class Active(threading.local):
-    """The trials under way in a thread, the innermost last: sizes are put into polymorphic plans without the planning
-    lock, while another thread measures."""
+    """The active trials of a thread, the innermost last: polymorphic plans are specialized without the planning lock,
+    while another thread measures."""
 
     def __init__(self):
         self.stack = []
@@ -42,8 +42,8 @@ _active = Active()
 
 
 def pick(name, options, ordered=False):
-    """The first of several options, unless a measurement wants another one of them.  ``ordered``: whichever is taken,
-    each sum has the same terms in the same order, for all problems, so that results are the same to the bit.
+    """Return the first of several options, or the measured one.  ``ordered``: with every option each sum has the same
+    terms in the same order, for all problems, so that results are bitwise equal.
 
     Example:
         >>> pick("rows of a block", (192, 96, 384))
@@ -54,7 +54,7 @@ def pick(name, options, ordered=False):
 
 
 def text_of(option, number):
-    """How an option is written down: short values as they print, others by their place.
+    """Return an option as a string: short values as they print, others by their index.
 
     Example:
         >>> text_of((8, 3), 1), text_of(object(), 1)
@@ -65,8 +65,8 @@ def text_of(option, number):
 
 
 class Trial:
-    """One way to choose: {name: the option's text}; ``seen`` notes the texts of all options that there were.  Where an
-    option is not there the best guess is taken."""
+    """One set of choices: {name: the option's string}; ``seen`` collects the strings of all options.  If an option does
+    not exist the best guess is used."""
 
     def __init__(self, chosen):
         self.chosen, self.seen = chosen, {}
@@ -85,15 +85,15 @@ class Trial:
 
 
 class Ordered(Trial):
-    """A Trial that leaves the order of sums as it is: the best guess is taken where options change it."""
+    """A Trial that keeps the order of sums: the best guess is used if options change it."""
 
     def pick(self, name, options, ordered):
         return super().pick(name, options, ordered) if ordered else options[0]
 
 
 def class_of(planner, problem) -> str:
-    """The class of a problem: what plans it, and sizes and strides beyond 8 as the next power of two.  What is computed
-    before and after it does not count.
+    """The class of a problem: its planner, and sizes and strides beyond 8 rounded up to a power of two.  Prologues and
+    epilogues do not count.
 
     Example:
         >>> from .matmul import Matmul, _plan
@@ -122,7 +122,7 @@ def _rounded(found):
 
 @remembered()
 def measured() -> dict:
-    """{class: {name: option}} of the table, for this kind of processor."""
+    """{class: {name: option}} of the table, for this kind of CPU."""
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         kind, name, chosen = line.split(" | ")
@@ -132,12 +132,11 @@ def measured() -> dict:
 
 
 def planned(planner, problem, operands):
-    """``planner(*problem)``, remembered, with the picks that the table says; under ``max_autotune`` with those that are
-    fastest.
+    """Return ``planner(*problem)``, cached, with the picks of the table; under ``max_autotune`` with the fastest picks.
 
     ``operands()`` gives the bytes of each operand by name.
     """
-    if _active.stack:  # a part of a problem that is planned as a whole, under the names of its operands
+    if _active.stack:  # part of a problem that is planned together, under the names of its operands
         return planner(*problem)
     if settings.max_autotune and not targeted().triple:
         return tuned(planner, problem, operands)
@@ -146,9 +145,9 @@ def planned(planner, problem, operands):
 
 @remembered(MOST_PLANS)
 def known(planner, problem):
-    """A plan with the picks of the table, or those that this machine has learned."""
+    """A plan with the picks of the table, or those of per-machine autotuning."""
     from . import learned
-    if targeted().triple:  # what other machines run cannot be measured
+    if targeted().triple:  # code for other machines cannot be measured
         return planner(*problem)
     name = class_of(planner, problem)
     chosen, trial = measured().get(name), Trial
@@ -178,7 +177,7 @@ def tuned(planner, problem, operands):
 
 
 def search(plan, problem, operands, seen, best):
-    """(what to pick, the plan): each name's options tried in turn, the best so far kept."""
+    """Return (picks, plan): each name's options are tried in turn and the best is kept."""
     started, chosen, lines = time.perf_counter(), {}, []
     for name in list(seen):
         for option in seen[name][1:]:
@@ -196,8 +195,8 @@ def search(plan, problem, operands, seen, best):
 
 
 def race(plans, operands, seconds=0.1):
-    """The least seconds of some runs of each plan, in turn, so that a busy machine slows all of them; about so many in
-    all."""
+    """Return the least seconds of each plan over some runs, in turn, so that a busy machine slows all of them; about
+    `seconds` in all."""
     runs, least, started = [bound(plan, operands) for plan in plans], [float("inf")] * len(plans), time.perf_counter()
     clock = time.thread_time if pool.get_num_threads() == 1 else time.perf_counter
     for run in runs:
@@ -213,8 +212,8 @@ def race(plans, operands, seconds=0.1):
 
 
 def bound(plan, operands, fill=None):
-    """A call of a plan on memory of its own; ``fill(place, bytes)`` puts something into an operand.  ``places`` of the
-    call: where operands lie."""
+    """Return a function that runs a plan on memory of its own; ``fill(place, bytes)`` initializes an operand.  Its
+    attribute ``places`` holds the operands' addresses."""
     buffers = [ctypes.create_string_buffer(size + 64) for size in (*operands.values(), *plan.temporaries.values())]
     for buffer in buffers[:len(operands)]:
         ctypes.memset(buffer, 0x3C, len(buffer))  # about 0.01 in every floating type

@@ -1,4 +1,4 @@
-"""Kernels that do units of work one by one: what comes before and after a unit is the same for all of them."""
+"""Kernels that loop over work units, with the code around the loop."""
 
 from ..llvm.builder import Module
 from ..llvm.tiles import configured
@@ -8,7 +8,7 @@ KERNEL = [("args", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 
 
 class Slots:
-    """A kernel's slots by name: pointers or i64s, loaded where they are asked for."""
+    """A kernel's slots by name: pointers or i64s, loaded at each access."""
 
     def __init__(self, b, args, names, pointers):
         self._builder, self._args, self._pointers = b, args, pointers
@@ -20,7 +20,7 @@ class Slots:
 
 
 class Units:
-    """A kernel being written: its builder `f`, its slots by name `s`; in a module of its own, or in one with the
+    """A kernel under construction: its builder `f`, its slots by name `s`; in a module of its own, or in one with the
     functions that it calls."""
 
     def __init__(self, name, slots, pointers, module=None):
@@ -34,16 +34,16 @@ class Units:
         return {name: getattr(self.s, name) for name in self.slots}
 
     def lanes(self, element) -> int:
-        """How many elements a vector has."""
+        """Number of elements of a vector."""
         return self.module.features.lanes(element.bytes)
 
     def scratch(self):
-        """Where the memory of the thread that runs it begins."""
+        """Address of the scratch memory of the thread that runs the kernel."""
         return self.f.offset(self.s.scratch, self.f.mul(self.worker, self.s.scratch_bytes))
 
     def text(self, unit, tiles=False, heights=(), widths=()):
-        """The text of the module; `unit(number)` writes a unit of work, with tile registers if `tiles`, of `heights`
-        rows and `widths` bytes."""
+        """The source of the module; `unit(number)` emits a work unit, with AMX tiles if `tiles`, of `heights` rows and
+        `widths` bytes."""
         def units():
             self.f.loop(self.begin, self.end, 1, [], lambda number, _: unit(number))
 

@@ -1,5 +1,4 @@
-"""Plans of products whose operands are read where they lie: few rows (stream.py, stream_tiled.py), or small matrices
-(direct.py)."""
+"""Plans of matmuls without packing: few rows (stream.py, stream_tiled.py), or small matrices (direct.py)."""
 
 from ....core.shape_env import guess
 from ..llvm import tiles
@@ -10,12 +9,12 @@ from .portions import ALONE, NO_BATCH, batch_slots, grain, product, round_up, wo
 from .registers import register_tiles
 from .tune import pick
 
-STREAMED_ROWS = 4  # of C: with more the sums' traffic outweighs the packing that is saved
-_STREAM_BYTES = 16 << 10  # of C that stay in the first cache
+STREAMED_ROWS = 4  # of C: with more rows, the traffic of partial sums outweighs the saved packing
+_STREAM_BYTES = 16 << 10  # of C that stay in the L1 cache
 
 
 def plan(p, kind, epilogue, threads):
-    """The plan of a normalised Matmul (matmul.py) that packs nothing; None where packing pays."""
+    """Return the plan of a normalized Matmul (matmul.py) that packs nothing, or None if packing pays off."""
     if _wants_streams(p, kind) and pick("streams", (True, False)):
         return stream_plan(p, kind, epilogue, threads)
     if _wants_no_packing(p, kind) and pick("direct", (True, False)):
@@ -24,14 +23,14 @@ def plan(p, kind, epilogue, threads):
 
 
 def _wants_streams(p, kind):
-    """Few rows and a B whose columns are neighbours: its rows are read once, as they lie."""
+    """True for few rows and a B with contiguous columns: its rows are read once, in place."""
     return (p.rows <= STREAMED_ROWS and p.b[-1] == 1 and p.columns >= 4 * kind.lanes and p.depth >= 16
             and p.sums[0] == 1
             and kind.element is kind.word and ELEMENTS[p.out_dtype] is kind.accumulator)
 
 
 def stream_plan(p, kind, epilogue, threads):
-    """The plan of a product of few rows whose B streams by."""
+    """The plan of a skinny matmul that reads B sequentially."""
     size, out = kind.element.bytes, kind.accumulator.bytes
     batches = product(p.batch)
     most = max(4 * kind.lanes, _STREAM_BYTES // (out * p.rows))
@@ -47,7 +46,7 @@ def stream_plan(p, kind, epilogue, threads):
     streams = min(8, (targeted().registers - 8) // p.rows)
     kernel = stream.stream_kernel(kind, p.rows, streams, epilogue)
     sources = {name: ("pointer", name, 0) for name in "abc"} | {"scratch": ("temp", "scratch", 0)}
-    if epilogue.emit is None:  # sums wait in C
+    if epilogue.emit is None:  # partial sums are kept in C
         sources["scratch"] = ("const", 0)
     temporaries = {} if epilogue.emit is None else {"scratch": slots["scratch_bytes"] * threads}
     units = batches * blocks
@@ -55,11 +54,11 @@ def stream_plan(p, kind, epilogue, threads):
                              written_slots(stream.SLOTS, slots, sources) + epilogue.slots),), temporaries)
 
 
-_DIRECT_BYTES = 24 << 10  # of A and B, which stay in the first cache without being packed
+_DIRECT_BYTES = 24 << 10  # of A and B, which stay in the L1 cache unpacked
 
 
 def _wants_no_packing(p, kind):
-    """Small matrices whose B has neighbouring columns, or tiny ones."""
+    """True for small matrices whose B has contiguous columns, or tiny ones."""
     words = p.depth * (p.rows + p.columns)
     if p.b[-1] != 1 and (p.rows > 16 or p.depth > 16 or p.columns > 2 * kind.lanes):
         return False
@@ -67,7 +66,7 @@ def _wants_no_packing(p, kind):
 
 
 def direct_plan(p, kind, epilogue, threads):
-    """The plan of a product of small matrices, read where they lie."""
+    """The plan of a matmul of small matrices, read in place."""
     size, out = kind.element.bytes, ELEMENTS[p.out_dtype]
     options = [tile for tile, _ in register_tiles(False)] + [(8, 1), (4, 1), (2, 2), (1, 2),
                                                              (1, 1)] + [(16, 1), (8, 2)] * (targeted().registers > 16)
@@ -91,14 +90,14 @@ def direct_plan(p, kind, epilogue, threads):
 
 
 def wants_tiled_stream(p, kind):
-    """Few rows by a B whose columns lie along k in whole rows of tiles: it is read once, and packing would take longer
-    than multiplying."""
+    """True for few rows by a B whose columns are contiguous along k, in full rows of AMX tiles: it is read once, and
+    packing would take longer than multiplying."""
     return (kind.tiles and not p.batch and p.sums[0] == 1 and p.rows <= stream_tiled.MOST <= p.columns
             and p.b[-2] == 1 and p.depth % (kind.chunk * kind.per_word) == 0)
 
 
 def tiled_stream_plan(p, epilogue, threads):
-    """The plan of a product whose B goes from memory to tiles: A packed as panels, then all columns."""
+    """The plan of a matmul whose B is loaded from memory into AMX tiles: A is packed as panels, then all columns."""
     kind, out = tile_numbers(p.b_dtype or p.dtype, p.dtype), ELEMENTS[p.out_dtype]
     size, (vectors, down) = kind.element.bytes, stream_tiled.grid(p.rows)
     chunks, panels = p.depth // (kind.chunk * kind.per_word), -(-p.rows // (vectors * kind.lanes))
