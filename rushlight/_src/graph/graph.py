@@ -11,14 +11,13 @@ PLAIN = frozenset((int, float, bool, str, type(None)))  # what never holds Nodes
 class Node:
     """One value of a program: an input (``op`` is None) or the result of ``op(*args, **params)``.
 
-    ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static.  ``meta`` is a Meta, or a tuple of
-    Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of
-    the operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under
-    no_grad).
-    ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
-    ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of
-      the value.
-    ``checked``: what the node was when its types were last found to be right (``verify.py``).
+    ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static. ``meta`` is a Meta, or a tuple of
+    Metas if the operator returns several tensors (``item`` nodes then select one). ``inside`` is the Graph of the
+    operator's own body if that was traced. No gradient flows through a ``constant`` (detached, or made under no_grad).
+    ``number``: facts about a run-time scalar while its program is traced (``core/runtime.py``).
+    ``turned``: of an input, the conj and neg bits that relate the value to the stored values; its own meta is that of
+    the value.
+    ``checked``: the node's state when its types were last verified (``verify.py``).
     """
 
     __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned",
@@ -44,7 +43,7 @@ class Node:
             return self._used
 
     def become(self, op, args, params=None):
-        """Is computed in another way from now on."""
+        """Replace the operator and the arguments that compute this node."""
         self.op, self.args, self.params, self.inside, self._used = op, args, params or {}, None, tuple(nodes_in(args))
 
     def __repr__(self):

@@ -1,5 +1,5 @@
-"""What has to hold of every program between stages: values before their use, results as operators say, writes that do
-not meet."""
+"""Verify the invariants of programs between stages: definitions before uses, results as the operators declare, writes
+that do not overlap."""
 from __future__ import annotations
 
 import operator
@@ -74,7 +74,7 @@ def is_same(state: tuple, other: tuple) -> bool:
 
 
 def metas(nodes) -> list:
-    """What is known of the values of nodes."""
+    """The Metas of nodes."""
     return [node.meta for node in nodes]
 
 
