@@ -1,4 +1,4 @@
-"""Numbers and codes of floats of a byte, in integer arithmetic; codes are whole float32."""
+"""float8 values and their encodings in integer arithmetic; encodings are integral float32."""
 from __future__ import annotations
 
 import math

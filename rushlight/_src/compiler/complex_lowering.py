@@ -1,9 +1,9 @@
-"""Programs over complex numbers as programs over real ones: each complex value becomes two.
+"""Lower programs over complex numbers to programs over real ones: each complex value becomes two.
 
-Memory holds the two side by side, so that an input is two real tensors with strides twice as long (``P.half``), and
-what has to be memory is written as two (``P.complex``).  Kernels, templates and fusion then see real numbers only,
-wherever an operator is written out below; what is not (linear algebra) takes complex memory as it is.  Half the lanes
-for each part, rather than pairs of lanes, since nearly every operation treats the two in different ways.
+Memory holds the two interleaved, so an input is two real tensors with doubled strides (``P.half``), and a value that
+must be in memory is written as two (``P.complex``). Kernels, templates and fusion then see real numbers only, wherever
+an operator is lowered below; other operators (linear algebra) take complex memory as it is. Each part gets half the
+lanes, rather than pairs of lanes, since nearly every operation treats the two in different ways.
 """
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_complex(node: Node) -> bool:
 
 
 class Splitting:
-    """One program being written anew.  ``made``: what became of a node that is real, or complex memory; ``pairs``: the
-    two parts of a complex one."""
+    """The rewriting of one program. ``made``: {node: the replacement of a real value or of complex memory}; ``pairs``:
+    {node: the two parts of a complex value}."""
 
     def __init__(self, graph: Graph):
         self.graph, self.trace = graph, Trace()
@@ -145,7 +145,7 @@ def full(node):
 
 @rule("contract")
 def contract(node, x, y):
-    """Linear in both arguments: four real products."""
+    """Linear in both arguments: four real contractions."""
     (a, b), (c, d) = pair_of(x), pair_of(y)
 
     def product(u, v):

@@ -24,5 +24,5 @@ def multiplications(node: Node):
 
 
 def of_attention(q, k, v, values: int, keys: int):
-    """Products of scores with as many matrices as wide as values, and as wide as keys."""
+    """Multiplications of an attention: of scores with ``values`` and ``keys`` matrices of these widths."""
     return product(q[:-1]) * k[-2] * (keys * q[-1] + values * v[-1])

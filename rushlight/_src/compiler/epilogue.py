@@ -60,7 +60,7 @@ class Epilogues:
 
     def __init__(self, graph: Graph, users: dict, calls: list):
         self.users, self.results = users, set(graph.result_nodes())
-        # go into inputs, once nobody reads those
+        # stored into inputs after the last read of those
         self.written = {o.node for o in graph.outputs if isinstance(o, Store)}
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         number = {node: k + 1 for k, node in enumerate(calls)}
@@ -128,7 +128,7 @@ class Epilogues:
         if own is None and contraction.op not in COLUMNS:
             return None
         first = own or stored[0]
-        if first.dtype is bool_:  # a template's own result is numbers; masks lie beside them
+        if first.dtype is bool_:  # a template's own result is numeric; masks are stored separately
             return None
         absorbed = self.absorbed(contraction, inside)
         whole = inside | absorbed
@@ -143,8 +143,8 @@ class Epilogues:
         return FusedEpilogue((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
 
     def absorbed(self, contraction: Node, inside: set) -> set:
-        """Elementwise nodes that an epilogue reads, computed there from what they are made of: those that nobody else
-        reads, and a few cheap ones that are computed elsewhere too."""
+        """Elementwise nodes that an epilogue reads and computes itself: those without other readers, and a few cheap
+        ones that are computed elsewhere too."""
         found: set = set()
         again = MOST_AGAIN
         queue = [n for node in inside - {contraction} for n in node.used]
@@ -175,14 +175,14 @@ class Epilogues:
 
 
 def owner(node: Node) -> Node:
-    """The elementwise node or contraction of which a chain of reshapes is a view."""
+    """The elementwise node or contraction at the base of a chain of reshapes."""
     while node.op is P.reshape:
         node = node.args[0]
     return node
 
 
 def lies_in_rows(node: Node) -> bool:
-    """Whether a value, or what it is a view of, lies in memory in its own row-major order."""
+    """True if a value, or the base of its views, is stored in the value's own row-major order."""
     path = []
     while node.op is not None and node.op.kind.name == "view":
         path.append(node)

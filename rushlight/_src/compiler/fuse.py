@@ -1,4 +1,4 @@
-"""Which nodes become one kernel: a cluster is a domain of indices with reductions and stores over it.
+"""Group nodes into kernels: a cluster is a domain of indices with reductions and stores over it.
 
 Softmax, layer norm and cross entropy come out as one cluster each: every reduction over the same dimensions of the same
 shape joins, as do elementwise results of that shape or of the rows' shape.
@@ -131,7 +131,7 @@ class Fuser:
     # -- finding a cluster ---------------------------------------------------------------------------------------------
 
     def enter(self, cluster: Cluster):
-        """From now on reads nodes through this cluster: its reductions are read as their results."""
+        """Make this the current cluster: its reductions are read as their results."""
         self.reader.results = {n: found for c in self.clusters for n, found in c.results.items()} | cluster.results
         self.current = cluster
         self.reader.reset()

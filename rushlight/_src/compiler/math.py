@@ -32,7 +32,7 @@ def expansion(*ops):
 
 
 def expand(e: Expr) -> Expr:
-    """The operation in simpler terms, or itself where the machine has it.  Halves compute in float32."""
+    """The operation in simpler terms, or itself if the target has it. 16-bit floats compute in float32."""
     if not e.args or not e.args[-1].dtype or not e.args[-1].dtype.is_floating_point:
         return e
     rule = EXPANSIONS.get(e.op)
@@ -54,7 +54,7 @@ def integers(dtype):
 
 
 def power_of_two(n: Expr, dtype) -> Expr:
-    """2^n for a whole float n within the normal exponents."""
+    """2^n for an integral float n within the normal exponents."""
     kind, shift, bias = integers(dtype)
     return bits(apply("left_shift", whole(n, kind) + bias, shift), dtype)
 
@@ -257,12 +257,12 @@ COS = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 
 
 MOST_TURNS = 1e15   # up to here three parts of pi/2 are enough
-BITS, WORDS = 24, 9  # digits of 2 / pi are taken so many at a time, and so many times
+BITS, WORDS = 24, 9  # bits of 2 / pi per step, and number of steps
 
 
 @functools.cache
 def digits(count=56):
-    """Two over pi, in whole numbers of 24 bits: pi by Machin's formula."""
+    """2 / pi as integers of 24 bits: pi by Machin's formula."""
     one = 1 << (BITS * count + 64)
 
     def inverse_tangent(n):
@@ -509,7 +509,7 @@ INSTRUCTIONS = frozenset("""
     floor_divide fma fmod ge gt isnan le left_shift logical_and logical_not logical_or logical_xor lt maximum minimum
     mul ne neg reciprocal remainder right_shift round shift_right_logical sign sqrt sub table trunc where whole
 """.split())  # operations that every device writes itself; the others are expanded to these
-OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # of these, those with no meaning for whole numbers
+OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # of these, those not defined for integers
 COSTLY = frozenset(EXPANSIONS) | frozenset(scalar.HOME)
 COSTLY_WORK = 8  # operations that one of these is, about
 LONG_WORK = 100  # and one of those in ``ops/scalar``

@@ -24,7 +24,7 @@ class Overwriting:
         cones = [self.cone(store.node) for store in stores]
         uses = self.last_uses()
         ready = [max([uses.get(store.into, 0), *(self.made(n) for n in cone)]) for store, cone in zip(stores, cones)]
-        readers: dict = {}  # input: the Stores of which the values are computed from it when they are written
+        readers: dict = {}  # {input: the Stores whose values are computed from it when they are written}
         for k, cone in enumerate(cones):
             for node in cone:
                 readers.setdefault(node, []).append(k)

@@ -47,7 +47,7 @@ class CompiledKernel:
         raise NotImplementedError
 
     def slots(self, number_of, block, blocks) -> list:
-        """What fills its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as
+        """The contents of its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as
         given."""
         found = [(number_of(buffer), 0) for buffer in self.buffers] + self.scalars + [(-1, value)
                                                                                       for value in self.parameters]
@@ -67,9 +67,8 @@ class CompiledKernel:
 
 @dataclass
 class Bound:
-    """A program for certain sizes: its launches, bytes of each temporary; for each launch the pairs of values of which
-    the first, written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries,
-    error flag."""
+    """A program for certain sizes: its launches, bytes of each temporary, and for each launch the pairs of values
+    (written, read) that may share memory. Values are in the order inputs, fresh outputs, temporaries, error flag."""
 
     launches: list
     temporaries: list

@@ -20,16 +20,16 @@ from .target import Target, leaf
 MOST_NODES = 24  # of a prologue
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
-LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kernels of their own cost more
-NARROWER = 2   # but where so many times fewer bytes are read, once and as they are: weights of bytes by few rows
+LEAST_BYTES = 1 << 20  # of an operand: smaller ones stay in the L2 cache, and separate kernels cost more
+NARROWER = 2   # exception: this many times fewer bytes are read, once and unpacked: int8 weights, few rows
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
 WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
-# bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
+# cost of rounding an element to 16 bits, in bytes moved; matmuls of more than FEW rows need rounded operands
 ROUNDED = 3
 FEW = 16
-STREAMED = 4     # rows of products that read a matrix as it lies on every processor
-WHOLE = 2        # or converted from a whole number
+STREAMED = 4     # rows up to which matmuls read a matrix without packing on every CPU
+WHOLE = 2        # the same for converting an integer
 UNSURE = 1.25    # gains that are estimated smaller are left alone
 
 
@@ -46,7 +46,7 @@ class FusedPrologue:
         return f"{len(self.inside)} operations before it, reading {', '.join(str(node.meta) for node in self.reads)}"
 
     def emitted(self, target: Target):
-        """What the target's template computes where it packs the operand."""
+        """The expression that the target's template computes where it packs the operand."""
         reader, leaves = Reader(Graph()), []
         for k, node in enumerate(self.reads):
             reader.places[node] = found = leaf(f"e{k}", node.dtype)
@@ -78,9 +78,8 @@ def is_rows(reshape: Node) -> bool:
 class Prologues:
     """Finds the prologues of a program's contractions.
 
-    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` tells how often a template packs each element of an
-      operand, 0 where it
-    cannot compute it.
+    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` returns how often a template packs each element of
+    an operand, 0 if it cannot compute a prologue for it.
     """
 
     def __init__(self, graph: Graph, users: dict, calls: dict, packings):
@@ -124,8 +123,8 @@ class Prologues:
         return prologue if self.pays(prologue, root, readers) else None
 
     def readers(self, root: Node):
-        """How often each contraction that reads a value packs it, whether it wants halves rounded, and whether it reads
-        them as they lie, for hardly any rows; None where something else reads it too."""
+        """For each contraction that reads a value: how often it packs it, whether it needs values rounded to 16 bits,
+        and whether it reads them unpacked, for very few rows. None if the value has another reader."""
         found, queue = [], [root]
         while queue:
             node = queue.pop()

@@ -9,8 +9,8 @@ from .simplify import simplify
 
 
 def recomputed(graph: Graph) -> Graph:
-    """An equal program whose backward pass, which is all that comes ``after`` something, reads only what is worth
-    keeping.
+    """An equal program whose backward pass, the nodes ``after`` others, reads only values that are cheaper to keep than
+    to recompute.
 
     The backward pass is simplified by itself: it must not share anything else with the forward pass.
     """

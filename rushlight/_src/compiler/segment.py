@@ -27,10 +27,10 @@ fusion_log = logging.getLogger("rushlight.fusion")
 
 def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None,
                   target: Target | None = None) -> Program:
-    """Compiles a program of primitives.
+    """Compile a program of primitives.
 
     ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own),
-    ``inputs`` those of its inputs' memory where it differs from the nodes'.  ``target``: default the processor.  Raises
+    ``inputs`` those of its inputs' memory if it differs from the nodes'. ``target``: default the CPU. Raises
     NotLowerable for a program with a node that kernels cannot compute.
     """
     return Segment(splice(graph).prune(), outputs, inputs, target or processor()).run(name)
@@ -74,7 +74,7 @@ def fingerprint(graph: Graph, outputs, inputs) -> tuple:
 
 
 class Segment:
-    """One program being compiled: its buffers, and the clusters found so far."""
+    """The compilation of one program: its buffers and clusters."""
 
     def __init__(self, graph: Graph, outputs, inputs, target: Target):
         self.target, self.graph, self.reader, self.temporaries, self.scalars = target, graph, Reader(graph), [], {}
@@ -88,7 +88,7 @@ class Segment:
         self.into = [o for o in graph.outputs if isinstance(o, Store)]
 
     def enter(self, node: Node, number: int, meta: Meta):
-        """An input: memory, or a run-time number."""
+        """Enter an input: memory, or a run-time scalar."""
         if node.weak:
             self.reader.places[node] = scalar_input(node)
             self.scalars[node.name] = number

@@ -57,8 +57,8 @@ def simplify(graph: Graph, fixed: int | None = None) -> Graph:
 
 
 def with_less(graph: Graph) -> Graph:
-    """Where of several results only one is read that another operator computes with less, computes it so: eigenvalues
-    without vectors."""
+    """If only one of several results is read and a cheaper operator computes it, use that operator: eigenvalues without
+    vectors."""
     parts: dict = {}
     for node in graph.nodes:
         if is_part(node) and "alone" in node.args[0].op.traits:
@@ -279,7 +279,7 @@ def is_turned(x: Node) -> bool:
 
 
 def with_channels_last(node, args, params, make):
-    """What is done element by element with a view of channels in front is done with channels last, and viewed."""
+    """Elementwise operations on a channels-first view run with channels last, and their result is viewed."""
     rank = len(node.shape)
     if rank not in (4, 5) or not any(lasting(a) for a in args if isinstance(a, Node) and of_one_shape(a, node)):
         return None
@@ -331,7 +331,7 @@ def permuted_again(node, args, params, make):
 @rule(P.permute, before=lambda x: P.permute(P.matmul(x, x[:, :2]), dims=(1, 0)),
       after=lambda x: P.matmul(x[:, :2].mT, x.mT))
 def transposed_product(node, args, params, make):
-    """(A B)' = B' A': a product is as fast whichever way its operands lie, and its result needs no copy."""
+    """(A B)' = B' A': a matmul is equally fast for all operand strides, and its result needs no copy."""
     product_, rank = args[0], len(params["dims"])
     if product_.op is not P.matmul or params["dims"] != swapped(rank):
         return None
@@ -342,8 +342,7 @@ def transposed_product(node, args, params, make):
 @rule(P.permute, before=lambda x: P.permute(P.convert(P.matmul(x, x[:, :2]), dtype=float64), dims=(1, 0)),
       after=lambda x: P.convert(P.matmul(x[:, :2].mT, x.mT), dtype=float64))
 def transposed_conversion(node, args, params, make):
-    """A product that is converted and turned round is turned round first: autocast converts the gradients of
-    weights."""
+    """Transpose a matmul before its conversion: autocast converts the gradients of weights."""
     x = args[0]
     if x.op is not P.convert or x.args[0].op is not P.matmul or params["dims"] != swapped(len(params["dims"])):
         return None
@@ -421,7 +420,7 @@ def padded_along(x):
                                     P.pad(x[:3], low=(x.shape[0], 0), high=(0, 0), inner=(0, 0), value=0)),
       after=lambda x: P.cat((x, x[:3]), dim=0))
 def side_by_side(node, args, params, make):
-    """Two parts that lie next to one another: their sum joins them."""
+    """Two parts that are adjacent: their sum joins them."""
     first, second = map(padded_along, args)
     if first is None or second is None or first[0] != second[0]:
         return None

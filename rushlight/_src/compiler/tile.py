@@ -30,7 +30,8 @@ def arrange(kernel: Kernel) -> Kernel:
 
 
 def with_tiles(kernel: Kernel) -> Kernel:
-    """A kernel without loops or reductions whose loads lie along another axis than its stores, cut into tiles."""
+    """Cut a kernel without loops or reductions into tiles if its loads are contiguous along another axis than its
+    stores."""
     if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.stages[0].reductions or kernel.flag:
         return kernel
     loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
@@ -90,7 +91,7 @@ def vector_axis(kernel: Kernel, axes):
 
 
 def fullness(axis) -> float:
-    """How full vectors along an axis are."""
+    """The fraction of vector lanes used along an axis."""
     extent = extent_of(axis)
     return min(1, extent / SHORT) if isinstance(extent, int) else 1
 
@@ -101,8 +102,8 @@ def is_short(axis) -> bool:
 
 
 def separate(kernel: Kernel) -> Kernel:
-    """Axes of which quotient and remainder are wanted (a reshape read through) become two axes, and the divisions
-    go."""
+    """Split axes whose quotient and remainder are needed (a reshape that is read through) into two axes, which removes
+    the divisions."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     for axis in (*kernel.outer, *loops):
         inner = divisor(kernel, axis)
@@ -303,7 +304,7 @@ def fixed_axes(kernel: Kernel):
 
 
 SPLIT_UNITS = 8         # fewer independent results than this leave threads idle
-SPLIT_SIZE = 1 << 16    # and a reduction of this many elements is worth two kernels
+SPLIT_SIZE = 1 << 16    # and a reduction of this many elements pays for two kernels
 CHUNK = 1 << 14         # elements of one partial result
 
 
@@ -321,7 +322,7 @@ def row_of(axes):
 
 
 def is_long(kernel: Kernel, stage: KernelStage) -> bool:
-    """Whether a stage reduces so much to so few results that it is worth more than one kernel."""
+    """True if a stage reduces enough elements to few enough results that more than one kernel pays off."""
     kept = kept_axes(kernel)
     if kernel.serial or kernel.running or not all(isinstance(extent_of(i), int) for i in (*stage.loops, *kept)):
         return False

@@ -1,5 +1,5 @@
-"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for a
-compiler that knows memory only."""
+"""Rewrite programs whose inputs have the conj or neg bit (``Meta.turned``) with explicit operations, for a compiler
+that sees stored values only."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -11,15 +11,15 @@ TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the
 
 
 def resolved(graph: Graph) -> Graph:
-    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, what writes
-    one conjugates first."""
+    """An equal program whose inputs are the stored values: readers of a conjugated input conjugate, writers conjugate
+    first."""
     if not any(n.turned for n in graph.inputs) and not any(n.op in TURNS for n in graph.nodes):
         return graph
     return Resolving(graph).run()
 
 
 class Resolving:
-    """One program being written anew.  ``made``: what became of each node."""
+    """The rewriting of one program. ``made``: {node: its replacement}."""
 
     def __init__(self, graph: Graph):
         self.graph, self.nodes = graph, []
