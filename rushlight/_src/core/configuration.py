@@ -85,7 +85,7 @@ def path_of(config) -> str:
 
 def listed(config) -> dict:
     """PyTorch's settings in a module: name -> (kind, text), as the table has them."""
-    from ..compat.table import entries  # read when a program first asks for a setting that has no effect
+    from ..compat.table import entries  # read when a program first uses a setting that has no effect
     return entries(path_of(config))
 
 
@@ -132,7 +132,7 @@ def write(config, path: str, value, owner=None):
 
 
 class Warned:
-    """The settings of which a program was warned that they have no effect."""
+    """The settings for which the warning that they have no effect was issued."""
 
     names: set = set()
 
@@ -166,8 +166,8 @@ class Steered(ComputedSetting):
 
 
 class Disabling(Steered):
-    """Whether a setting of ours has the value that turns something off; False gives it back the value that it has
-    without a choice."""
+    """True if a Rushlight setting has the value that disables a feature; assigning False restores the setting's
+    default."""
 
     def __init__(self, setting: str, off, text: str):
         super().__init__(settings, setting, text, read=lambda value: value == off)
@@ -200,7 +200,7 @@ class Patched(contextlib.ContextDecorator):
 
     def __init__(self, config, changes):
         self.config, self.changes = config, dict(changes)
-        self.before = contextvars.ContextVar("before", default=())  # one object may stand around blocks of many threads
+        self.before = contextvars.ContextVar("before", default=())  # one object may be active in several threads
 
     def __enter__(self):
         places = [(*owner_of(self.config, name), value) for name, value in self.changes.items()]

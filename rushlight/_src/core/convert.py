@@ -1,4 +1,4 @@
-"""Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
+"""Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and similar."""
 from __future__ import annotations
 
 import functools
@@ -42,7 +42,7 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout(Named):
-    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``,
+    """The storage layout of elements: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``,
     ``sparse_bsc``, ``jagged``."""
 
 
@@ -113,7 +113,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 
 @attach
 def cpu(self, memory_format=None):
-    """The tensor on the processor: itself if it lies there, else a copy."""
+    """The tensor on the CPU: itself if it is there, else a copy."""
     return self.to(devices.cpu, memory_format=memory_format)
 
 
@@ -145,8 +145,8 @@ attach(to_type("cuda"))
 
 @attach
 def pin_memory(self, device=None):
-    """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies
-    there, or where there is no such memory."""
+    """A copy in pinned memory, from which the accelerator copies asynchronously; the tensor itself if it is pinned, or
+    if there is no such memory."""
     from .devices import Registry
     provider = Registry.of(Registry.present()) if device is None else devices.placed(device).provider
     if provider is None or self.is_pinned() or not self._rush_meta.device.provider.has_data:
@@ -219,8 +219,8 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 @attach
 def new(self, *args, size=None, device=None):
-    """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or
-    storage of this dtype.  TypeError for a tensor of another one, RuntimeError for a device of another type."""
+    """A tensor of this dtype: uninitialized with given sizes, of elements, or with the memory of a tensor or storage of
+    this dtype. Raises TypeError for a tensor of another one, RuntimeError for a device of another type."""
     from .exchange import refuse_device, tensor
     from .legacy_constructors import construct
     refuse_device(self.device.type, device, args, "new of the form tensor.new(tensor, device=device)")
@@ -327,7 +327,7 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
 
 
 def rebuild_without_data(kind, dtype, size, strides, where, requires_grad, attributes):
-    """A tensor of which only the metadata is known, from what pickling kept of it."""
+    """Rebuild a tensor that has only metadata from its pickled form."""
     made = empty_of(Meta(size, strides, dtype, devices.placed(where)))
     return kept_as(kind, made, requires_grad, attributes)
 
@@ -364,19 +364,19 @@ def __reduce_ex__(self, protocol):
 
 
 class InProcess:
-    """What all storages answer alike: memory of this process, or of a device, or none on the device meta."""
+    """Members common to all storages: in memory of this process, of a device, or on the meta device."""
 
     _cdata = property(lambda self: id(self.tensor()._rush_storage))  # the same for storages that are one
     is_meta = property(lambda self: not self.device.provider.has_data)
 
     def with_data(self, error=NotImplementedError, text=NO_DATA):
-        """Itself; an error where it lies on the device meta."""
+        """Itself; an error if it is on the meta device."""
         if self.is_meta:
             raise error(text)
         return self
 
     def cpu(self):
-        """The bytes in the processor's memory: itself where they are."""
+        """The bytes in CPU memory: itself if they are there."""
         return self.with_data().to("cpu")
 
     def to(self, device, non_blocking=False):
@@ -392,7 +392,7 @@ class InProcess:
         return self.to(cuda_device(device), non_blocking=non_blocking)
 
     def get_device(self) -> int:
-        """The index of the device; -1: the processor."""
+        """The index of the device; -1 for the CPU."""
         return self.tensor().get_device()
 
     def is_shared(self) -> bool:
@@ -400,7 +400,7 @@ class InProcess:
         return self.tensor().is_shared()
 
     def is_pinned(self, device=None) -> bool:
-        """Whether a device copies from this memory without the processor's help."""
+        """True if a device copies from this memory without the CPU's help."""
         return self.tensor().is_pinned(device)
 
     def pin_memory(self, device=None):
@@ -430,7 +430,7 @@ NOT_AVAILABLE = "Not available for 'meta' device type"
 
 
 class StorageBase(InProcess):
-    """What classes of storages derive from.  RuntimeError when it is constructed itself."""
+    """The base class of storages. Raises RuntimeError if it is instantiated itself."""
 
     is_sparse = is_hpu = False
 
@@ -459,7 +459,7 @@ class StorageBase(InProcess):
 
     @classmethod
     def _new_shared(cls, size, *, device="cpu"):
-        """So many bytes that processes share."""
+        """A storage of ``size`` bytes that processes share."""
         return cls(size, device=device).share_memory_()
 
     @property
@@ -471,7 +471,7 @@ class StorageBase(InProcess):
         return found
 
     def data_ptr(self):
-        """Where the bytes lie; 0 on the meta device."""
+        """The address of the bytes; 0 on the meta device."""
         return 0 if self.is_meta else address(self.bytes)
 
     @property

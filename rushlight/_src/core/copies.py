@@ -12,18 +12,18 @@ copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # what has 
 
 
 def copied(found):
-    """Notes what has a copy from now on."""
+    """Record an operand that has a cached copy."""
     copies[id(found)] = found
 
 
 def living() -> list:
-    """What has a copy now, that which was used longest ago first."""
+    """The operands that have a copy, least recently used first."""
     found = (one() for one in copies.valuerefs())
     return sorted((one for one in found if one is not None and one.memory is not None), key=lambda one: one.seen)
 
 
 def make_room(nbytes: int):
-    """Lets copies go that were not used lately, until there is room for so many bytes or none of these is left."""
+    """Release copies that were not used lately, until there is room for ``nbytes`` bytes or none of these is left."""
     if nbytes > kept.most:
         return
     for found in living():

@@ -32,7 +32,7 @@ def copied_memory(tensor: Tensor, memo: dict):
 
 
 def slots_of(tensor) -> dict:
-    """What the slots hold that a user's subclass declares."""
+    """The values of the slots that a user's subclass declares."""
     kind = tensor.__class__
     return {} if is_own(kind) else {name: getattr(tensor, name)
                                                                for name in copyreg._slotnames(kind)

@@ -68,7 +68,7 @@ def decorate_generator(make_context, function):
                 with make_context():
                     steps.close()
                 raise
-            except BaseException as error:  # what the caller throws is raised where the generator stands
+            except BaseException as error:  # an exception that the caller throws is raised inside the generator
                 go = functools.partial(steps.throw, error)
 
     return run

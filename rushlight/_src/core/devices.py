@@ -8,7 +8,7 @@ from .errors import NoDeviceError
 from .native import LeavingDevice, mine
 from .shutdown import allow_imports
 
-# a room above: imported when a device is first asked what it provides
+# a higher layer: imported when a device's provider is first needed
 ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"
 PRIVATE = "privateuseone"
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy",
@@ -16,19 +16,19 @@ KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia
 
 
 class Registry:
-    """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has
-    one under ``provider``."""
+    """{type of device: its Provider (``devices/base.py``), or the name of the module that has one under
+    ``provider``}."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
     # modules that know who has such a name
     aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases") | {"cuda": f"{ROOM}.triton.provider"}
     private = PRIVATE  # the name that an extension has given to this type
-    accelerator = None  # the type of the first provider that is neither the processor nor without data
+    accelerator = None  # the type of the first provider that is neither the CPU nor the meta device
     searched = ("cuda",)  # what may be the accelerator before anybody has named it: whether it is there is seen at once
 
     @classmethod
     def enter(cls, kind: str, provider):
-        """Makes a type of device known, or known anew; the first one that is an accelerator becomes the
+        """Register a type of device or replace its provider; the first accelerator registered becomes the
         accelerator."""
         if not kind.isidentifier():
             raise ValueError(f"a type of device is one word, not {kind!r}")
@@ -131,7 +131,7 @@ class device:
         return found
 
     def forget(self):
-        """The provider is asked for anew."""
+        """Drop the cached provider, so that it is looked up again."""
         try:
             del self.provider
         except AttributeError:
@@ -195,7 +195,7 @@ def placed(where) -> device:
 
 
 def on(where) -> tuple:
-    """What tells an operator that makes a tensor of nothing where it lies: nothing for the processor's memory."""
+    """The device argument for an operator that creates a tensor: () for CPU memory."""
     found = placed(where)
     return () if found is cpu or found.provider.on_host else (found,)
 

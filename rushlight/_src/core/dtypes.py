@@ -12,10 +12,10 @@ class dtype:
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
     dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``,
     ``is_signed``, ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are
-    computed by NumPy's meaning).
+    computed by the NumPy reference implementation).
 
-    Of quantized elements (``core/quantized.py``): ``scheme`` is what the whole numbers in memory mean (None for all
-    others), ``shown`` the dtype that users see, ``name`` that of the whole numbers.
+    Of quantized elements (``core/quantized.py``): ``scheme`` maps the stored integers to values (None for all others),
+    ``shown`` is the dtype that users see, ``name`` that of the integers.
     """
 
     __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels", "scheme",
@@ -161,7 +161,7 @@ def default_of(category: int) -> dtype:
 
 
 def category_of(number) -> int:
-    """The category of a Python number, or of what stands for one and tells its ``category``."""
+    """The category of a Python number, or of a substitute with a ``category``."""
     kind = type(number)
     if kind is bool:
         return BOOL
@@ -253,7 +253,7 @@ def limits_of(dtype):
 
 
 def check_range(least, most, dtype):
-    """RuntimeError where numbers between two are beyond what a dtype holds; whole ones below 0 wrap around in an
+    """Raise RuntimeError if numbers between two exceed the range of a dtype; negative integers wrap around in an
     unsigned dtype, infinities and NaN are floats.
 
     >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32), check_range(-3e38, float("inf"), float32)

@@ -1,9 +1,10 @@
-"""Plain values as bytes: reading them makes such values and nothing else, whatever the bytes are.
+"""Plain values as bytes: decoding creates such values and nothing else, for any bytes.
 
-The bytes are records, one for each distinct value, after those it is made of; the last one is the whole.  A record is a
-tag (a byte) and 8 bytes of a number, or a length and so many bytes, or a count and the positions of so many earlier
-records.  Equal immutable values have one record, and so has a list, dictionary or array that occurs in several places,
-which is one object again.  ``register`` adds tags for values that are made of others.  No record refers to code.
+The bytes are records, one for each distinct value, after those of its components; the last one is the root. A record is
+a tag (a byte) and a number of 8 bytes, or a length and that number of bytes, or a count and the positions of that
+number of earlier records. Equal immutable values have one record, and so has a list, dictionary or array that occurs in
+several places, which is decoded as one object. ``register`` adds tags for values that are made of others. No record
+refers to code.
 """
 import struct
 
@@ -52,10 +53,10 @@ def known(kind):
 
 
 def register(kind: type, tag: bytes, apart, together, shared=True):
-    """Makes values of exactly this type encodable: ``apart(value)`` gives the parts of which ``together(*parts)`` makes
-    it again.
+    """Make values of exactly this type encodable: ``apart(value)`` returns components from which ``together(*parts)``
+    rebuilds it.
 
-    ``shared``: whether values of equal parts are one.
+    ``shared``: True if values of equal components are one.
     """
     assert tag not in MADE and tag not in NUMBERS and tag not in SINGLE and tag not in READ, f"the tag {tag} is taken"
     MADE[tag], PARTS[kind] = together, (tag, apart, shared)

@@ -35,13 +35,13 @@ class BroadcastError(Numbered, RuntimeError):
 
 
 class ProductError(Numbered, RuntimeError):
-    """A matrix product of shapes whose inner sizes differ, or of the wrong rank."""
+    """A matmul of shapes whose inner sizes differ, or of the wrong rank."""
 
     number = 102
 
 
 class JoinError(Numbered, RuntimeError):
-    """Tensors that cannot lie side by side."""
+    """Tensors that cannot be concatenated."""
 
     number = 103
 
@@ -177,7 +177,7 @@ class OutOfMemoryError(Numbered, RuntimeError):
 
 
 class AcceleratorError(RuntimeError):
-    """What a device's driver has refused, or has seen go wrong.  ``error_code``: its number for it."""
+    """An error reported by a device's driver. ``error_code``: the driver's number for it."""
 
     def __init__(self, text: str, error_code: int = 0):
         super().__init__(text)
@@ -206,7 +206,7 @@ class UnsupportedLayoutError(Numbered, NotImplementedError):
 
 # --- 800: numbers -----------------------------------------------------------------------------------------------------
 class ZeroDivisorError(Numbered, RuntimeError):
-    """Whole numbers divided by 0, for which they have no result."""
+    """A division of integers by 0, which has no result."""
 
     number = 801
 

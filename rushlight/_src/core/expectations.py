@@ -1,4 +1,4 @@
-"""What operators expect of sizes and numbers: checked now, or by the program that is captured when it runs."""
+"""Operators' preconditions on sizes and numbers: checked immediately, or by the captured program when it runs."""
 from __future__ import annotations
 
 from .expr import Expr, eq, le

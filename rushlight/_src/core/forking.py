@@ -20,7 +20,7 @@ LOCKS: dict = {name: [] for name in ORDER}
 
 
 def guarded(name: str, lock):
-    """The lock (anything with ``acquire`` and ``release``), which a fork takes from now on."""
+    """Register the lock (anything with ``acquire`` and ``release``) to be held during a fork, and return it."""
     LOCKS[name].append(lock)
     return lock
 

@@ -92,7 +92,7 @@ def plain(data, dtype):
 
 
 def first_of(data):
-    """What nested lists begin with."""
+    """The first item of nested lists."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return data

@@ -30,7 +30,7 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     if device is not None and not devices.placed(device).provider.on_host or layout is not None and str(
             layout) != "torch.strided" or pin_memory:
         raise RuntimeError(
-            "from_file: the tensor is strided, in ordinary memory of the processor: leave layout, device and "
+            "from_file: the tensor is strided, in pageable CPU memory: leave layout, device and "
             "pin_memory out")
     if size < 0:
         raise RuntimeError(f"from_file: the number of elements is {size}, less than 0")

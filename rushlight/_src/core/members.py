@@ -1,4 +1,4 @@
-"""Members of tensors: of other layouts and devices, those that PyTorch has removed, and matrices turned."""
+"""Members of tensors: of other layouts and devices, those that PyTorch has removed, and transposed matrices."""
 from __future__ import annotations
 
 import numpy as np
@@ -74,7 +74,7 @@ def dense_dim(self) -> int:
 @attach
 @property
 def output_nr(self) -> int:
-    """Which result of its operator the tensor is."""
+    """The index of the tensor among its operator's results."""
     return self._rush_output
 
 
@@ -163,8 +163,8 @@ def polygamma_(self, n):
 
 @attach
 def module_load(self, other, assign=False):
-    """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with
-    other's elements.  Classes of either that override functions answer."""
+    """The replacement of this tensor when a module loads ``other``: other itself with ``assign``, else this one with
+    other's elements. Classes of either that override functions answer."""
     found = answered(Tensor.module_load, (self, other), {"assign": assign})
     if found is not NOBODY:
         return found

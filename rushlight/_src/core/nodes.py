@@ -81,7 +81,7 @@ class Node:
 
     @property
     def operations(self) -> frozenset:
-        """What this and its parts are made by: "load", "sum", "index" ..."""
+        """The operations that compute this and its parts: "load", "sum", "index" ..."""
         if self._operations is None:
             inner = frozenset().union(*(a.operations for a in self.args))
             self._operations = inner if self.op in inner else inner | {self.op}

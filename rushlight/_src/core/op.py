@@ -1,7 +1,7 @@
-"""What an operator is, and the registry of all of them.
+"""The Op class, and the registry of all operators.
 
-An operator is declared once, by its body: a function over simpler operators.  Its name, documentation, parameters and
-meaning come from that function.  A primitive has a kind (``core/kinds.py``) instead of a body.
+An operator is declared once, by its body: a function over simpler operators. Its name, documentation, parameters and
+semantics come from that function. A primitive has a kind (``core/kinds.py``) instead of a body.
 """
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def is_quantized(value) -> bool:
 
 
 def body_of(operator: Op, args):
-    """What an operator does: its body, or for quantized tensors its rule, if it has one."""
+    """The body of an operator, or for quantized tensors its rule, if it has one."""
     rule = operator.rules.get("quantized")
     return rule if rule is not None and is_quantized(args) else operator.body
 
 
 def looked_up(self, name):
-    """What functions have and operators compute: ``__name__``, ``__signature__`` and the like."""
+    """Attributes of functions that operators compute: ``__name__``, ``__signature__`` and similar."""
     if name in ("__name__", "__qualname__"):
         return self.name.rpartition(".")[2]
     if name == "__signature__":
@@ -194,8 +194,8 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **traits
 
 
 def pinning(body):
-    """The body of an operator that makes tensors, whose ``pin_memory`` puts them into memory from which the accelerator
-    copies without waiting.  RuntimeError where there is no such memory, or the tensor does not lie in the host's."""
+    """The body of an operator that makes tensors, with a ``pin_memory`` argument that allocates pinned memory. Raises
+    RuntimeError if there is no such memory, or the tensor is not on the CPU."""
     @functools.wraps(body)
     def run(*args, pin_memory=False, **kwargs):
         made = body(*args, **kwargs)
@@ -204,7 +204,7 @@ def pinning(body):
 
 
 def pinned(made):
-    """A new tensor in pinned memory, as ``pin_memory=True`` asks for it; of the device meta as it is."""
+    """A new tensor in pinned memory, for ``pin_memory=True``; a meta tensor as it is."""
     provider = Registry.of(Registry.present())
     if not made._rush_meta.device.provider.has_data:
         return made
@@ -247,14 +247,14 @@ NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1":
 
 
 def parted(values, names) -> tuple:
-    """(positional arguments, keywords) of a call whose values stand in one row; the last ones have these ``names``
-    (None: none has)."""
+    """(positional arguments, keywords) of a call whose values are in one row; the last ones have these ``names`` (None:
+    none has)."""
     positional = len(values) - len(names or ())
     return values[:positional], dict(zip(names or (), values[positional:]))
 
 
 def applied(function, values, names):
-    """Makes a call whose values stand in one row (see ``parted``)."""
+    """Make a call whose values are in one row (see ``parted``)."""
     if not names:
         return function(*values)
     args, kwargs = parted(values, names)

@@ -1,5 +1,4 @@
-"""Who may answer an operator call before the operator does: classes with ``__torch_function__`` or
-``__torch_dispatch__``, and modes.
+"""Overrides of operator calls: classes with ``__torch_function__`` or ``__torch_dispatch__``, and modes.
 
 Plain tensors never come here: an instance of another class, or an active mode, makes the hot path hand the call over.
 """
@@ -119,7 +118,7 @@ def enabled() -> bool:
 
 
 class TorchFunctionState(enum.Enum):
-    """Who may answer operators before they run."""
+    """The overrides that are enabled in this thread."""
 
     ENABLED = 0
     SUBCLASSES_DISABLED = 1
@@ -142,8 +141,8 @@ NOBODY = object()
 
 
 def answered(function, args, kwargs, of_operators=False):
-    """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither.
-    ``of_operators``: the function is made of operators, which classes with ``by_operators`` answer instead."""
+    """The result of a call from an active mode or an overriding class among the arguments; ``NOBODY`` if there is
+    neither. ``of_operators``: the function is made of operators, which classes with ``by_operators`` answer instead."""
     values = (*args, *kwargs.values()) if kwargs else args
     kinds, mode = () if mine.plain else overriding(values, FUNCTION), None
     if of_operators:
@@ -170,12 +169,13 @@ def answered(function, args, kwargs, of_operators=False):
 
 
 def of_mode(name: str, *args, **kwargs):
-    """What an active mode makes of a member of Tensor that is no operator."""
+    """The result of an active mode for a member of Tensor that is no operator."""
     return answered(getattr(Tensor, name), args, kwargs)
 
 
 def read_by_mode(tensor):
-    """The only element of a tensor as a mode that sees operators tells it; NOBODY where none is innermost."""
+    """The only element of a tensor, read through the innermost interpreter if it is a mode that sees operators; else
+    ``NOBODY``."""
     reading = getattr(interpret.top(), "read_element", None)
     return NOBODY if reading is None else reading(tensor)
 
@@ -240,8 +240,8 @@ def as_subclass(self, cls):
 
 
 class Running(threading.local):
-    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us
-    again."""
+    """The function that ``default`` runs in this thread: a function that comes back belongs to another library, which
+    calls Rushlight again."""
 
     function = None
 
@@ -250,7 +250,7 @@ running = Running()
 
 
 def default(cls, func, types, args=(), kwargs=None):
-    """What a subclass does that says nothing else: run as ever, and give results its own class."""
+    """The default for a subclass: run the function unchanged, and wrap its results in the subclass."""
     if not all(issubclass(cls, kind) for kind in types) or running.function is func:
         return NotImplemented
     outer, running.function = running.function, func
@@ -325,7 +325,7 @@ def member(own, name):
 
 
 def offered(function, args, kwargs, run):
-    """The answer of a subclass, or of the plain member where none is asked."""
+    """The result of a subclass override, or of the plain member without one."""
     found = kind_of(type(args[0]))
     if found & FUNCTION and not mine.plain:
         result = answered(function, args, kwargs)
@@ -337,8 +337,8 @@ def offered(function, args, kwargs, run):
 
 
 class Dispatch:
-    """What answers for classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` puts itself here, since it
-    records what they answer."""
+    """The handler of classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` installs itself here, since it
+    records their results."""
 
     call = read = None
 
@@ -351,14 +351,14 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
     made = blank(cls)
     show(made, data)
-    with DisableTorchFunction():  # the instance is not finished: its class is asked nothing yet
+    with DisableTorchFunction():  # the instance is incomplete: its class is not called yet
         made.requires_grad = require_grad
     return made
 
 
 def unplaced(cls, meta, offset):
-    """An instance of a subclass over memory that nobody writes, so large that all its elements lie in it: the system
-    gives pages only to those who touch them.  Where sizes vary there are no kernels, and one element stands for all."""
+    """An instance of a subclass over memory that is never written, of the full size: the system allocates pages only
+    when they are touched. With dynamic shapes there are no kernels, and the memory holds one element."""
     made, reach = blank(cls), extent_of(meta.shape, meta.strides)
     count = 1 if reach is None else offset + reach[1]
     made._rush_storage = meta.device.provider.storage(meta.device.index, count * meta.dtype.itemsize)

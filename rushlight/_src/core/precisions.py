@@ -1,7 +1,7 @@
-"""Which operators have a precision of their own under autocast: a list for each kind of accelerator beside the host's.
+"""Operators with a fixed precision under autocast: a list for each kind of accelerator in addition to the host's.
 
-The host's list is what operators declare (the trait ``autocast``).  A list here says where accelerators differ from it,
-as PyTorch's documentation does.  A device's ``Provider`` says which list its calls follow.
+The host's list is what operators declare (the trait ``autocast``). A list here gives an accelerator's differences, as
+PyTorch's documentation does. A device's ``Provider`` says which list its calls follow.
 """
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ LISTS = (HOST, *OWN)
 
 
 def class_in(kind: str, name: str, declared) -> int:
-    """The class of an operator in a list; ``declared``: what it says for the host, which holds for products and for
-    what computes as its parts do on all devices."""
+    """The class of an operator in a list; ``declared``: its class on the host, which is valid on all devices for
+    matmuls and for operators that compute as their parts do."""
     if kind == HOST:
         return CLASSES[declared]
     own = OWN[kind].get(name)

@@ -36,8 +36,8 @@ class ShapeEnv:
 
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:
-        """What was compiled under the active ShapeEnv, and may rest on its guards; ``otherwise`` where there are
-        none."""
+        """The programs compiled under the active ShapeEnv, which may depend on its guards; ``otherwise`` if there are
+        no guards."""
         return cls._active.stack[-1].programs if cls._active.stack else otherwise
 
     @classmethod
@@ -67,14 +67,14 @@ class ShapeEnv:
         return outcome
 
     def integer(self, e: Node) -> int:
-        """The value of e for the example values; from now on assumed equal to it."""
+        """The value of e for the example values; adds a guard that e equals it."""
         value = evaluate(e, self.hints)
         self.decide(e.equals(value))
         return value
 
     def real(self, symbol: str, a, b):
-        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only
-        shapes are asked for."""
+        """A non-integral function of sizes, for the example values; these become guards unless only shapes are
+        computed."""
         if self.estimating:
             return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
         return REAL[symbol](*(self.integer(e) if isinstance(e, Node) else e for e in (a, b)))
@@ -100,8 +100,8 @@ def real(symbol: str, a, b):
 
 
 def estimated(e):
-    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
-    is."""
+    """A scalar operand as a number if only shapes are computed, since any number of its kind is valid then; else
+    unchanged."""
     if isinstance(e, Node) and ShapeEnv._active.stack and ShapeEnv._active.stack[-1].estimating:
         return evaluate(e, ShapeEnv._active.stack[-1].hints)
     return e

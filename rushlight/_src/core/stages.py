@@ -25,7 +25,7 @@ class Folder(logging.Handler):
         self.root, self.count, self.texts = os.path.abspath(root), 0, {}
 
     def install(self):
-        """Switches every log on, into this folder (what goes to standard error stays as it is)."""
+        """Switch every log on, into this directory (logs to standard error are unchanged)."""
         for name in LOGS:
             target = logger(name)
             target.addHandler(self)
@@ -78,7 +78,7 @@ class CompileDebugFolder(Folder):
         self.models, self.began = 0, f"{datetime.datetime.now():%Y_%m_%d_%H_%M_%S_%f}"
 
     def install(self):
-        """Switch every log on, into the directory; functions are planned anew, since stored plans log nothing."""
+        """Switch every log on, into the directory; functions are planned again, since stored plans log nothing."""
         settings.store = False
         super().install()
 

@@ -1,4 +1,4 @@
-"""What may be written where: dtypes, shapes, and memory in which several elements are one place."""
+"""Check the targets of writes: dtypes, shapes, and memory in which several elements overlap."""
 from __future__ import annotations
 
 from .dtypes import can_cast, type_name
@@ -37,7 +37,7 @@ def check_shape(result: Meta, target: Meta):
 
 
 def check_distinct(name: str, target: Meta):
-    """SelfOverlapError for a target of which several elements are one place in memory."""
+    """Raise SelfOverlapError for a target in which several elements share one memory location."""
     if is_expanded(target):
         raise SelfOverlapError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "

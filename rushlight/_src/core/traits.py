@@ -1,7 +1,7 @@
-"""What an operator may declare about itself: ``Op.traits``, by name, with the type of each.
+"""The declared properties of an operator: ``Op.traits``, by name, with the type of each.
 
 Traits are given where an operator is declared or made (``op``, ``declare``, ``make`` in ``op.py``) and hold for all of
-its calls.  What is computed from an operator later (its derivatives, what its calls have taught) lies in ``Op.caches``.
+its calls. Data computed from an operator later (its derivatives, results of its calls) is stored in ``Op.caches``.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching: an interpreter that sees each operator call and lets it run as ever."""
+"""Watching: an interpreter that sees each operator call and runs it unchanged."""
 from __future__ import annotations
 
 from .interpret import Interpreter, Suspended

@@ -88,7 +88,7 @@ class Body:
         self.finish(f"br label %{label}")
 
     def fork(self, condition, yes, no, weights=None):
-        """Jumps to one of two blocks, by an ``i1``; ``weights`` tells which is likely."""
+        """Jump to one of two blocks, by an ``i1``; ``weights``: the branch weights."""
         self.finish(f"br i1 {condition}, label %{yes}, label %{no}" + (f", !prof {weights}" if weights else ""))
 
     def text(self):

@@ -40,7 +40,7 @@ class ObjectFile:
             self.rows += [(self.pieces[-1], *row) for row in rows if kept]
         self.symbols, more = [], 0
         for name, value, section, _, kind, others in struct.iter_unpack("<8sIhHBB", image[table:strings]):
-            if more:  # what tells more of the symbol before
+            if more:  # auxiliary records of the symbol before
                 more -= 1
                 self.symbols.append(None)
                 continue
@@ -58,7 +58,7 @@ class ObjectFile:
         return [name for name, section, _, _ in filter(None, self.symbols) if section == 0 and name not in PROVIDED]
 
     def place_of(self, k: int):
-        """Where symbol ``k`` lies; None for an outside one."""
+        """The position of symbol ``k``; None for an outside one."""
         _, section, value, _ = self.symbols[k]
         return self.pieces[section - 1].place + value if section > 0 else None
 

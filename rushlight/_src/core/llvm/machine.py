@@ -19,10 +19,9 @@ def forever(thing):
 
 
 def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic"):
-    """What generates code for a processor, by LLVM's names, at an optimisation level (0 to 3).
+    """A code generator for a CPU, by LLVM's names, at an optimization level (0 to 3).
 
-    ``triple``: of which kind of machine the processor is, "" for this one; ``reloc``: "pic" for code that runs wherever
-    it is loaded."""
+    ``triple``: the target triple, "" for this machine's; ``reloc``: "pic" for position-independent code."""
     llvm = bindings()
     if triple:
         llvm.initialize_all_targets()

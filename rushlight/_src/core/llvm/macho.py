@@ -61,7 +61,7 @@ class ObjectFile:
         return [name for name, _, section, _ in self.symbols if not section]
 
     def place_of(self, k: int):
-        """Where symbol ``k`` lies; None for an outside one."""
+        """The position of symbol ``k``; None for an outside one."""
         _, _, section, value = self.symbols[k]
         return self.pieces[section - 1].place + value - self.starts[section - 1] if section else None
 

@@ -68,8 +68,8 @@ def instruction_sets(level: str | None = None) -> InstructionSets:
 def restrict(level: str, cpu: str, found: dict, may_use_tiles) -> InstructionSets:
     """The instruction sets that `level` leaves of those `found` on an x86-64 CPU.
 
-    A level never adds an instruction set, except that "amx-model" has a model of AMX tiles.  ``may_use_tiles()`` asks
-    the operating system for AMX tiles.
+    A level never adds an instruction set, except that "amx-model" has a model of AMX tiles. ``may_use_tiles()``
+    requests AMX tiles from the operating system.
 
     Example:
         >>> found = {"avx2": True, "avx512f": False}

@@ -1,5 +1,5 @@
-"""What object files of a kind of machine look like: numbers of its ELF, jumps to outside functions, and relocations.
-The loader puts such files into a process by it, and packages into shared objects.
+"""The object-file format of an architecture: its ELF numbers, jumps to outside functions, and relocations. Used to load
+such files into a process, and to link them into shared objects.
 
 Source: System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture, section 5.7.
 """

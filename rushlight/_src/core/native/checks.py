@@ -21,10 +21,10 @@ def has_items(found: tuple, known: tuple, is_same: object) -> bool:
 
 @native
 class Snapshot:
-    """Words of memory and tensors' metadata, as they were when ``take`` was called last.
+    """64-bit values in memory and tensors' metadata, as they were when ``take`` was called last.
 
-    The words are read in their order up to the first that differs, so that one may be at an address that is valid only
-    as long as those before it stand.
+    The values are compared in order up to the first that differs, so that one may be at an address that is valid only
+    while those before it are unchanged.
     """
 
     block: object  # owns the memory at ``words``

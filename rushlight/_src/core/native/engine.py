@@ -1,8 +1,8 @@
-"""The backward engine: runs nodes, latest first, each once all of its gradients have arrived.
+"""The backward engine: runs nodes in reverse topological order, each once all of its gradients have arrived.
 
-What a run knows of a node stands in the node itself.  Where several runs are under way (in threads, or since a node's
-own backward runs one) and reach the same node, the one that touches it has its own entries there, and keeps for the
-others what was theirs.
+The state of a run is stored in the nodes themselves. If several runs are active (in threads, or because a node's own
+backward runs one) and reach the same node, the one that touches it puts its own state there, and saves the state of the
+other runs.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .objects import ACCUMULATE, DERIVED, GradNode, Tensor, counter, mine, state
 
 @native
 class Run:
-    """What one backward pass knows."""
+    """The state of one backward pass."""
 
     epoch: i64
     thread: i64  # in which it runs
@@ -121,7 +121,7 @@ def push(queue: list, node: GradNode) -> None:
 @exclusive
 @inline
 def received(run: Run, node: GradNode, slot: i64) -> list:
-    """What the node has received in this run, with room for a gradient of result ``slot``."""
+    """The gradients that the node has received in this run, with a slot for result ``slot``."""
     if node.epoch != run.epoch:
         claim(run, node)
     if node.buffer is None:
@@ -136,7 +136,7 @@ def received(run: Run, node: GradNode, slot: i64) -> list:
 @exclusive
 @inline
 def handed_over(run: Run, node: GradNode) -> list:
-    """What the node has received in this run, which it then no longer holds."""
+    """Remove and return the gradients that the node has received in this run."""
     if node.epoch != run.epoch:
         claim(run, node)
     gradients = node.buffer

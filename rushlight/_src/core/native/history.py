@@ -1,4 +1,4 @@
-"""What is noted of an operator call for the backward pass: the node of its results, and what it saves."""
+"""Record an operator call for the backward pass: the node of its results, and its saved tensors."""
 from __future__ import annotations
 
 from .allocator import Storage
@@ -16,15 +16,15 @@ CROWDED = 16  # references to nodes at one storage, from which on those to dead 
 
 @native
 def joins(view: Tensor) -> bool:
-    """Whether operators on a view without history are recorded: its base wants a gradient, perhaps since it was changed
-    in place, and ``edge`` asks for the history that the view has now."""
+    """True if operators on a view without history are recorded: its base requires a gradient, perhaps since it was
+    mutated, and ``edge`` looks up the view's current history."""
     return cast(Tensor, view._base)._rush_needs_grad != 0 and counter(view).version >= 0
 
 
 @native
 def made_at(target: Tensor) -> i64:
-    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
-    UNRECORDED where nothing is recorded, or was when the tensor was made (below INFERRED: in inference mode); below
+    """The state in which a view of a tensor is made: the version of the memory, which ``seen_at`` returns; below
+    UNRECORDED if nothing is recorded, or was when the tensor was made (below INFERRED: in inference mode); below
     MULTIPLE for a view of one of several results."""
     version = counter(target).version
     seen = target._rush_seen

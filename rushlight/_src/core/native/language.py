@@ -30,7 +30,7 @@ class Args(tuple):
 
 @dataclass(frozen=True)
 class Traits:
-    """What `@native(...)` asks of a class; functions carry the defaults."""
+    """The options of `@native(...)` for a class; functions carry the defaults."""
 
     weakref: bool = False
     freelist: int = 0
@@ -46,11 +46,10 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse.
-      `subclassable`: Python classes
-    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall`
-    method). `attributes`: instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no
-    instance is part of a reference cycle, so the garbage collector is not told of them. `called`: with arguments,
-    calling the class calls its `_rush_construct`.
+    `subclassable`: Python classes may derive from it. `binds`: instances found on a class bind like functions (the
+    class needs a `@vectorcall` method). `attributes`: instances have a `__dict__`, and Python may set attributes of the
+    class. `acyclic`: no instance is part of a reference cycle, so instances are not tracked by the garbage collector.
+    `called`: with arguments, calling the class calls its `_rush_construct`.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -88,7 +87,7 @@ def vectorcall(method):
 
 
 def cast(kind, value):
-    """`value`, of which the source knows that it is a `kind`; compiled code does not check."""
+    """`value`, which the source guarantees to be a `kind`; compiled code does not check."""
     return value
 
 
@@ -169,8 +168,8 @@ class PerThread:
         self.become(kind, None)
 
     def become(self, kind, forget):
-        """Use another class from now on; every thread starts again with the initial values, and calls `forget()` when
-        it ends."""
+        """Switch to another class; every thread starts again with the initial values, and calls `forget()` when it
+        ends."""
         for name, value in (("kind", kind), ("forget", forget), ("local", threading.local())):
             object.__setattr__(self, name, value)
 
@@ -193,7 +192,7 @@ class PerThread:
 
 
 class _Held:
-    """A thread's instance; whoever remembers where it is forgets that before it goes."""
+    """A thread's instance; calls `forget` before it is destroyed, so that cached addresses of it are dropped."""
 
     def __init__(self, instance, forget):
         self.instance, self.forget = instance, forget

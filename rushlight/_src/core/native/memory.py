@@ -142,7 +142,7 @@ def allocate_pages(nbytes: int) -> int:
 
 
 def free_pages(address: int, nbytes: int) -> None:
-    """Give a block of `allocate_pages` back, naming the bytes it was asked for."""
+    """Release a block of `allocate_pages`, given the size that was requested."""
     if nbytes < HUGE_PAGE:
         here.free(address)
     else:
@@ -168,7 +168,7 @@ _runner_slots = []  # where compiled code looks for the runner
 
 
 def attach_runner(slot: int) -> None:
-    """Keep the address of the program runner at `slot` from now on."""
+    """Store the address of the program runner at `slot`, and keep it current."""
     _runner_slots.append(slot)
     ctypes.c_int64.from_address(slot).value = _runner_address
 

@@ -8,18 +8,18 @@ from .language import cast, i64, native, per_thread
 
 @native
 class Local:
-    """What belongs to a thread.  Each has one of these, which it alone reads and writes."""
+    """The state of a thread. Each has one of these, which it alone reads and writes."""
 
     grad: i64  # whether results record how they were made
     inference: i64
     autocast: i64  # 0, or the precision that operators of a class of their own compute in
-    packing: i64  # whether ``state.pack`` is told of every node that saved something
+    packing: i64  # 1 if ``state.pack`` is called for every node that saved something
     # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
     hooks: tuple
     stack: tuple  # active interpreters, the one on top last
     modes: tuple  # modes that see the functions a user calls, before any interpreter does; the innermost last
     plain: i64  # whether classes with ``__torch_function__`` are treated as plain tensors: how many blocks say so
-    device: object  # of factory functions that name none; None for the processor
+    device: object  # of factory functions that name none; None for the CPU
     devices: tuple  # what it was outside of ``with device`` blocks
     seed: i64  # where in the random stream the thread's last program began to draw
     drawn: i64
@@ -32,14 +32,14 @@ mine = per_thread(Local, grad=1, hooks=(), stack=(), modes=(), devices=())
 
 @native
 class State:
-    """What every operator call looks at, whoever calls.  There is one of these."""
+    """The state that every operator call reads, in any thread. There is one of these."""
 
     sequence: i64  # number of the next node
     search: i64  # number of the last search for storages
-    anomaly: i64  # whether ``watch`` is told of every node
+    anomaly: i64  # 1 if ``watch`` is called for every node
     seed: i64  # of the default random stream
     position: i64  # next block of the default random stream
-    # what the rooms above set: ``hooks.py`` says what each is, who sets it and when it is asked
+    # hooks that higher layers set: ``hooks.py`` lists the meaning, the setter and the time of call of each
     cast: object
     pack: object
     watch: object
@@ -118,7 +118,7 @@ def counter(tensor: Tensor) -> Storage:
 
 @native(weakref=True)
 class Plan:
-    """How one operator runs on inputs of given metadata."""
+    """The execution plan of one operator on inputs of given metadata."""
 
     kind: i64
     outputs: tuple  # Metas of the results, those only for the backward last
@@ -129,8 +129,8 @@ class Plan:
     code: i64  # address of the program
     code_owner: object
     temporaries: tuple  # bytes of each
-    inside: tuple  # results that lie among the temporaries: (number, offset in bytes), by offset
-    reused: tuple  # results that lie where an argument (``source``) lies that nobody reads again, likewise
+    inside: tuple  # results placed among the temporaries: (number, offset in bytes), by offset
+    reused: tuple  # results placed over a dead argument (``source``), likewise
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
     # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by what numbers are
@@ -144,7 +144,7 @@ class Plan:
     apart: i64
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
-    place: object  # the device that runs the program; None for the processor
+    place: object  # the device that runs the program; None for the CPU
     # what its launches need, as the device's machine code reads it: the address (0: nothing is ready), its owner, and
     # the board whose queues it is for
     ready: i64
@@ -156,10 +156,10 @@ class Plan:
     cotangents: tuple  # the results that carry gradients
     saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
     lent: tuple  # the places in ``saves`` of tensors that users may write: nodes get copies before that
-    spare: i64  # how many of ``saves``, the last ones, are read for gradients of gradients alone
+    spare: i64  # how many of ``saves``, the last ones, are read for double backward alone
     lasting: i64  # 1 if no backward pass frees ``saves``
     derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
-    # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
+    # the same operator for values that are dead afterwards: it overwrites what it has read; None if there is none
     donating: object
     constants: tuple
     op: object

@@ -33,12 +33,12 @@ class Queue:
     bins: i64  # BIN words for each class
     counts: i64  # the device's counters
     random: i64  # seed and position of the device's random stream
-    noted: i64  # whether the board is asked for all memory, and blocks that come back are listed as of class 0, too
+    noted: i64  # 1 if all memory is requested from the device, and returned blocks are also listed as of class 0
 
 
 @native
 def class_of(nbytes: i64) -> i64:
-    """The class of the smallest blocks that have room for so many bytes."""
+    """The class of the smallest blocks that hold ``nbytes`` bytes."""
     grains = (nbytes + GRAIN - 1) // GRAIN
     if grains <= FINE:
         return 1 if grains < 1 else grains
@@ -71,7 +71,7 @@ def empty_bins() -> i64:
 
 @native
 def class_on(queue: Queue, nbytes: i64) -> i64:
-    """The class of the blocks that a queue takes for so many bytes."""
+    """The class of the blocks that a queue takes for ``nbytes`` bytes."""
     return load_i64(queue.bins, class_of(nbytes) * BIN + 4)
 
 
@@ -91,7 +91,7 @@ def count_in(counts: i64, size: i64) -> None:
 
 @native
 def count_out(counts: i64, size: i64) -> None:
-    """Counts a block that was given back."""
+    """Count a block that was released."""
     store_i64(counts, ALLOCATED, load_i64(counts, ALLOCATED) - size)
     store_i64(counts, GIVEN, load_i64(counts, GIVEN) + 1)
     store_i64(counts, BYTES_GIVEN, load_i64(counts, BYTES_GIVEN) + size)

@@ -13,9 +13,9 @@ ONE = 8  # where what it gives has ``one``
 
 @native
 def held(what: i64, outer: tuple, one: object) -> tuple:
-    """What a block keeps until it is left: the state that it puts back (``what``: which of it; PUSHED: the stack but
-    for ``one``, WATCHING: the modes but for it; ON_ERROR: only where an error leaves the block), and what its object
-    kept for a block further out."""
+    """The state that a block restores when it is left (``what``: which of it; PUSHED: the stack except ``one``,
+    WATCHING: the modes except it; ON_ERROR: only if an error leaves the block), and that of an enclosing block of the
+    same object."""
     own = mine
     return (what, own.grad, own.inference, own.autocast, own.plain, own.packing, own.stack, own.modes, one, own.hooks,
             outer)
@@ -97,10 +97,10 @@ class LeavingDevice:
 
 
 class Scope:
-    """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between
-    or after: an interrupt comes with calls only.
+    """A block. ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between or
+    after: an interrupt comes with calls only.
 
-    A subclass has no ``__exit__`` of its own: what else is to be done is ``after()``, called when all is put back.
+    A subclass has no ``__exit__`` of its own: its cleanup is ``after()``, called when all state is restored.
     """
 
     outer = after = None

@@ -9,7 +9,7 @@ import platform
 from .posix import Posix, PosixShared
 
 SYMBOLS = {"neon": "neon", "fullfp16": "arm.FEAT_FP16", "dotprod": "arm.FEAT_DotProd", "i8mm": "arm.FEAT_I8MM",
-           "bf16": "arm.FEAT_BF16"}  # what LLVM calls what this system tells of processors
+           "bf16": "arm.FEAT_BF16"}  # LLVM's names for the CPU features that this system reports
 
 
 class MacShared(PosixShared):

@@ -149,7 +149,7 @@ def made(program, text, image):
 
 # --- better code for later processes ----------------------------------------------------------------------------------
 def refine(key):
-    """Puts optimised code beside the quick code in the cache, where it is not there yet."""
+    """Add optimized code to the quick code in the cache, if it is not there yet."""
     entry, better = _load(_quick(key)), _load(key)
     if entry is None or better is not None and better["assumptions"] == entry["assumptions"]:
         return
@@ -177,13 +177,13 @@ def _quick(key):
 
 
 def _key(program):
-    """What the machine code depends on: sources, this compiler, interpreter, LLVM and processor."""
+    """A digest of everything that the machine code depends on: sources, this compiler, interpreter, LLVM and CPU."""
     return _digest(program, sys.version, llvmlite.__version__, processor.host())
 
 
 def prebuilt_name(program):
-    """The file of the package that has a program's machine code, by what that depends on: sources, this compiler, the
-    interpreter's binary interface and the architecture of the processor."""
+    """The name of the package's file with a program's machine code, by its dependencies: sources, this compiler, the
+    interpreter's binary interface and the CPU architecture."""
     return _digest(program, tuple(sys.version_info), importlib.machinery.EXTENSION_SUFFIXES[0], platform.machine())[:32]
 
 
@@ -207,7 +207,7 @@ def _prebuilt(program):
 
 
 def _usable(entry):
-    """An entry of which the code assumes what is so; None without."""
+    """The entry if its code's assumptions hold; else None."""
     return entry if entry is not None and all(_current(description) == value
                                               for description, value in entry["assumptions"]) else None
 

@@ -44,7 +44,7 @@ def is_special(name):
 
 
 def convention(declared):
-    """How CPython passes arguments to the entry of a function."""
+    """CPython's calling convention for the entry of a function."""
     if declared.star or declared.required != len(declared.visible) or len(declared.visible) > 1:
         return FAST
     return ONE if declared.visible else NOARGS
@@ -252,7 +252,7 @@ drop.{symbol}:
 
 
 def _operator(program, cls, name, number):
-    """A binary operator: `__op__` where the left operand is ours, then `__rop__` where the right one is."""
+    """A binary operator: `__op__` if the left operand is of this class, then `__rop__` if the right one is."""
     kind = program.constants.address("global", cls.module.__name__, cls.name)
     parts, body = [], ""
     for prefix, receiver, other in (("", "%a", "%b"), ("r", "%b", "%a")):

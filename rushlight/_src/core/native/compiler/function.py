@@ -177,7 +177,7 @@ def compile_function(program, module, declaration):
 
 
 def _learn(attempt):
-    """What a run showed about each local: its type, and whether it only ever holds permanent references."""
+    """The facts that a run showed about each local: its type, and whether it only ever holds permanent references."""
     learned = {}
     for name, seen in attempt.seen.items():
         kinds = {type for type, _ in seen} - {NONE}

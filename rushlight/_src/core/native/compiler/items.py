@@ -1,4 +1,4 @@
-"""The small functions of compiled modules for items of tuples, lists and dicts (see ``runtime.py``)."""
+"""The helper functions of compiled modules for items of tuples, lists and dicts (see ``runtime.py``)."""
 from . import layout
 from .ir import VALUES
 

@@ -9,7 +9,7 @@ from .types import ARGS, FRAGILE, I64, LIST, OBJECT, STABLE, TUPLE, Value
 
 
 class Loop:
-    """Where `continue` and `break` go, and how many `finally` blocks lay around the loop."""
+    """The targets of `continue` and `break`, and the number of `finally` blocks around the loop."""
 
     def __init__(self, f, again):
         self.again, self.done, self.depth, self.broken = again, f.code.label("done"), len(f.finalizers), []

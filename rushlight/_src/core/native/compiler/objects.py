@@ -2,9 +2,9 @@
 collection, field access.
 
 Destroying a long chain would recurse once per object. Beyond a small depth an object is instead put on its class's list
-of things to destroy (linked through the reference count, which nobody reads any more), and the outermost destruction
-empties the lists. How many are under way is counted for all threads together: a destruction may run Python, and another
-thread destroy meanwhile, so each takes back what it has added, and the last one to end empties the lists.
+of objects to destroy (linked through the reference count, which is dead by then), and the outermost destruction empties
+the lists. The number of active destructions is counted for all threads together: a destruction may run Python, and
+another thread destroy meanwhile, so each subtracts what it has added, and the last one to end empties the lists.
 """
 
 from . import layout

@@ -115,7 +115,7 @@ def _constant(description):
 
 
 def _face(number, shared, twins, addresses):
-    """What stands for per-thread state in Python: its attributes are those of the calling thread's instance."""
+    """The Python object for per-thread state: its attributes are those of the calling thread's instance."""
     key = addresses[f"mine.key.{number}"]
     here.thread_key(key)
     shared.become(twins.get(id(shared.kind), shared.kind), functools.partial(here.thread_value, key, None))

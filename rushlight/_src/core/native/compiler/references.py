@@ -5,8 +5,8 @@ from .types import BOOL, FRAGILE, NONE, OBJECT, OWNED, PERMANENT, Value, result_
 
 
 class References:
-    """What a function being compiled knows about references; `code`, `program`, `live`, `failures` and `handler` belong
-    to the function."""
+    """The references of a function being compiled; `code`, `program`, `live`, `failures` and `handler` belong to the
+    function."""
 
     # -- constants
 

@@ -43,8 +43,8 @@ SIZED = (TUPLE, LIST, DICT, BYTES)  # their length is stored at layout.SIZE
 BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR,
             bytes: BYTES}
 
-# How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it
-# was read from a field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
+# How long a reference stays valid. OWNED: until its owner releases it. FRAGILE: until other code runs, since it was
+# read from a field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
 FRAGILE, STABLE, PERMANENT, OWNED = range(4)
 
 
