@@ -68,7 +68,7 @@ class Assembler:
         self.homes = self.reserve()
 
     def counts(self, node: Node) -> bool:
-        """Whether a node only advances a position in a random stream."""
+        """True if a node only advances an RNG offset."""
         return counted(node) is not None and all(user.op in DRAWING for user in self.users.get(node, ()))
 
     def claim(self):
@@ -126,7 +126,7 @@ class Assembler:
         return homes
 
     def updates(self, store: Store) -> bool:
-        """Whether a store changes only some elements of an input that nothing else reads, as that of a cache does."""
+        """True if a store changes only some elements of an input that nothing else reads, such as a KV cache."""
         node, into = store.node, store.into
         return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [
             node] and into not in self.results
@@ -173,7 +173,8 @@ class Assembler:
         return places
 
     def fill(self, group):
-        """Computes the kept values of a fusion group, but for what is memory already under another shape."""
+        """Compute the materialized values of a fusion group, except those that are already in memory under another
+        shape."""
         wanted = []
         for node in group:
             place, shown = self.home(node), self.seen(node)
@@ -212,7 +213,7 @@ class Assembler:
 
     # --- calls --------------------------------------------------------------------------------------------------------
     def calls(self) -> dict:
-        """The nodes with a step of their own (template calls, and what only NumPy computes), each with its
+        """The nodes with a step of their own (template calls, and operators that only NumPy implements), each with its
         FusedEpilogue."""
         found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n)
                  and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
@@ -289,7 +290,7 @@ class Assembler:
 
     # --- everything else ----------------------------------------------------------------------------------------------
     def segment(self, targets):
-        """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are
+        """Add steps that compute values from values in memory: generated kernels, or one NumPy step if there are
         none."""
         wholes = [target for target in targets if target[0].op is P.complex]
         targets = [piece for target in targets for piece in (components(*target) if target in wholes else [target])]
@@ -368,5 +369,5 @@ def chunk_of(ops) -> int:
 
 
 def reads_nothing(node: Node) -> bool:
-    """Whether a node makes elements from a tensor without any; kernels read at least one."""
+    """True if a node makes elements from a tensor without any; kernels read at least one."""
     return product(node.shape) != 0 and node.op.kind.name != "join" and any(n.meta.numel == 0 for n in node.used)

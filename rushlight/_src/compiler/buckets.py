@@ -97,8 +97,7 @@ class Joining:
         return self.nodes[-1]
 
     def join(self, bucket):
-        """One exchange for a bucket, in rows for those collectives whose results have other sizes than what they
-        take."""
+        """One collective for a bucket; as rows for collectives whose results differ in size from their inputs."""
         op, params, size = bucket[0].op, bucket[0].params, bucket[0].params.get("size", 1)
         rows = () if op is P.all_reduce else (size,) if op is P.reduce_scatter else (1,)
         pieces = []

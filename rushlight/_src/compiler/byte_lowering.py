@@ -40,7 +40,7 @@ def of_bytes(node: Node) -> bool:
 
 
 def writable(node: Node) -> bool:
-    """Whether a rule says what a node is over codes, or there is nothing to say."""
+    """True if a lowering rule covers a node, or none is needed."""
     if not of_bytes(node) and not any(map(of_bytes, node.used)):
         return True
     if node.inside is not None or isinstance(node.meta, tuple):
@@ -51,7 +51,7 @@ def writable(node: Node) -> bool:
 
 
 def coded(meta):
-    """The Meta of the codes of what has one."""
+    """The Meta of the encodings if a value has them, else its own."""
     return Meta(meta.shape, meta.strides, uint8, meta.device) if meta.dtype.is_byte else meta
 
 

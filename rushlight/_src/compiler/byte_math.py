@@ -12,7 +12,7 @@ DIGITS, BIAS = 23, 127  # of float32
 
 
 def value_of(format: Format):
-    """The function that gives the number of a code."""
+    """A function that decodes an encoding."""
     digits, lift = format.mantissa, BIAS - format.bias
 
     def run(code: Expr) -> Expr:
@@ -32,7 +32,7 @@ def value_of(format: Format):
 
 
 def code_of(format: Format):
-    """The function that gives the code of the nearest number, the even one of two that are as near."""
+    """A function that encodes a number, rounding to nearest even."""
     digits, lift = format.mantissa, BIAS - format.bias
 
     def run(x: Expr) -> Expr:

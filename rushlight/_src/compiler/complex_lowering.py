@@ -19,7 +19,7 @@ SPLIT: dict = {}  # operator: what it makes of pairs
 
 
 def in_pairs(graph: Graph) -> Graph:
-    """An equal program in which only inputs, results and what no rule covers are complex."""
+    """An equal program in which only inputs, results and operators without a lowering rule are complex."""
     if not any(is_complex(n) for n in (*graph.inputs, *graph.nodes)):
         return graph
     return Splitting(graph).run().prune()
@@ -47,7 +47,7 @@ class Splitting:
         return Graph(self.graph.inputs, self.trace.nodes, outputs)
 
     def enter(self, node: Node):
-        """Records what a node becomes."""
+        """Record the replacement of a node."""
         rule = SPLIT.get(node.op) or SPLIT.get(node.op.kind.name)
         if rule is None or not is_complex(node) and not any(map(is_complex, node.used)):
             self.keep(node)
@@ -88,8 +88,8 @@ class Splitting:
 
 
 def rule(*operators):
-    """Enters what operators (or all of a kind) make of pairs: ``f(node, *args)``, complex arguments being pairs, gives
-    a pair, a real value, or NotImplemented."""
+    """Register a lowering rule of operators (or of all of a kind): ``f(node, *args)``, with complex arguments as pairs,
+    returns a pair, a real value, or NotImplemented."""
     def enter(function):
         SPLIT.update(dict.fromkeys(operators, function))
         return function
@@ -97,7 +97,7 @@ def rule(*operators):
 
 
 def pair_of(value):
-    """Any argument as a pair; a number's parts are numbers."""
+    """Any argument as a pair; the parts of a Python number are Python numbers."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, (bool, int, float, complex)):
@@ -112,7 +112,7 @@ def both(node, args, params=lambda k: {}):
 
 
 def part(value, k):
-    """Part k of an argument; what is real (an index, a condition) as it is."""
+    """Part k of an argument; a real one (an index, a condition) unchanged."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return tuple(part(v, k) for v in value)
     return value[k] if isinstance(value, tuple) else value

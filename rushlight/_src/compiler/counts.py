@@ -6,7 +6,7 @@ from ..graph.graph import Node
 
 
 def multiplications(node: Node):
-    """The multiplications of one primitive, an int or Expr; 0 for what is no contraction."""
+    """The multiplications of one primitive, an int or Expr; 0 unless it is a contraction."""
     name, args = node.op.name.rpartition(".")[2], node.args
     if name in ("matmul", "int_matmul", "byte_matmul"):
         return product(node.shape) * args[0].shape[-1]

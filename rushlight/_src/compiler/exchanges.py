@@ -55,11 +55,11 @@ class Landing(NamedTuple):
 
 
 class Order:
-    """An order of a program's nodes.  ``events``: nodes as they are computed, collectives as they start, and their
-    Landings.  ``started``, ``landed``: numbers of events of a collective.
+    """An order of a program's nodes. ``events``: nodes as they are computed, collectives as they start, and their
+    Landings. ``started``, ``landed``: {collective: the number of the event}.
 
-    Where collectives wait for nothing, they start one after the other, up to UNDER_WAY bytes.  Then comes what is
-    needed for the next one, what does not wait for others first; other work comes while collectives are under way.
+    Collectives without dependencies start one after the other, up to UNDER_WAY bytes. Next come the dependencies of the
+    next collective, ready ones first; other nodes are computed while collectives are in flight.
     """
 
     def __init__(self, graph: Graph):
@@ -80,7 +80,7 @@ class Order:
         self.land(list(self.under_way))
 
     def start(self, node: Node):
-        """The next collective, after what it needs."""
+        """Start the next collective, after its dependencies."""
         if sum(self.under_way.values()) + nbytes(node) > UNDER_WAY:
             self.force(self.earlier(node))
         needed = self.needed(node)

@@ -79,7 +79,7 @@ class Cluster:
         return bool(self.updates or self.scan)
 
     def kernel(self) -> Kernel:
-        """Stages by level: a loop over the reduced dimensions, then what is stored once a row."""
+        """Stages by level: a loop over the reduced dimensions, then the stores that run once a row."""
         outer = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k not in self.dims)
         loops = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k in self.dims)
         if self.updates:
@@ -107,7 +107,8 @@ class Cluster:
 
 
 def may_fail(stages) -> bool:
-    """Whether stages read at positions that come from memory, which may be out of range, or divide by what may be 0."""
+    """True if stages read at data-dependent positions, which may be out of range, or divide by a value that may be
+    0."""
     return any(isinstance(e, Expr) and not e.operations.isdisjoint(("position", "divisor"))
                for s in stages for e in s.exprs())
 
@@ -242,8 +243,7 @@ class Fuser:
         cluster.row_shape = tuple(1 if k in dims else s for k, s in enumerate(cluster.shape))
 
     def update(self, node: Node, place: BufferView, shape, indexed):
-        """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in
-        order."""
+        """Scatter a source into a place: a cluster of its own, whose loops run over the indexed dimensions in order."""
         x, positions, source = node.args[:3]
         cluster = Cluster(shape, indexed)
         self.clusters.append(cluster)
@@ -276,7 +276,7 @@ class Fuser:
         self.home[place.buffer] = cluster
 
     def output(self, node: Node, place: BufferView, alone=False):
-        """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
+        """Store a node's elements at a place (``alone``: in a separate kernel)."""
         wanted = squeezed(node.shape)
 
         def fits(c):

@@ -25,7 +25,7 @@ class Generated:
         return Generated, self.program, len(self.values)
 
     def places(self) -> list:
-        """(value, byte offset) of what it reads and writes."""
+        """(value, byte offset) of each value that it reads or writes."""
         return self.values
 
     def moved(self, places) -> "Generated":

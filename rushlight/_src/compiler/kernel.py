@@ -45,7 +45,7 @@ class Reduction:
 
 @dataclass
 class StoreTo:
-    """``buffer[at] = value``, or an update of what is there where ``combine`` is given."""
+    """``buffer[at] = value``, or an update of the stored element if ``combine`` is given."""
 
     buffer: Buffer
     at: Expr
@@ -88,7 +88,7 @@ class Kernel:
 
     @property
     def running(self) -> bool:
-        """Whether it is a scan: its loops run in order and are left as they are."""
+        """True if it is a scan: its loops run in order and are not transformed."""
         return any(r.running for s in self.stages for r in s.reductions)
 
     def buffers(self):
@@ -258,8 +258,8 @@ def scalar_inputs(kernel: Kernel) -> list:
 
 
 def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
-    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers,
-    its scalars: names of inputs, or numbers)."""
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers, its scalars:
+    names of inputs, or numbers)."""
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}

@@ -42,7 +42,7 @@ class BufferView:
 
 
 class Misaligned(Exception):
-    """A reduction of the kernel being built is wanted at another index than its own."""
+    """The kernel being built needs a reduction at another index than the reduction's own."""
 
     def __init__(self, node: Node):
         self.node = node
@@ -93,7 +93,7 @@ def stands_alone(node: Node) -> bool:
 
 
 def operand_dtype(node: Node):
-    """The dtype that numbers among the operands of an elementwise node take."""
+    """The dtype that Python numbers among the operands of an elementwise node take."""
     return next((a.dtype for a in reversed(node.args) if isinstance(a, Node) and not a.weak), node.dtype)
 
 
@@ -145,7 +145,7 @@ class Reader:
         return getattr(self, "read_" + node.op.kind.name)(node, index)
 
     def reset(self):
-        """Forgets what was read: results of another kernel are in force."""
+        """Clear the memo, because another kernel is being built."""
         self.memo.clear()
 
     # -- one method a kind ---------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def log10(x):
 
 @expansion("log1p")
 def log1p(x):
-    """ln of what 1 + x is rounded to, and what that lost."""
+    """log(u) for u = fl(1 + x), plus a correction for the rounding error of u."""
     u = x + 1.0
     lost = where(apply("eq", u, math.inf), number(0, x.dtype), (x - (u - 1.0)) / u)
     return where(apply("eq", x, 0.0), x, where(apply("eq", u, 0.0), number(-math.inf, x.dtype), log(u) + lost))
@@ -460,7 +460,7 @@ def erfc(x):
 
 @expansion("erfinv")
 def erfinv(x):
-    """The inverse of erf for float32, after Giles (2010): a polynomial in the logarithm of what is left to 1."""
+    """The inverse of erf for float32, after Giles (2010): a polynomial in log(1 - x^2)."""
     def run(v):
         w = -log((1.0 - v) * (v + 1.0))
         near = polynomial(centred(lesser(w, 5.0), 0.0, 5.0), ERFINV_NEAR)

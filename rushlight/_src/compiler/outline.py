@@ -70,7 +70,7 @@ class Binding:
             item.write(self)
 
     def known(self, value):
-        """A value with numbers in place of symbols."""
+        """A value with its symbols replaced by ints."""
         return settled(value, self.sizes) if self.sizes else value
 
     def launch(self, launch: Launch, label: str, replaceable=()):
@@ -95,7 +95,7 @@ class Binding:
         return True
 
     def filled(self, launch: Launch, name: str, temporaries: dict, unused) -> bool:
-        """Whether an earlier launch has computed the same temporary, which is used instead."""
+        """True if an earlier launch has computed the same temporary, which is used instead."""
         own = temporaries[name]
         if any(value in unused and value is not own or value in self.outline.written for value, _ in launch.slots):
             return False

@@ -39,11 +39,11 @@ class Partition:
 
 
 def partition(joint: Graph, outputs, cotangents, gradients, stores=(), from_inputs=False, changed=()) -> Partition:
-    """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
+    """Split a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
-    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes;
-    ``from_inputs``: everything is computed again from the inputs.  Inputs and outputs that are ``changed`` (or written
-    by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
+    A value that the backward pass reads is saved, or recomputed from saved values, whichever moves fewer bytes;
+    ``from_inputs``: everything is recomputed from the inputs. Inputs and outputs that are ``changed`` (or written by
+    ``stores``) cannot be saved as they are: the values needed of them become extra outputs.
     """
     changed = {*changed, *(store.into for store in stores)}
     given = [n for n in joint.inputs if n not in set(cotangents)]

@@ -1,9 +1,9 @@
-"""The way from a traced call to launches: read this first.
+"""The pipeline from a traced call to launches: read this first.
 
-``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all
-sizes of a polymorphic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every
-stage says what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it
-took, and under the setting ``verify`` what it left is checked.
+``STAGES`` lists all stages in order. Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all sizes
+of a shape-generic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding. Each stage
+documents its input and output; ``RUSHLIGHT_LOGS=stages`` shows the size of the program after each and the time it took,
+and under the setting ``verify`` its output is checked.
 """
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Derivative:
 
 
 class Stage(NamedTuple):
-    """``run`` changes what it is given, as its docstring says (before -> after); ``verify`` raises AssertionError if
-    that broke a rule."""
+    """``run`` transforms its argument, as its docstring says (before -> after); ``verify`` raises AssertionError if
+    that broke an invariant."""
 
     name: str
     run: Callable
@@ -223,7 +223,7 @@ def resolve(c: Compilation):
 
 
 def lower_complex(c: Compilation):
-    """Complex numbers -> pairs of real ones, wherever a rule says how."""
+    """Complex numbers -> pairs of real ones, wherever a lowering rule exists."""
     c.graph = in_pairs(c.graph)
 
 
@@ -252,8 +252,7 @@ def place(c: Compilation):
 
 
 def claim(c: Compilation):
-    """Contractions and what else templates compute -> calls, each with the prologue and the epilogue that are computed
-    along."""
+    """Contractions and other nodes with a template -> template calls, each with its prologue and epilogue."""
     c.assembler.claim()
 
 
@@ -263,7 +262,7 @@ def schedule(c: Compilation):
 
 
 def order_writes(c: Compilation):
-    """Writes into inputs at the end -> each as soon as nothing reads what is there."""
+    """Writes into inputs at the end -> each as soon as the old value is dead."""
     c.assembler.order_writes()
 
 
@@ -281,7 +280,7 @@ def bind(b: Binding):
 
 
 def lay_out_memory(b: Binding):
-    """Launches on temporaries -> on places in one arena, and in what results will overwrite."""
+    """Launches on temporaries -> on places in one arena, and in memory that results will overwrite."""
     b.lay_out()
 
 

@@ -24,8 +24,8 @@ def float_bits(value: float) -> int:
 
 
 class CompiledKernel:
-    """A kernel as a device runs it: its binary code's ``address``, and what fills its slots.  A device says how it is
-    compiled, and its geometry."""
+    """A kernel as a device runs it: the ``address`` of its machine code, and the contents of its slots. The device
+    compiles it and defines its geometry."""
 
     address: int
 
@@ -39,7 +39,7 @@ class CompiledKernel:
         self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
 
     def extents(self) -> tuple:
-        """What ``geometry`` takes, ints or Exprs: of the loops whose sizes decide how work is divided."""
+        """The arguments of ``geometry``, ints or Exprs: the extents of the loops that decide how work is divided."""
         raise NotImplementedError
 
     def geometry(self, *extents) -> tuple:
@@ -88,7 +88,7 @@ class Program:
 
     @property
     def symbolic(self) -> bool:
-        """Whether it has to be bound to sizes."""
+        """True if it must be bound to sizes."""
         return any(isinstance(v, Expr) for step in self.steps
                    for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
             isinstance(t.size, Expr) for t in self.temporaries)

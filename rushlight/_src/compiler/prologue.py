@@ -1,8 +1,8 @@
-"""Prologues: elementwise nodes that a contraction's template computes while it packs an operand, where only
-contractions read their result.
+"""Prologues: elementwise nodes that a contraction's template computes while it packs an operand, if only contractions
+read their result.
 
-Such an operand is not written to memory and read again. What it is computed from (its leaves) may be broadcast,
-transposed or otherwise be a view that strides can express; all of it is in memory before the contraction runs.
+Such an operand is not materialized. Its inputs (the leaves) may be broadcast, transposed or otherwise be a view that
+strides can express; all of them are in memory before the contraction runs.
 """
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def shown(meta: Meta, views):
 
 
 def is_rows(reshape: Node) -> bool:
-    """Whether a matrix has the rows of a tensor of a few more dimensions."""
+    """True if a matrix has the rows of a tensor of a few more dimensions."""
     shape = reshape.args[0].shape
     return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(
         product(shape[-3:-1])) >= LEAST_ROWS
@@ -142,14 +142,14 @@ class Prologues:
         return found
 
     def lies(self, node: Node) -> bool:
-        """Whether a value is in memory whichever prologues are fused."""
+        """True if a value is in memory whichever prologues are fused."""
         if node.op is None:
             return not node.weak
         return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in (
             "reduce", "scan", "scatter")
 
     def expand(self, node: Node, views, prologue: FusedPrologue, inside: set) -> bool:
-        """Adds what a node, seen through views, is computed from; whether all of that can be read."""
+        """Add the inputs of a node, seen through views; True if all of them can be read."""
         if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(
                 node, prologue.operand):
             return self.reads(node, views, prologue)
@@ -166,7 +166,7 @@ class Prologues:
                                inside) for n in node.used)
 
     def small(self, node: Node, operand: Node) -> bool:
-        """Whether a value is much smaller than the operand, and takes operations that are better done once."""
+        """True if a value is much smaller than the operand, and needs operations that are better done once."""
         return bytes_of_work(node) > 0 and guess(product(node.shape)) * SMALL <= guess(product(operand.shape))
 
     def reads(self, node: Node, views, prologue: FusedPrologue) -> bool:
@@ -177,9 +177,9 @@ class Prologues:
         return shown(in_memory(node), views) is not None
 
     def pays(self, prologue: FusedPrologue, root: Node, readers) -> bool:
-        """Whether a prologue costs less than to store and read the operand. Both are counted in bytes moved for each
-        element of the operand; an operation counts as the bytes that could be moved in its time. What several
-        contractions read is computed again only if that costs less than reading it."""
+        """True if a prologue costs less than to store and read the operand. Both are counted in bytes moved for each
+        element of the operand; an operation counts as the bytes that could be moved in its time. A value that several
+        contractions read is recomputed only if that costs less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         times, rounds = sum(n for n, *_ in readers), root.dtype.is_half and any(rounds for _, rounds, _ in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / max(1, size)) for n in prologue.reads}

@@ -1,4 +1,4 @@
-"""Whole training steps: what their backward pass reads of the forward pass is kept, or computed again, as between two
+"""Training steps in one program: forward values that the backward pass reads are kept or recomputed, as between two
 programs."""
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def number(block, k, meta):
 
 
 def read(address, meta, written):
-    """The elements of an input, not to be written to; a copy where its memory is among what is written."""
+    """The elements of an input, read-only; a copy if its memory overlaps written memory."""
     found = array_at(address, meta)
     if meta.dtype.is_widened or any(low < address + meta.nbytes and address < high for low, high in written):
         found = np.array(widen(found, meta.dtype))

@@ -30,11 +30,11 @@ MOST_JOINED = 8  # pieces among which a kernel chooses for each element it reads
 
 
 class Schedule:
-    """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes along and leaves in
-    memory; ``prologues`` are the Prologues by which some compute their arguments, by number.
-    ``kept``: nodes with memory.  ``groups[k]``: those computed by kernels before call k; the last group comes after all
-      calls.
-    ``ends``: kept values that a kernel ends with, as more would be too much for one.
+    """``calls``: nodes with a step of their own, each with the FusedEpilogue that its step computes and stores;
+    ``prologues``: the Prologues by which some compute their arguments, by number.
+    ``kept``: materialized nodes. ``groups[k]``: those computed by kernels before call k; the last group comes after all
+    calls.
+    ``ends``: materialized values at which a kernel must end, to limit its size.
     """
 
     def __init__(self, graph: Graph, calls: dict, prologues: dict):
@@ -76,8 +76,8 @@ class Schedule:
 
     # --- what is kept -------------------------------------------------------------------------------------------------
     def keep_shared(self):
-        """Keeps values that several kept ones are computed from, where computing them again costs more than reading
-        them, and those that are computed from too many, or by too long a chain."""
+        """Materialize values that several materialized ones are computed from, if recomputing them costs more than
+        reading them, and values with too many inputs or too long a chain of operations."""
         readers, work, touched, own, shared, depths = self.readers(), {}, {}, {}, set(), {}
         for node in self.graph.nodes:
             if node in self.at or node in self.inside:
@@ -112,8 +112,8 @@ class Schedule:
         self.readers(shared)
 
     def readers(self, shared=()) -> dict:
-        """For each node the kept values that are computed from it. ``shared`` nodes that turn out to have only one are
-        no longer kept, unless a kernel ends there."""
+        """For each node the materialized values that are computed from it. ``shared`` nodes with only one reader are no
+        longer materialized, unless a kernel ends there."""
         found: dict = {o.node: {o} for o in self.graph.outputs if isinstance(o, Store)}
         for node in reversed(self.graph.nodes):
             if node in self.inside:
@@ -127,7 +127,7 @@ class Schedule:
         return found
 
     def cost(self, node: Node, work: dict):
-        """(elements read, operations) for each element of a node when it is computed from what is kept."""
+        """(elements read, operations) for each element of a node when it is computed from materialized values."""
         loads, operations, size = 0, own_work(node), max(1, guess(product(node.shape)))
         for used in dict.fromkeys(node.used):
             if used in work:
@@ -146,7 +146,7 @@ class Schedule:
 
     # --- when it is computed ------------------------------------------------------------------------------------------
     def place(self):
-        """Fills the groups: late, so that values do not wait in memory, but what shrinks data early."""
+        """Fill the groups: late, to keep live ranges short, but nodes that reduce the amount of data early."""
         last = len(self.calls)
         earliest, latest = {}, {}
         for node in self.graph.nodes:
@@ -191,22 +191,22 @@ class Schedule:
 
 
 def stored_alike(node: Node, readers) -> bool:
-    """Whether all that reads a value is stored at the end by one kernel, whose stores share what they compute."""
+    """True if all readers of a value are stored at the end by one kernel, whose stores share computations."""
     return all(isinstance(r, Store) and r.node.shape == node.shape for r in readers)
 
 
 def moves(node: Node) -> bool:
-    """Whether a node only moves elements: a concatenation, or a view that is neither a reshape nor a broadcast."""
+    """True if a node only moves elements: a concatenation, or a view that is neither a reshape nor a broadcast."""
     return node.op.kind.name == "join" or node.op.kind.name == "view" and node.op not in (P.reshape, P.expand)
 
 
 def is_small(value: Node, reader: Node) -> bool:
-    """Whether a value has far fewer elements than the node that reads it, as results of rows have."""
+    """True if a value has far fewer elements than the node that reads it, as results of rows have."""
     return guess(product(value.shape)) * 4 < guess(product(reader.shape))
 
 
 def overlapping(node: Node) -> bool:
-    """Whether a view has an element at several positions, as windows of an image do. Broadcasting does not count."""
+    """True if a view has an element at several positions, as windows of an image do. Broadcasting does not count."""
     return node.op.name in ("prims.unfold", "prims.strided") and product(node.shape) > product(node.args[0].shape)
 
 

@@ -1,11 +1,11 @@
-"""From what lies between template calls, a Graph of primitives, to a Program of kernels.
+"""Compile the nodes between template calls, a Graph of primitives, to a Program of kernels.
 
-1. ``graph.splice`` opens operators until only primitives are left.
-2. ``lower.Reader`` says what the element of any node is, as an Expr.
+1. ``graph.splice`` expands operators until only primitives are left.
+2. ``lower.Reader`` returns the element of any node as an Expr.
 3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
-4. The target arranges each kernel: it merges axes, picks those of vectors or threads, splits large sums;
-  ``kernel.parametrise`` turns numbers into slots.
-5. The target writes and compiles code, unless a kernel of the same text has been compiled before.
+4. The target transforms each kernel: it merges axes, picks those of vectors or threads, splits large sums;
+   ``kernel.parametrise`` turns numbers into slots.
+5. The target emits and compiles code, unless a kernel with the same source has been compiled before.
 """
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ MOST_MADE = 512  # each keeps its kernels in memory
 
 def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
                  inputs: list[Meta]) -> tuple[Program, Bound | None]:
-    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are
-    compiled once."""
+    """As ``compile_graph``, with the result of ``bind`` (None for symbolic sizes); equal programs are compiled once."""
     key, known = (target, Level.now > 0, *fingerprint(graph, outputs, inputs)), ShapeEnv.known_programs(made)
     found = known.get(key)
     if found is None:
@@ -151,7 +150,7 @@ class Segment:
             self.fuser.output(output.node, place)
 
     def hazard(self, cluster, place) -> bool:
-        """Whether anything reads memory that a store has changed: another element, a later stage, or a later kernel.
+        """True if anything reads memory that a store has changed: another element, a later stage, or a later kernel.
 
         Within a stage all values are computed before the first store, so reading the element that is stored is safe.
         """

@@ -52,8 +52,8 @@ def leaf(name: str, dtype=float32) -> Expr:
 
 
 class Operand(NamedTuple):
-    """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a
-    convolution), "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one"
+    """A tensor that an epilogue reads: its name, dtype, and the dimension along which it varies: "row" (a channel of a
+    convolution), "column" (a feature of a linear layer), "element" (the output, whose strides it then has), or "one"
     for a single number."""
 
     name: str
@@ -62,7 +62,7 @@ class Operand(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A further output of the same layout: its name, dtype, and the Expr that goes there."""
+    """A further output with the same strides: its name, dtype, and the Expr of its elements."""
 
     name: str
     dtype: object
@@ -73,8 +73,8 @@ class Target:
     """The compiler's half of a device; ``devices/base.py`` has the other."""
 
     def declines_attention(self, query, value) -> str | None:
-        """Why no template computes attention of these queries and values as a whole, so that it goes by its formula;
-        None where one does."""
+        """The reason why no template computes attention of these queries and values, so that it is decomposed; None if
+        one does."""
 
     def declines_vendor_attention(self, query, value) -> str | None:
         """Why no library of the device's vendor computes it; None where one does."""

@@ -44,7 +44,7 @@ def with_tiles(kernel: Kernel) -> Kernel:
 
 
 def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
-    """Whether a load steps by one element along ``axis``, up or down, and by more along the lanes."""
+    """True if a load steps by one element along ``axis``, up or down, and by more along the lanes."""
     if len(load.args) > 1:
         return False
     steps = strides(terms(load.args[0])[0])
@@ -137,7 +137,7 @@ def divisor(kernel: Kernel, axis) -> int | None:
 
 
 def with_axes(kernel: Kernel, outer, inner, replaced: dict) -> Kernel:
-    """The kernel over other axes; ``replaced`` says what the old ones become."""
+    """The kernel over other axes; ``replaced`` maps the old ones to Exprs."""
     memo = dict(replaced)
 
     def swap(e):
@@ -162,8 +162,7 @@ UNROLLED = 16  # elements of the loops of a kernel that are written out
 
 
 def unroll(kernel: Kernel) -> Kernel:
-    """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are
-    computed for."""
+    """Unroll loops with few iterations (a pooling window): vectors then run over the outer elements."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     extents = [extent_of(i) for i in loops]
     if not loops or kernel.running or not all(isinstance(n, int)
@@ -191,7 +190,7 @@ COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and
 
 
 def combined(r: Reduction, before):
-    """(result,) of one more element, or (place, value) for the place of an extreme."""
+    """(result,) of one more element, or (place, value) for an argmin or argmax."""
     if r.at is None:
         return (r.value if before is None else expr.apply(COMBINED[r.combine], before[0], r.value),)
     at = expr.value(expr.plain(r.at), int64)
@@ -206,8 +205,8 @@ def combined(r: Reduction, before):
 
 
 def by_stride(kernel: Kernel) -> Kernel:
-    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too;
-    copies go by what they read, since waiting for scattered reads costs more than scattered writes."""
+    """Outer axes in the order in which the first store steps through memory, so that permuted tensors collapse too;
+    copies are ordered by their loads, since waiting for scattered reads costs more than scattered writes."""
     stores = [s for st in kernel.stages for s in st.stores]
     if not stores or len(kernel.outer) < 2:
         return kernel
@@ -222,7 +221,7 @@ def by_stride(kernel: Kernel) -> Kernel:
 
 
 def merge(kernel: Kernel, axes, replaced):
-    """The axes with mergeable neighbours merged; ``replaced`` receives what the old ones become."""
+    """The axes with mergeable neighbors merged; ``replaced`` receives the Exprs of the old ones."""
     axes = list(axes)
     k = 0
     blocked = fixed_axes(kernel)
@@ -259,7 +258,7 @@ def expr_same(a, b) -> bool:
 
 
 def strides(parts):
-    """{axis: what it is multiplied with} of a polynomial's linear terms."""
+    """{axis: its coefficient} of a polynomial's linear terms."""
     found = {}
     for monomial, c in parts.items():
         atoms = factors(monomial)
@@ -332,7 +331,7 @@ def is_long(kernel: Kernel, stage: KernelStage) -> bool:
 
 
 def in_turn(kernel: Kernel, stage: KernelStage, new_temporary) -> list[Kernel]:
-    """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest
+    """Split a kernel in two before a stage: the first part stores its results in memory, and the second reads them
     (deviations, after their mean)."""
     at = kernel.stages.index(stage)
     before, after, row = kernel.stages[:at], kernel.stages[at:], row_of(kept_axes(kernel))

@@ -26,7 +26,7 @@ class Resolving:
         self.made = {n: self.turning(n, n.turned) for n in graph.inputs}
 
     def turning(self, node: Node, bits: int) -> Node:
-        """A value as it is read through ``bits`` of ``Meta.turned``, or as it is stored through them."""
+        """A value as it is read, or stored, through ``bits`` of ``Meta.turned``."""
         for bit, op in ((CONJUGATED, P.conj), (NEGATED, P.neg)):
             if bits & bit:
                 node = self.enter(Node(f"{node.name}_turned", op, (node,), {}, node.meta))

@@ -88,12 +88,11 @@ class Store:
 
 
 class Graph:
-    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores). ``held``: inputs
     that belong to modules;
-    ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the
-      program, where that is another; ``changed``: the nodes made within whose memory is written to later, None where
-      that is not known or inputs are written to as well; ``verified``: what it consisted of when the rules were last
-      found to hold (``verify.py``)."""
+    ``views``: of captured graphs, {node: the one whose memory it aliases}; ``recorded``: the nodes in program order, if
+    that differs; ``changed``: the nodes made within whose memory is written later, None if that is unknown or inputs
+    are written as well; ``verified``: the state of the graph when its invariants were last verified (``verify.py``)."""
 
     __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded", "changed", "verified")
 
@@ -111,7 +110,7 @@ class Graph:
         return node
 
     def changes(self, *nodes) -> bool:
-        """Whether the program writes to the memory of one of these nodes."""
+        """True if the program writes to the memory of one of these nodes."""
         return bool(self.changed) and any(self.root(n) in self.changed for n in nodes)
 
     def prune(self) -> "Graph":

@@ -163,7 +163,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
 
 
 def in_demand(nodes, fixed: set) -> list:
-    """Nodes in an order in which those that are not ``fixed`` come right before the first that needs them."""
+    """Nodes in an order in which those that are not ``fixed`` come right before their first user."""
     needed: dict = {}  # node: the place of the first that needs it
     for number, node in reversed(list(enumerate(nodes))):
         place = number if node in fixed else needed.setdefault(node, number)

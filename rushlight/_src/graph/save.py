@@ -141,7 +141,7 @@ register(np.ndarray, b"A", array_parts, array_of, shared=False)
 
 
 def save(graph: Graph) -> bytes:
-    """A graph as bytes.  Unsaveable where it holds what only this process has."""
+    """A graph as bytes. Raises Unsaveable if it holds objects that only this process has."""
     return encode(rows(graph))
 
 

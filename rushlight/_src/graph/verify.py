@@ -14,14 +14,14 @@ class Malformed(AssertionError):
 
 
 def verify(graph: Graph, after: str = ""):
-    """Raises Malformed, which names the stage it came ``after``, unless
+    """Raise Malformed, which names the stage it came ``after``, unless
 
     - every value is an input or was computed before it is read (uses);
-    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are
+    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; if sizes are
       numbers);
-    - what is stored into an input has its shape, and no input is stored into twice (effects).
+    - each value stored into an input has its shape, and no input is stored into twice (effects).
 
-    Returns at once if the rules held before and nothing that they are about has been replaced since.
+    Returns at once if the invariants held before and no node has been replaced since.
     """
     state = state_of(graph)
     if graph.verified is not None and is_same(state, graph.verified):
@@ -79,7 +79,7 @@ def metas(nodes) -> list:
 
 
 def is_checked(node: Node) -> bool:
-    """Whether no stage has changed a node since its types were found to be right."""
+    """True if no stage has changed a node since its types were verified."""
     if not node.checked:
         return False
     op, args, params, meta, inside, given = node.checked

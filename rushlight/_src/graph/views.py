@@ -24,7 +24,7 @@ def in_memory(node: Node) -> Meta:
 
 
 def step_of(node: Node) -> bool:
-    """Whether a node shows the memory of its argument, where strides allow."""
+    """True if a node aliases the memory of its argument, if strides allow."""
     return node.op is not None and node.op.kind is not None and node.op.kind.shares and node.op.name != "prims.part"
 
 
