@@ -75,7 +75,7 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        """Whether no further node may join the cluster."""
+        """True if no further node may join the cluster."""
         return bool(self.updates or self.scan)
 
     def kernel(self) -> Kernel:
@@ -179,7 +179,7 @@ class Fuser:
         return cluster, cluster.position, self.value(cluster, node, cluster.position)
 
     def available(self, cluster, value) -> bool:
-        """Whether all temporaries read are written by earlier clusters."""
+        """True if all temporaries read are written by earlier clusters."""
         limit = self.clusters.index(cluster)
         return all(self.clusters.index(self.home[load.arg]) < limit for load in walk(value, "load")
                    if load.arg.kind != "input" and load.arg in self.home)
@@ -199,7 +199,7 @@ class Fuser:
         return seen
 
     def reads_from(self, cluster, node) -> bool:
-        """Whether the node reads memory that the cluster writes."""
+        """True if the node reads memory that the cluster writes."""
         written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates, *(cluster.scan or ())[1:])}
         places = (self.reader.places.get(n) for n in (node, *self.needs(node)))
         return any(isinstance(p, BufferView) and p.buffer in written and p.buffer.kind != "input" for p in places)
@@ -233,7 +233,7 @@ class Fuser:
         cluster.reduce(node, expr.as_stored(value))
 
     def joins(self, cluster, dims) -> bool:
-        """Whether a cluster that only stores elements may also reduce."""
+        """True if a cluster that only stores elements may also reduce."""
         return bool(dims) and not cluster.closed and all(whole for _, whole, _ in cluster.stores)
 
     def narrow(self, cluster, dims):

@@ -63,7 +63,7 @@ def may_fail(node: Node) -> bool:
 
 
 def is_empty(node: Node) -> bool:
-    """Whether a value certainly has no elements."""
+    """True if a value certainly has no elements."""
     return any(type(size) is int and size == 0 for size in node.shape)
 
 

@@ -44,7 +44,7 @@ def expand(e: Expr) -> Expr:
 
 
 def known(op: str) -> bool:
-    """Whether an operation on floats of that name has an expansion."""
+    """True if an operation on floats of that name has an expansion."""
     return op in EXPANSIONS or op in scalar.HOME
 
 

@@ -18,7 +18,7 @@ class Life:
         self.size, self.first, self.last, self.alignment = size, first, last, alignment
 
     def meets(self, other: "Life") -> bool:
-        """Whether both are alive at some step."""
+        """True if both are alive at some step."""
         return self.first <= other.last and other.first <= self.last
 
 

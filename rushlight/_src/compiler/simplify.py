@@ -273,7 +273,7 @@ def of_one_shape(a: Node, b: Node) -> bool:
 
 
 def is_turned(x: Node) -> bool:
-    """Whether a value is a copy with channels last."""
+    """True if a value is a copy with channels last."""
     return x.op is P.copy and len(x.shape) in (4, 5) and x.args[0].op is P.permute and x.args[0].params[
         "dims"] == at_end(len(x.shape))
 

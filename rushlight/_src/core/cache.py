@@ -162,8 +162,8 @@ def _write(folder, name, payload):
 
 # --- carrying entries to another machine ------------------------------------------------------------------------------
 def carried() -> bytes:
-    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They
-    are not signed: who loads them says that they are trusted."""
+    """Every entry that this process read or wrote, as bytes for ``unpack``, except entries removed meanwhile. They are
+    not signed: the caller of ``unpack`` vouches for them."""
     folder, found = current(), []
     for name in sorted(map("/".join, touched)):
         try:

@@ -39,7 +39,7 @@ class Configuration(types.ModuleType):
             write(self, name, value)
 
     def __delattr__(self, name):
-        """Gives a setting that another module has its default there; forgets what was set otherwise."""
+        """Reset a setting: one that another module has, to its default there; else remove the value that was set."""
         kind, text = listed(self).get(name, (None, None))
         if kind == "from" and name not in vars(self) and name not in vars(type(self)):
             delattr(*elsewhere(text))
@@ -119,7 +119,7 @@ def read(config, path: str):
 
 
 def write(config, path: str, value, owner=None):
-    """Keeps what a program sets and nothing heeds, and says so once."""
+    """Store the value of a setting that has no effect, and warn once."""
     kind, text = listed(config).get(path, (None, None))
     if kind == "from":
         return setattr(*elsewhere(text), value)
@@ -157,7 +157,8 @@ class ComputedSetting(property):
 
 
 class Steered(ComputedSetting):
-    """A setting whose value is an attribute of ``owner``: ``write`` turns what users say into it, ``read`` back."""
+    """A setting whose value is an attribute of ``owner``: ``write`` converts the user's value to it, ``read`` converts
+    it back."""
 
     def __init__(self, owner, attribute: str, text: str, write=lambda value: value, read=lambda value: value):
         self.owner, self.attribute = owner, attribute
@@ -227,7 +228,7 @@ def restore(former: list):
 
 
 def owner_of(config, path):
-    """(what has a setting, its last name).  AttributeError where there is none."""
+    """(the owner of a setting, its last name). Raises AttributeError if there is none."""
     *groups, name = path.split(".")
     owner = config
     for group in groups:

@@ -163,14 +163,14 @@ def pin_memory(self, device=None):
 
 @attach
 def is_pinned(self, device=None):
-    """Whether an accelerator copies from the tensor's memory without waiting."""
+    """True if an accelerator copies from the tensor's memory asynchronously."""
     return self._rush_storage is not None and hasattr(self._rush_storage.owner, "pins")
 
 
 @attach
 def share_memory_(self):
-    """Moves the tensor's memory to where child processes see it, too: what one process writes all see.  Returns the
-    tensor.
+    """Move the tensor to memory that is shared with child processes: writes of one process are visible to all. Returns
+    the tensor.
 
     >>> import rushlight as rl
     >>> x = rl.zeros(2).share_memory_()
@@ -185,7 +185,7 @@ def share_memory_(self):
 
 @attach
 def is_shared(self):
-    """Whether other processes see the tensor's memory."""
+    """True if other processes see the tensor's memory."""
     from .sharing import is_shared
     return is_shared(self._rush_storage)
 
@@ -240,7 +240,7 @@ def new(self, *args, size=None, device=None):
 
 
 def _data(self):
-    """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
+    """The same memory without history, and with a separate version counter: writes through it are not detected."""
     if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
         return self.detach()
     out = alias(self)
@@ -250,7 +250,7 @@ def _data(self):
 
 
 def may_stand_for(value: Tensor, other: Tensor) -> bool:
-    """Whether a tensor's memory can become another's: both have data, or neither has, in one layout."""
+    """True if a tensor's memory can become another's: both have data, or neither has, in one layout."""
     return (value.layout is other.layout
             and value._rush_meta.device.provider.has_data is other._rush_meta.device.provider.has_data)
 
@@ -305,7 +305,7 @@ def __reversed__(self):
 
 
 def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
-    """A tensor as an instance of its class, with what its users keep on it."""
+    """A tensor as an instance of its class, with its user-defined attributes."""
     out = made if kind is Tensor else blank(kind)
     if out is not made:
         show(out, made)
@@ -315,7 +315,7 @@ def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
 
 
 def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"):
-    """A tensor from what pickling kept of it."""
+    """Rebuild a tensor from its pickled form."""
     from .exchange import seen_memory
     from .tensor import empty
     made = empty(array.shape, dtype, device=devices.cpu)
@@ -333,7 +333,7 @@ def rebuild_without_data(kind, dtype, size, strides, where, requires_grad, attri
 
 
 def rebuild_wrapper(kind, dtype, size, strides, offset, layout, where, requires_grad, attributes):
-    """A tensor without memory, whose class answers operators, from what pickling kept of it."""
+    """Rebuild a tensor without memory, whose class answers operators, from its pickled form."""
     out = Tensor._make_wrapper_subclass(kind, size, strides=strides, storage_offset=offset, dtype=dtype, layout=layout,
                                         device=where, requires_grad=requires_grad)
     out.__dict__.update(attributes)
@@ -396,7 +396,7 @@ class InProcess:
         return self.tensor().get_device()
 
     def is_shared(self) -> bool:
-        """Whether other processes see this memory."""
+        """True if other processes see this memory."""
         return self.tensor().is_shared()
 
     def is_pinned(self, device=None) -> bool:
@@ -508,8 +508,8 @@ class StorageBase(InProcess):
         return self
 
     def byteswap(self, dtype):
-        """Reverses the bytes of each number of a dtype, of complex ones those of each part.  RuntimeError for a number
-        of bytes that its size does not divide."""
+        """Reverse the bytes of each element of a dtype, of complex ones those of each part. Raises RuntimeError if the
+        element size does not divide the number of bytes."""
         width = dtype.itemsize // (2 if dtype.is_complex else 1)
         if self.nbytes() % width:
             raise RuntimeError(f"the length of data is not a multiple of {width}")
@@ -521,8 +521,8 @@ class StorageBase(InProcess):
         return not self._tensor._rush_storage.is_fixed
 
     def resize_(self, size: int):
-        """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What
-        was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError unless it
+        """Change the number of bytes, for every tensor over this memory; added ones are uninitialized. The previous
+        memory lives as long as the storage, since tensors and arrays may still alias it. Raises RuntimeError unless it
         is ``resizable``."""
         storage = self._tensor._rush_storage
         if self.is_meta:
@@ -573,7 +573,7 @@ def untyped_storage(self):
 
 
 def write_part(part, value):
-    """Real or imaginary parts of complex numbers, set to a tensor or a number."""
+    """Set real or imaginary parts of complex numbers to a tensor or a number."""
     part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
 
 

@@ -1,4 +1,4 @@
-"""The packed copies of operands that are kept (``native/weights.py``), and which of them go first."""
+"""The cached packed copies of operands (``native/weights.py``), and their eviction."""
 from __future__ import annotations
 
 import weakref
@@ -33,7 +33,7 @@ def make_room(nbytes: int):
 
 
 def drop_copies():
-    """Lets all copies go: they are made again when they are wanted."""
+    """Release all copies: they are made again when they are needed."""
     for found in living():
         let_go(found)
 

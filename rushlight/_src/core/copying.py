@@ -1,4 +1,4 @@
-"""Copies of tensors by ``copy`` and ``deepcopy``, with what users keep on them."""
+"""Copies of tensors by ``copy`` and ``deepcopy``, with user-defined attributes."""
 from __future__ import annotations
 
 import copy

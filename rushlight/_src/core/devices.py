@@ -42,7 +42,7 @@ class Registry:
 
     @classmethod
     def leave(cls, kind: str):
-        """Forgets what was entered for a type: there is no such device again."""
+        """Remove the registration of a type: the device type no longer exists."""
         del cls.providers[kind]
         for known in list(device._table.values()):
             if known.type == kind:
@@ -116,8 +116,7 @@ class device:
         return found
 
     def __getattr__(self, name):
-        """``provider``: what the device provides, found when it is first asked for.  NoDeviceError where nothing
-        does."""
+        """``provider``: the device's Provider, looked up at first use. Raises NoDeviceError if there is none."""
         if name != "provider":
             raise AttributeError(f"'device' object has no attribute {name!r}")
         found = Registry.of(self.type)
@@ -167,7 +166,7 @@ def provided(where):
 
 
 def is_host(where) -> bool:
-    """Whether a device, or a type of devices, has its memory in the host's.
+    """True if a device, or a type of devices, has its memory in the host's.
 
     >>> is_host(cpu), is_host("cuda:0")
     (True, False)
@@ -187,7 +186,7 @@ def prefer(where: device):
 
 
 def placed(where) -> device:
-    """The device that can hold tensors for what the user named; an absent one is an error that says so."""
+    """The device for tensors on the device that the user named; raises an error if it is absent."""
     if where is None:
         return preferred()
     found = device(where)
@@ -201,8 +200,8 @@ def on(where) -> tuple:
 
 
 def placing(function):
-    """A function that makes a tensor as one that takes ``device``, which is that of all factory functions inside it;
-    what it makes elsewhere goes there."""
+    """Add an argument ``device`` to a function that makes a tensor: it applies to all factory functions inside it, and
+    a result on another device is moved there."""
     @functools.wraps(function)
     def run(*args, device=None, **kwargs):
         where = placed(device)

@@ -119,7 +119,7 @@ def imported(source, number: int, index: int) -> Tensor:
 
 
 def place_of(capsule) -> tuple:
-    """DLPack's device (number, index) of what a capsule holds; the host's where it is none."""
+    """DLPack's device (number, index) of a capsule's contents; the host's if it is not a valid capsule."""
     if not _valid(id(capsule), NAME):
         return 1, 0
     where = ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.device
@@ -127,14 +127,14 @@ def place_of(capsule) -> tuple:
 
 
 def holds_pairs_of_bytes(capsule) -> bool:
-    """Whether a capsule holds bfloat16, for which NumPy has no name."""
+    """True if a capsule holds bfloat16, for which NumPy has no name."""
     if not _valid(id(capsule), NAME):
         return False
     return ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.kind.code == BFLOAT
 
 
 def taken(capsule, where, number: int, index: int) -> Tensor:
-    """A tensor on a device over what a capsule holds.  RuntimeError where it was taken before."""
+    """A tensor on a device over the memory of a capsule. Raises RuntimeError if the capsule was consumed before."""
     if not _valid(id(capsule), NAME):
         raise RuntimeError("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
                            "once, so you might have already constructed a tensor from it once.")

@@ -46,7 +46,7 @@ class dtype:
 
     @property
     def label(self) -> str:
-        """The name, and what quantized numbers mean."""
+        """The name, and the quantization parameters."""
         return self.name if self.scheme is None else f"{self.shown.name}{tuple(self.scheme)}"
 
     def __reduce__(self):
@@ -189,7 +189,7 @@ def result_type(dimensioned, zero_dim, categories) -> dtype:
 
 
 def can_cast(source: dtype, target: dtype) -> bool:
-    """Whether a result of ``source`` may be written into ``target`` (no fall in category)."""
+    """True if a result of ``source`` may be written into ``target`` (no fall in category)."""
     return source.category <= target.category
 
 

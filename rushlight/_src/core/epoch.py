@@ -1,4 +1,4 @@
-"""The epoch: a count of changes to what is seldom changed, so that what was compiled against it can tell."""
+"""The epoch: a counter of changes to rarely changed state, by which code compiled against it detects them."""
 from __future__ import annotations
 
 import types

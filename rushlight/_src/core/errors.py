@@ -1,13 +1,13 @@
-"""Errors with numbers.  Each is a subclass of what PyTorch's callers catch, and has a page in ``docs/errors/``."""
+"""Errors with numbers. Each is a subclass of the exception that PyTorch raises, and has a page in ``docs/errors/``."""
 
 
 class Numbered(Exception):
-    """An error that says what was seen, what was wanted and the nearest remedy.
+    """An error that reports the observed value, the accepted ones and the nearest remedy.
 
     >>> print(Numbered("a is 3 long", "4 elements", "pad it"))
     a is 3 long
-      wanted: 4 elements
-      remedy: pad it
+    wanted: 4 elements
+    remedy: pad it
     """
 
     number: int | None = None
@@ -192,7 +192,7 @@ class StorageBoundsError(Numbered, RuntimeError):
 
 # --- 600: files -------------------------------------------------------------------------------------------------------
 class CorruptFileError(Numbered, RuntimeError):
-    """A file that does not hold what its format promises."""
+    """A file whose content violates its format."""
 
     number = 601
 

@@ -126,8 +126,8 @@ def seen_memory(tensor: Tensor, element) -> np.ndarray:
 
 
 def byte_strides(meta: Meta) -> tuple[int, ...]:
-    """Return the strides in bytes.  A dimension of size 1 has no step that is taken: its stride may be any number of
-    elements, also one whose bytes NumPy cannot count."""
+    """Return the strides in bytes. The stride of a dimension of size 1 is unused: it may be any number of elements,
+    also one whose bytes NumPy cannot count."""
     return tuple(s * meta.itemsize if n != 1 or s <= LARGEST_STRIDE else meta.itemsize
                  for n, s in zip(meta.shape, meta.strides))
 
@@ -207,7 +207,7 @@ def tolist(self):
 
 @attach
 def __bool__(self):
-    """Whether the one element is not 0.  RuntimeError for tensors with more elements, or none."""
+    """True if the one element is not 0. Raises RuntimeError for tensors with more elements, or none."""
     if mine.modes:
         return of_mode("__bool__", self)
     if self._rush_meta.numel > 1:
@@ -432,8 +432,8 @@ def shown(obj, dtype):
 
 @observed
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> Tensor:
-    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None
-    where it can.
+    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None if
+    possible.
 
     >>> import numpy, rushlight as torch
     >>> numbers = numpy.zeros(2)
@@ -542,8 +542,8 @@ class Capsule:
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds: on ``device``, and
-    as a copy if ``copy`` says so.  BufferError where it is on another device and ``copy`` is False."""
+    """A tensor that shares memory with any object that supports DLPack, or with a capsule: on ``device``, and as a copy
+    if ``copy`` is True. Raises BufferError if it is on another device and ``copy`` is False."""
     found = taken_over(ext_tensor)
     elsewhere = device is not None and devices.device(device) != found.device
     if elsewhere and (copy is False or not devices.device(device).provider.has_data):

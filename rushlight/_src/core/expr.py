@@ -373,7 +373,7 @@ def divisor(value: Expr) -> Expr:
 
 # --- proofs -----------------------------------------------------------------------------------------------------------
 def at_least(e, bound: int) -> bool:
-    """Whether e >= bound is certain."""
+    """True if e >= bound is certain."""
     if isinstance(e, int):
         return e >= bound
     if e.low >= bound:
@@ -382,7 +382,7 @@ def at_least(e, bound: int) -> bool:
 
 
 def nonnegative(e) -> bool:
-    """Whether e >= 0 for all values: loop variables go to their worst end, symbols are counted from their least value.
+    """True if e >= 0 for all values: loop variables go to their worst end, symbols are counted from their least value.
 
     >>> s = size("s")
     >>> i = index("i", s)
@@ -415,7 +415,7 @@ def nonnegative(e) -> bool:
 
 
 def within(e, limit) -> bool:
-    """Whether 0 <= e < limit is certain."""
+    """True if 0 <= e < limit is certain."""
     if isinstance(e, int):
         return 0 <= e and at_least(limit - e, 1)
     if e.low < 0:
@@ -504,7 +504,7 @@ def value(e, dtype) -> Expr:
 
 
 def scalar_of(e, dtype) -> Expr:
-    """A number, or what follows from sizes, as a scalar of a dtype."""
+    """A number, or an integer Expr, as a scalar of a dtype."""
     return (convert if e.dtype else value)(e, dtype) if isinstance(e, Expr) else number(e, dtype)
 
 
@@ -549,8 +549,8 @@ def where(condition: Expr, a, b) -> Expr:
 
 
 def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr:
-    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a
-    loop within one element's value.
+    """The state after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype), starting
+    from ``start``: a loop within one element's value.
 
     It may end earlier, once ``going(state)`` holds for no element that is computed at the same time.
     """

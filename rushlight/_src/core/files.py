@@ -60,7 +60,7 @@ def replaced(path):
 
 
 def status(path):
-    """What ``os.stat`` says, or None where there is nothing."""
+    """The result of ``os.stat``, or None if the path does not exist."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def status(path):
 
 
 def direct(path, old) -> bool:
-    """Whether a path is written as it is, not replaced."""
+    """True if a path is written directly, not replaced."""
     whole = os.path.abspath(path)
     if whole.startswith(STREAMS) and not whole.startswith(MEMORY):
         return True

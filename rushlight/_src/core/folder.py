@@ -36,8 +36,8 @@ class Refused(OSError):
 
 
 def check(path, status, forbidden=0o022, handle=None):
-    """Refused for what another user owns, or what has one of the ``forbidden`` permissions, except for those of a group
-    in which this user is alone.  ``handle``: the file's descriptor, where it is open."""
+    """Raise Refused for a file that another user owns, or that has one of the ``forbidden`` permissions, except for
+    those of a group whose only member is this user. ``handle``: the file's descriptor, if it is open."""
     if not here.owns(status):
         raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {here.user()}", path)
     if here.others_may(status, forbidden, path if handle is None else handle):
@@ -66,8 +66,8 @@ def open_own(path, flags=_READ, forbidden=0o022) -> int:
 
 
 def open_with_status(path, flags=_READ, forbidden=0o022) -> tuple:
-    """Return the descriptor and the ``stat_result`` of a file that is this user's.  Raise Refused for a link, for
-    anything but a file, and for what ``check`` refuses."""
+    """Return the descriptor and the ``stat_result`` of a file that is this user's. Raise Refused for a link, for
+    anything but a file, and for a file that ``check`` rejects."""
     try:
         handle = os.open(path, flags, 0o600)
     except OSError as error:

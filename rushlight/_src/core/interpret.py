@@ -15,12 +15,12 @@ from .native.scopes import AUTOCAST, GRAD, ON_ERROR, PUSHED, STACK
 
 
 def is_recording() -> bool:
-    """Whether the calling thread records what it computes for the backward pass."""
+    """True if the calling thread records operators for the backward pass."""
     return mine.grad != 0
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether an ``inference_mode`` block is active."""
+    """True if an ``inference_mode`` block is active."""
     return mine.inference != 0
 
 
@@ -106,7 +106,7 @@ class Unwatched(Scope):
 
 
 def is_idle() -> bool:
-    """Whether operators of the calling thread simply run."""
+    """True if operators of the calling thread simply run."""
     return not mine.stack and not mine.modes
 
 

@@ -26,7 +26,7 @@ P = Primitives()
 
 
 def is_tensor(value) -> bool:
-    """Whether a rule's argument is a tensor-like value rather than a Python number."""
+    """True if a rule's argument is a tensor-like value rather than a Python number."""
     return hasattr(value, "_rush_meta")
 
 
@@ -70,7 +70,7 @@ def compared(shape, strides, a, b) -> bool | None:
 
 
 def decided(condition) -> bool | None:
-    """Whether a condition on sizes holds, which is assumed where it is open; None where nothing can be assumed."""
+    """True if a condition on sizes holds; an undecided one becomes a guard; None if guards are not possible."""
     return bool(condition) if condition.op == "number" or ShapeEnv.present() else None
 
 
@@ -229,7 +229,7 @@ class View(Kind):
             return found
 
     def shown(self, x, params):
-        """What ``strided`` answers."""
+        """The result of ``strided``."""
         found = self.alias(x, **params)
         return found and (x.like(self.shape(x.shape, **params), found[0]), found[1])
 
@@ -238,10 +238,10 @@ class View(Kind):
 
 
 class Recast(Kind):
-    """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
+    """The same memory viewed in another dtype: as complex numbers, or as their real and imaginary parts.
 
-    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes if
-    the result is given a value; ``transpose(g)``.
+    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: x after a value is
+    assigned to the result; ``transpose(g)``.
     """
 
     name = "recast"

@@ -29,7 +29,7 @@ class Beyond:
 
     @staticmethod
     def listed(package: str) -> list | None:
-        """What ``import *`` takes from a module that says nothing of it, None where that is what it has."""
+        """The names that ``import *`` takes from a module without its own list, None if it takes the module's names."""
 
     @staticmethod
     def ask(package: str, name: str):
@@ -55,7 +55,7 @@ KEEPING = {types.ModuleType: Package, Watched: WatchedPackage}
 
 
 def loaded(path: str):
-    """Sees to it that the package of a module keeps what it knows by the module's name."""
+    """Make the package of a module keep its own attribute of the module's name."""
     if path in Beyond.standing:
         package = sys.modules[path.rpartition(".")[0]]
         package.__class__ = KEEPING.get(type(package), type(package))
@@ -100,7 +100,8 @@ def later(package: str, homes: dict | None = None):
 
 
 def everything(module, lazy) -> list:
-    """What ``import *`` takes: PyTorch's list, else all public names, also those that are defined elsewhere."""
+    """The names that ``import *`` takes: PyTorch's list, else all public names, also those that are defined in other
+    modules."""
     listed = Beyond.listed(module.__name__)
     if listed is None:
         names = dict.fromkeys([*vars(module), *lazy, *Beyond.names(module.__name__)])

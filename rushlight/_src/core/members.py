@@ -101,8 +101,8 @@ def is_distributed(self) -> bool:
 
 @attach
 def record_stream(self, stream):
-    """Notes that a stream uses the tensor which was made on another: its memory is used again only after what the
-    stream has been given when it is freed."""
+    """Record that a stream uses a tensor that was made on another: after it is freed, its memory is reused only when
+    the work queued on the stream by then is done."""
     where = self._rush_meta.device
     where.provider.used_by(where.index or 0, self._rush_storage, stream.stream_id)
 

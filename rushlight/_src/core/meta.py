@@ -1,4 +1,4 @@
-"""Meta: what is known of a tensor without its data.  Interned, so "same metadata" is ``is``."""
+"""Meta: the metadata of a tensor. Interned, so "same metadata" is ``is``."""
 from __future__ import annotations
 
 import dataclasses
@@ -237,8 +237,8 @@ MOST = (1 << 63) - 1  # elements, bytes or steps that 64 bits count
 
 
 def extent_of(shape, strides):
-    """(elements, their span, whether they are contiguous) of a shape of plain ints far from what 64 bits count; None
-    for others, which are looked at closely."""
+    """(number of elements, their span, True if contiguous) of a shape of plain ints far below the 64-bit limit; None
+    for others, which need the full checks."""
     count, last, in_order = 1, 1, True
     for k in range(len(shape) - 1, -1, -1):
         size, stride = shape[k], strides[k]
@@ -284,7 +284,7 @@ def is_contiguous(shape, strides) -> bool:
 
 
 def in_order(shape, strides) -> bool:
-    """Whether each stride is the product of the sizes further in."""
+    """True if each stride is the product of the inner sizes."""
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
         if is_one(size):
@@ -302,8 +302,8 @@ def is_channels_last(meta: Meta) -> bool:
 
 
 def suggests_channels_last(meta: Meta) -> bool:
-    """Whether the strides of images, which may have gaps, grow from the second dimension over the last ones to the
-    first: results for them have channels last."""
+    """True if the strides of images, which may have gaps, increase from the second dimension over the last ones to the
+    first: results for them are channels-last."""
     shape, strides, least = meta.shape, meta.strides, 0
     if len(shape) not in (4, 5) or not all(type(n) is int for n in (*shape, *strides)):
         return len(shape) in (4, 5) and not meta.contiguous and is_channels_last(meta)
@@ -359,7 +359,7 @@ def has_gaps(meta) -> bool:
 
 
 def same_sizes(a, b) -> bool:
-    """Whether two shapes are known to be one (never a guard)."""
+    """True if two shapes are certainly equal (never adds a guard)."""
     return len(a) == len(b) and all(map(same, a, b))
 
 

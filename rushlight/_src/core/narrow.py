@@ -43,7 +43,7 @@ FORMATS = {"float8_e4m3fn": Format(3, 7, "finite"), "float8_e4m3fnuz": Format(3,
 
 @functools.lru_cache(maxsize=None)
 def tables(name: str):
-    """The numbers of all codes; the middles between neighbours from 0 up; and the code of what is too large."""
+    """The values of all encodings; the midpoints between adjacent ones from 0 up; and the encoding of overflow."""
     values = FORMATS[name].decoded()
     positive = values[:128]
     ladder = positive[np.isfinite(positive)].astype(np.float64)

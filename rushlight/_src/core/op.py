@@ -23,8 +23,8 @@ SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value,
 
 
 class Recent(dict):
-    """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all
-    that it has is ``older``, and what is missed and found there is young again (``again``)."""
+    """A dict that evicts entries that were not used lately. Lookup costs the same as in any dict: when it is full, all
+    its entries become ``older``, and a miss that is found there is moved back (``again``)."""
 
     __slots__ = ("older", "__weakref__")
     tables: dict = {}  # id of each that lives: a weak reference
@@ -84,7 +84,7 @@ def named(name: str) -> Op:
 
 
 def is_quantized(value) -> bool:
-    """Whether a value is a quantized tensor, or has one in it."""
+    """True if a value is a quantized tensor, or has one in it."""
     if isinstance(value, Tensor):
         return value._rush_meta.dtype.scheme is not None
     return isinstance(value, (tuple, list)) and any(map(is_quantized, value))
@@ -164,7 +164,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, entered=False, *
 
 
 def forget():
-    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out."""
+    """Drop all plans, including shape-generic ones, after a change of state that they depend on."""
     for reference in list(Recent.tables.values()):
         table = reference()
         if table is not None:
@@ -215,9 +215,9 @@ def pinned(made):
 
 
 def in_parts(operator: Op, mask=1) -> bool:
-    """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one
-    program where nothing interprets them, and those that say ``lean`` where no argument wants a gradient, too
-    (``mask`` is 0)."""
+    """True if a call runs the operators of its body one by one: composites do, except that those with the trait
+    ``planned`` are one program if no interpreter is active, and so are those with ``lean`` if no argument requires a
+    gradient (``mask`` is 0)."""
     traits = operator.traits
     return bool(traits.get("composite")) and not traits.get("planned") and bool(mask or not traits.get("lean"))
 
@@ -263,7 +263,7 @@ def applied(function, values, names):
 
 def keywords(operator: Op, names: tuple) -> tuple:
     """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``,
-    are known too.  TypeError where two mean one parameter.
+    are accepted too. Raises TypeError if two name one parameter.
 
     >>> keywords(named("sum"), ("axis", "keepdims"))
     ('dim', 'keepdim')
@@ -311,8 +311,8 @@ def bind(operator: Op, args, kwargs):
 
 @functools.lru_cache(maxsize=None)
 def parameters_of(operator: Op):
-    """(positional names, keyword names, {name: default}) of a registered operator; () where its signature has
-    parameters that take any number."""
+    """(positional names, keyword names, {name: default}) of a registered operator; () if its signature has variadic
+    parameters."""
     parameters = operator.signature.parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return ()
@@ -322,7 +322,7 @@ def parameters_of(operator: Op):
 
 
 def bound_simply(parameters, args, kwargs):
-    """What ``inspect`` would find, without its cost; None where it should look (and complain)."""
+    """The result of ``inspect``'s binding, without its cost; None if ``inspect`` must run (and raise)."""
     if not parameters:
         return None
     positional, keywords, defaults = parameters

@@ -58,8 +58,8 @@ def parameters(op: Op) -> tuple:
 
 
 def takes_element(op: Op, name: str) -> bool:
-    """True if a number given for a parameter is computed with, as elements are: parameters of operators that users
-    call, unless their name says that they take sizes or dimensions."""
+    """True if a number given for a parameter is used in computations like an element: parameters of operators that
+    users call, unless their name says that they take sizes or dimensions."""
     if op.kind is not None or "::" in op.name or op.name.rpartition(".")[2].startswith("_"):
         return False
     return name not in COUNTS

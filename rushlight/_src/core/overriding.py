@@ -35,7 +35,7 @@ def declared(kind: type, name: str):
 
 
 def kind_of(kind: type) -> int:
-    """Whether a class overrides functions, or dispatch, or nothing."""
+    """The overrides of a class: of functions, dispatch, or nothing."""
     found = KINDS.get(kind)
     if found is None:
         found = KINDS[kind] = describe(kind)
@@ -113,7 +113,7 @@ class _EnableTorchFunction:
 
 
 def enabled() -> bool:
-    """Whether classes with ``__torch_function__`` answer operators here."""
+    """True if classes with ``__torch_function__`` answer operators here."""
     return not mine.plain
 
 

@@ -15,7 +15,7 @@ from .tensor import attach
 
 
 class Options:
-    """What ``set_printoptions`` sets."""
+    """The options of ``set_printoptions``."""
 
     precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
 

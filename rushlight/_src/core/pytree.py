@@ -9,7 +9,7 @@ Handler = namedtuple("Handler", "flatten_fn unflatten_fn")  # value -> (children
 
 
 def is_namedtuple(value) -> bool:
-    """Whether a value (or class) is a named tuple."""
+    """True if a value (or class) is a named tuple."""
     kind = value if isinstance(value, type) else type(value)
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 

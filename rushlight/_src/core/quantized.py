@@ -80,7 +80,7 @@ lock = guarded("metas", threading.RLock())
 
 
 def quantized(base: dtype, scheme) -> dtype:
-    """The dtype of tensors of ``base`` (qint8, quint8 or qint32) whose numbers mean what a scheme says.
+    """The dtype of tensors of ``base`` (qint8, quint8 or qint32) with a quantization scheme.
 
     >>> quantized(quint8, PerTensor(0.5, 3)) is quantized(quint8, PerTensor(0.5, 3))
     True

@@ -1,4 +1,4 @@
-"""The counter-based random stream: what number comes next depends only on the seed and how many were drawn."""
+"""The counter-based RNG stream: the next number depends only on the seed and the count of numbers drawn."""
 from __future__ import annotations
 
 import ctypes

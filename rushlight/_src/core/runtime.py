@@ -21,7 +21,7 @@ FLOATS_ONLY, INTS_ONLY = {"pow"}, {"floordiv", "mod"}  # results that programs c
 
 
 def alike(value, wanted) -> bool:
-    """Whether two numbers are one in kind and bits."""
+    """True if two numbers have the same type and bits."""
     return type(value) is type(wanted) and repr(value) == repr(wanted)
 
 
@@ -170,7 +170,7 @@ class RunTime:
     is_integer = fixing(lambda value: float(value).is_integer())
 
     def within(self, least, most) -> bool:
-        """Whether the number lies between two, as one condition."""
+        """True if the number is between two others; adds one guard."""
         mine = self.node.number
         return mine.decide(f"({literal(least)} <= {mine.text} <= {literal(most)})", least <= mine.value <= most)
 

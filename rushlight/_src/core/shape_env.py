@@ -15,9 +15,10 @@ class Active(threading.local):
 
 
 class ShapeEnv:
-    """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
+    """Decides conditions that algebra leaves open, from example values of the symbols, and records them as guards.
 
-    ``guards`` lists (condition, outcome): the program made under this ShapeEnv holds wherever they come out the same.
+    ``guards`` lists (condition, outcome): the program made under this ShapeEnv is valid wherever they have the same
+    outcome.
 
     >>> from .expr import size
     >>> s = size("s")
@@ -48,7 +49,7 @@ class ShapeEnv:
 
     @classmethod
     def present(cls) -> bool:
-        """Whether there are some that decide."""
+        """True if a ShapeEnv is active."""
         return bool(cls._active.stack)
 
     def __enter__(self):
@@ -59,7 +60,7 @@ class ShapeEnv:
         ShapeEnv._active.stack.remove(self)
 
     def decide(self, condition: Node) -> bool:
-        """Whether the condition holds for the example values; recorded once."""
+        """True if the condition holds for the example values; recorded once."""
         outcome = self._known.get(condition)
         if outcome is None:
             outcome = self._known[condition] = bool(evaluate(condition, self.hints))
@@ -80,13 +81,13 @@ class ShapeEnv:
         return REAL[symbol](*(self.integer(e) if isinstance(e, Node) else e for e in (a, b)))
 
     def postpones(self, condition: Node, error) -> bool:
-        """Whether a check waits for the program to run: see ``expect``."""
+        """True if a check is postponed until the program runs: see ``expect``."""
         return False
 
 
 def guess(e):
-    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
-    a result comes, not what it is."""
+    """The value of an integer for the example values, without a guard: for heuristics, which affect speed, not
+    results."""
     return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Node) else e
 
 

@@ -37,7 +37,7 @@ def closed(file):
 
 
 def is_shared(storage: Storage) -> bool:
-    """Whether a storage's bytes are in memory that processes share."""
+    """True if a storage's bytes are in memory that processes share."""
     return isinstance(storage.owner, Shared)
 
 

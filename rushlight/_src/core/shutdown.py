@@ -1,7 +1,7 @@
-"""Imports while Python ends: objects whose ``__del__`` computes may need modules that nothing has needed before.
+"""Imports while Python ends: objects whose ``__del__`` computes may need modules that were never imported before.
 
-Python takes the import system away, and forgets the names of modules, before it destroys the objects of ``__main__``.
-What it had at exit is put back when an operator needs it then, and only then.
+Python disables the import system, and clears the names of modules, before it destroys the objects of ``__main__``.
+Their state at exit is restored if an operator needs it then, and only then.
 """
 import atexit
 import builtins

@@ -1,4 +1,4 @@
-"""Tensor: what a user sees of one, beyond the operators that the registry attaches as methods."""
+"""Tensor: the members of a tensor other than the operators that the registry attaches as methods."""
 from __future__ import annotations
 
 from . import dtypes
@@ -36,7 +36,7 @@ def empty(shape, dtype, strides=None, device=None) -> Tensor:
 
 
 def no_memory(nbytes: int):
-    """Raises what an allocation that the machine cannot serve raises."""
+    """Raise OutOfMemoryError for an allocation that the system cannot serve."""
     raise OutOfMemoryError(f"can't allocate memory: {nbytes} bytes", "at most what the machine has left",
                            "use smaller batches or dtypes, or delete tensors that are no longer needed")
 
@@ -305,7 +305,7 @@ def _fix_weakref(self):
 
 @attach
 def _rush_holder(self):
-    """The tensor of whose memory ``as_strided`` shows a part: this, or what it is a view of within a program."""
+    """The tensor whose memory ``as_strided`` views: this, or its base within a program."""
     return self
 
 
@@ -342,32 +342,32 @@ def is_contiguous(self, memory_format=None) -> bool:
 
 @attach
 def is_same_size(self, other):
-    """Whether two tensors have the same shape."""
+    """True if two tensors have the same shape."""
     return tuple(self.shape) == tuple(other.shape)
 
 
 @attach
 def is_set_to(self, other):
-    """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
+    """True if two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
     return (self._rush_storage is other._rush_storage and self._rush_meta is other._rush_meta
             and self._rush_offset == other._rush_offset)
 
 
 @attach
 def is_floating_point(self) -> bool:
-    """Whether the dtype is a floating one (complex ones are not)."""
+    """True if the dtype is a floating one (complex ones are not)."""
     return self._rush_meta.dtype.is_floating_point
 
 
 @attach
 def is_complex(self) -> bool:
-    """Whether the dtype is complex."""
+    """True if the dtype is complex."""
     return self._rush_meta.dtype.is_complex
 
 
 @attach
 def is_signed(self) -> bool:
-    """Whether the dtype has negative numbers."""
+    """True if the dtype has negative numbers."""
     return self._rush_meta.dtype.is_signed
 
 
@@ -414,14 +414,14 @@ CLONE = "take a clone() of it outside of inference_mode(), or compute it under n
 
 
 def unwritable(tensor: Tensor):
-    """Raises what writing into an inference tensor raises outside of inference mode."""
+    """Raise the error for a write into an inference tensor outside of inference mode."""
     raise InferenceTensorError(
         "Inplace update to inference tensor outside InferenceMode is not allowed: its memory has no version counter",
         "a tensor made outside of inference mode", CLONE)
 
 
 def unsaveable(tensor: Tensor):
-    """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
+    """Raise the error for an operator that must save an inference tensor for its backward pass."""
     raise InferenceTensorError(
         f"Inference tensors cannot be saved for backward: {tensor._rush_meta.dtype} {list(tensor.shape)}, made in "
         "inference mode, is needed for a gradient",
@@ -446,7 +446,7 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 @attach
 @property
 def requires_grad(self) -> bool:
-    """Whether operators on this tensor are recorded for the backward pass."""
+    """True if operators on this tensor are recorded for the backward pass."""
     base = self._base
     return bool(self._rush_needs_grad) or base is not None and (
         bool(base._rush_needs_grad) if self._rush_storage is None else history.joins(self))

@@ -108,7 +108,7 @@ def symbolic(value) -> bool:
 
 
 def alike(expected, found) -> bool:
-    """Whether two Metas, or tuples of them, have the same shapes and dtypes."""
+    """True if two Metas, or tuples of them, have the same shapes and dtypes."""
     if isinstance(expected, tuple):
         return isinstance(found, tuple) and len(expected) == len(found) and all(map(alike, expected, found))
     return isinstance(found, Meta) and tuple(expected.shape) == tuple(found.shape) and expected.dtype is found.dtype

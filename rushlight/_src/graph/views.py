@@ -62,5 +62,5 @@ def operands(nodes) -> set:
 
 
 def is_part(node: Node) -> bool:
-    """Whether a node is one of several results of another."""
+    """True if a node is one of several results of another."""
     return node.op.name == "prims.item"

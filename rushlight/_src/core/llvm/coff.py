@@ -17,8 +17,8 @@ FRAMES = b".pdata"  # how the frames of functions are unwound
 
 
 class ObjectFile:
-    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
-    not write."""
+    """One object file: its sections as Pieces, its symbols, its relocations. Raises Unknown for features that the code
+    generator does not emit."""
 
     def __init__(self, image: bytes, renamed: dict):
         machine, count, _, table, symbols, optional, _ = struct.unpack_from("<HHIIIHH", image)
@@ -63,7 +63,7 @@ class ObjectFile:
         return self.pieces[section - 1].place + value if section > 0 else None
 
     def relocate(self, image):
-        """Fills in what depends on places, counted from the beginning of an image: ``image`` has its bytes (``out``),
+        """Apply the relocations, with places relative to the beginning of an image: ``image`` has its bytes (``out``),
         the place of a symbol or of a jump there (``target(file, k)``), and writes eight bytes that hold an address
         (``absolute(place, file, k, addend, writable)``)."""
         for piece, offset, k, kind in self.rows:

@@ -57,8 +57,9 @@ class Pages(int):
 
 
 class LoadedObject:
-    """An object file in memory.  ``addresses``: of its exported functions, by name, as plain ints; ``held``: what must
-    live as long as they may be called; ``digest``, ``source``: of the compilation, where it is in tables of those."""
+    """An object file in memory. ``addresses``: of its exported functions, by name, as plain ints; ``held``: objects
+    that must live as long as the functions may be called; ``digest``, ``source``: of the compilation, if it is in
+    tables of those."""
 
     digest = source = None
 

@@ -172,8 +172,8 @@ class Found:
 
 
 class FileLayout(Layout):
-    """Of COFF and Mach-O, whose readers packages have, too: ``target``, ``slot`` and ``absolute`` are what they ask of
-    an image."""
+    """The layout of COFF and Mach-O files, whose readers packages use as well: they call ``target``, ``slot`` and
+    ``absolute`` of an image."""
 
     def __init__(self, file, imports, machine):
         super().__init__(imports, machine)

@@ -36,10 +36,11 @@ def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic
 
 
 class Linker:
-    """Puts object files into this process.  What LLVM's own linker has put there stays.
+    """Links object files into this process. Files that LLVM's own linker has loaded stay.
 
-    ``machine()`` makes the target machine of LLVM's own linker, which is made only where our loader does not know a
-    file: machines must not be shared with it.  ``searching``: that one looks other symbols up in the process.
+    ``machine()`` makes the target machine of LLVM's own linker, which is made only if Rushlight's loader does not
+    support a file: machines must not be shared with it. ``searching``: that linker looks other symbols up in the
+    process.
     """
 
     def __init__(self, name, machine, searching=False):

@@ -1,8 +1,8 @@
 """The CPU's instruction sets: those that it has (``host``), and those that it may use (``instruction_sets``), which the
 setting ``RUSHLIGHT_CPU`` restricts.
 
-Code generation, ``torch.cpu``, packages and tuned choices all ask ``instruction_sets``, so that a CPU that plays a
-lesser one does so for every caller.  ``host`` is for what must hold of the real CPU; each of its callers says why.
+Code generation, ``torch.cpu``, packages and tuned choices all call ``instruction_sets``, so that a restricted CPU is
+the same for every caller. ``host`` is for properties of the real CPU; each of its callers says why.
 """
 import functools
 import hashlib

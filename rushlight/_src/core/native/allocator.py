@@ -1,8 +1,8 @@
 """Memory for storages: free lists by size for small blocks, the heap for large ones.
 
-Blocks up to 64 KB come in 64 sizes, are cut from slabs and recycled so that they stay warm: multiples of 64 bytes up to
-1 KB, above that eight sizes for each doubling, so that programs whose tensors take ever new sizes share free blocks.
-Free blocks are chained through their first eight bytes.
+Blocks up to 64 KB come in 64 size classes, are cut from slabs and recycled so that they stay in cache: multiples of 64
+bytes up to 1 KB, above that eight sizes for each doubling, so that programs with ever new tensor sizes share free
+blocks. Free blocks are chained through their first eight bytes.
 """
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SLACK = 33554432  # bytes that may always stay cached
 
 @native
 class Heap:
-    """The lists of free blocks and what is in them."""
+    """The lists of free blocks and their statistics."""
 
     heads: i64  # address of BINS list heads
     live: i64  # bytes of blocks in use
@@ -216,7 +216,7 @@ def free_block(block: i64) -> None:
 @native
 @exclusive
 def give(address: i64) -> None:
-    """Takes back what ``take`` returned."""
+    """Release a block that ``take`` returned."""
     free_block(address - HEADER)
 
 

@@ -1,4 +1,4 @@
-"""Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
+"""Call an operator: find the plan for the arguments' metadata, run it, and record it for the backward pass."""
 from __future__ import annotations
 
 from .arguments import collect, storages_of, tensor_argument
@@ -141,8 +141,8 @@ def chosen(plan: Plan, args: Args, names: tuple, key: tuple, mask: object) -> Pl
 
 @native
 def call_many(op: Op, args: Args, names: tuple, scalars: i64) -> object:
-    """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was
-    saved."""
+    """A call with more values than ``Op.call`` has room for: a model with its parameters, a backward pass with its
+    saved tensors."""
     count = len(args)
     most = value_count(args)
     if most > WIDEST:

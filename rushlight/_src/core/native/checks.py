@@ -8,7 +8,7 @@ from .objects import Tensor
 
 @native
 def has_items(found: tuple, known: tuple, is_same: object) -> bool:
-    """True if a tuple has these items: the very ones, or what ``is_same(item, known item)`` takes for them."""
+    """True if a tuple has these items: the same objects, or objects that ``is_same(item, known item)`` accepts."""
     count = len(known)
     if len(found) != count:
         return False
@@ -35,7 +35,7 @@ class Snapshot:
     metas: list  # of the tensors, as they were
 
     def take(self) -> None:
-        """Notes what the words and tensors are now."""
+        """Record the current values and tensors."""
         words = self.words
         count = self.count
         for k in range(count):

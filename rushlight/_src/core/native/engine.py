@@ -30,7 +30,7 @@ class Run:
 
 @native
 class Runs:
-    """The number of the last run, and those that are under way."""
+    """The number of the last run, and the active runs."""
 
     epoch: i64
     active: list
@@ -170,7 +170,7 @@ def start(run: Run, root: GradNode) -> None:
 
 @native
 def deliver(run: Run, node: GradNode, slot: i64, gradient: object) -> None:
-    """Adds a gradient of result ``slot`` to what the node has received."""
+    """Add a gradient of result ``slot`` to the gradients that the node has received."""
     if node.expected is not None:
         gradient = state.conform(run.node, node, slot, gradient)
     buffer = received(run, node, slot)
@@ -268,7 +268,7 @@ def drive(run: Run, roots: list) -> None:
 @native
 @exclusive
 def alone(run: Run) -> bool:
-    """Whether no other thread is in a backward pass: it might read what this one would overwrite."""
+    """True if no other thread is in a backward pass: it might read memory that this one would overwrite."""
     active = runs.active
     for k in range(len(active)):
         if cast(Run, active[k]).thread != run.thread:

@@ -57,7 +57,7 @@ def note_multiple(view: Tensor) -> None:
 
 @native
 def edge(tensor: Tensor) -> object:
-    """The node that a gradient of this tensor goes to; None if it wants none."""
+    """The node that receives a gradient of this tensor; None if it requires none."""
     if tensor._base is not None and (tensor._rush_grad_node is not None or joins(tensor)):
         if seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
@@ -115,7 +115,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
 
 @native
 def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) -> None:
-    """Saves what the backward will read, with the version it was read at."""
+    """Save the values that the backward will read, with their current versions."""
     saves = plan.saves
     count = len(saves)
     saved = new_tuple(count)
@@ -166,7 +166,7 @@ def lend(node: GradNode, plan: Plan) -> None:
 
 @native
 def lend_storage(storage: Storage, reference: object) -> None:
-    """Notes a weak reference to what needs copies of its values before this memory is written."""
+    """Record a weak reference to a node that needs copies of its values before this memory is written."""
     if storage.lent is None:
         storage.lent = []
     lent = storage.lent

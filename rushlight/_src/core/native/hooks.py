@@ -1,7 +1,7 @@
 """Hook slots of the hot path: functions and values of the packages above, as fields of ``state``.
 
-Native code imports no package above it.  For what it does not do itself it calls a field of ``state``, which one file
-sets when it is imported.  ``HOOKS`` lists that file, the hook's parameters and result, and when it is called.
+Native code imports no package above it. For work of higher layers it calls a field of ``state``, which one file sets
+when it is imported. ``HOOKS`` lists that file, the hook's parameters and result, and when it is called.
 """
 from __future__ import annotations
 

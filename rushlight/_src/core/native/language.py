@@ -1,16 +1,16 @@
-"""The words of the typed subset, in their plain Python meaning.
+"""The vocabulary of the typed subset, with its plain Python semantics.
 
-Modules of the framework's hot path are ordinary Python that runs anywhere. Where `rushlight._src.core.native.activate`
+Modules of the framework's hot path are ordinary Python that runs anywhere. If `rushlight._src.core.native.activate`
 compiles them, these markers say what to compile and with which types; without compilation they only give the source its
-meaning: slots with defaults, `__call__`, `__del__`.
+semantics: slots with defaults, `__call__`, `__del__`.
 
-    >>> @native
-    ... class Point:
-    ...     x: i64
-    ...     label: object
-    >>> p = Point()
-    >>> (p.x, p.label)
-    (0, None)
+>>> @native
+... class Point:
+...     x: i64
+...     label: object
+>>> p = Point()
+>>> (p.x, p.label)
+(0, None)
 """
 
 import functools
@@ -69,7 +69,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
 
 
 def vectorcall(method):
-    """Make `def call(self, args: Args, names: tuple)` what calling an instance does.
+    """Make `def call(self, args: Args, names: tuple)` the implementation of calls of an instance.
 
     `args` holds the positional values, then the keyword values; `names` is the tuple of keyword names, or None when
     there are none.
@@ -218,7 +218,7 @@ def per_thread(kind, **initial):
 
 
 def forward(function, args: Args, names: tuple):
-    """Call `function` with what a `@vectorcall` method received.
+    """Call `function` with the arguments of a `@vectorcall` method.
 
     >>> forward(dict, (1, 2), ("a", "b"))
     {'a': 1, 'b': 2}
@@ -230,7 +230,7 @@ def forward(function, args: Args, names: tuple):
 
 
 def forward_with(function, first, args: Args, names: tuple):
-    """Call `function` with `first` before what a `@vectorcall` method received."""
+    """Call `function` with `first` before the arguments of a `@vectorcall` method."""
     return forward(function, (first, *args), names)
 
 

@@ -108,8 +108,8 @@ class Tensor:
 
 @native
 def counter(tensor: Tensor) -> Storage:
-    """The storage whose version counts the writes to a tensor and its views: that of its memory, but for what
-    ``.data`` gave or was given, and views made before that."""
+    """The storage whose version counts the writes to a tensor and its views: that of its memory, except for tensors
+    returned by or assigned to ``.data``, and views made before that."""
     own = tensor._rush_counter
     if own is None:
         own = tensor._rush_storage.counted

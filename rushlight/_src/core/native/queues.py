@@ -1,8 +1,8 @@
-"""Queues of a device's work, with the memory that it uses again.
+"""Queues of a device's work, with the memory that they reuse.
 
-A block belongs to the queue that took it: what is given to the queue later comes after all that used the block before.
-Blocks come in classes of size as those of the host do (``allocator.py``), in grains of 256 bytes.  The device's memory
-cannot be written from here, so that free blocks are listed in the host's.
+A block belongs to the queue that allocated it: work queued later runs after all previous users of the block. Blocks
+come in size classes as on the host (``allocator.py``), in grains of 256 bytes. The device's memory cannot be written
+from the host, so the lists of free blocks are in host memory.
 """
 from __future__ import annotations
 

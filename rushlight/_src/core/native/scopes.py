@@ -1,5 +1,5 @@
-"""Blocks that change what belongs to the calling thread.  Leaving one is one step, so that no signal handler's
-exception comes before all is put back."""
+"""Blocks that change the state of the calling thread. Leaving one is one step, so that no signal handler's exception
+comes before all state is restored."""
 from __future__ import annotations
 
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
@@ -38,7 +38,7 @@ def without(entries: tuple, one: object) -> tuple:
 
 @native(binds=True)
 class Leaving:
-    """What ``Scope.__exit__`` is: a method."""
+    """The method ``Scope.__exit__``."""
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
@@ -79,7 +79,7 @@ class Leaving:
 
 @native(binds=True)
 class LeavingDevice:
-    """What ``device.__exit__`` is: the device outside of the block is preferred again."""
+    """The method ``device.__exit__``: restores the preferred device of the enclosing block."""
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:

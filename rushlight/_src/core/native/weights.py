@@ -106,7 +106,7 @@ def sources(packing: Packing, args: Args) -> tuple:
 
 @native
 def taken(found: tuple, at: i64, wanted: tuple, number: i64, storage: Storage) -> i64:
-    """Enters the storage of one tensor for the operands that it is; the number of those that are known then."""
+    """Enter the storage of one tensor for all operands that it is; returns the number of operands entered by then."""
     count = len(wanted)
     while at < count:
         which: i64 = wanted[at]
@@ -242,7 +242,7 @@ def copy_of(storage: Storage, found: Packed, nogil: i64) -> Storage:
 
 @native
 def check(found: Packed, form: Form) -> None:
-    """Raises where a copy is not what packing gives now: a write was not counted."""
+    """Raise an error if a copy differs from a fresh one: a write was not counted."""
     held = found.memory
     fresh = packed(form, found.address, 0, 1)
     if fresh is None:
@@ -276,8 +276,8 @@ def ready(packing: Packing, storages: tuple, values: i64) -> tuple:
 
 @native
 def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
-    """Runs a program with packed copies of its operands, where these have stayed as they were; False where it has to be
-    run as it is.  ``used``: the number of its error flag."""
+    """Run a program with packed copies of its operands, if these are unchanged; False if it must run with packing.
+    ``used``: the number of its error flag."""
     packing = cast(Packing, plan.packing)
     if packing.code == 0:
         packing.calls += 1

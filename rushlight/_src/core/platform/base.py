@@ -18,9 +18,9 @@ class Refused(OSError):
 class Platform:
     """An operating system.
 
-    ``name``: "linux", "macos", "windows" or "posix"; ``target``: how packages call its machines, "" where they do not;
-    ``suffix``: what the names of its shared libraries end with; ``giving_way``: the name of a function that lets other
-    threads run, for generated code; ``forks``: whether processes are copied, so that a child has its parent's memory.
+    ``name``: "linux", "macos", "windows" or "posix"; ``target``: its name in packages, "" if they do not support it;
+    ``suffix``: the suffix of its shared libraries; ``giving_way``: the name of a function that yields to other threads,
+    for generated code; ``forks``: True if processes are copied, so that a child has its parent's memory.
     """
 
     name, target, suffix, giving_way = "", "", ".so", "sched_yield"
@@ -92,8 +92,7 @@ class Platform:
 
     # --- threads ------------------------------------------------------------------------------------------------------
     def thread_key(self, place: int):
-        """Writes at an address what stands for a value that each thread has for itself.  Refused where there are no
-        more."""
+        """Store a new thread-local key at an address. Raises Refused if there are no more."""
         raise NotImplementedError
 
     def thread_value(self, place: int, value: int):
@@ -153,12 +152,11 @@ class Platform:
         return 0
 
     def owns(self, status) -> bool:
-        """Whether a file is this user's, by what ``os.stat`` says."""
+        """True if a file is this user's, by the result of ``os.stat``."""
         return True
 
     def others_may(self, status, forbidden: int, file) -> bool:
-        """True if a file's permissions, which the system goes by, let others do what is forbidden.  ``file``: its path
-        or descriptor."""
+        """True if a file's permissions let others do what is ``forbidden``. ``file``: its path or descriptor."""
         return False
 
     def machine(self) -> str:
@@ -198,7 +196,7 @@ class Shared:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
     def told(self):
-        """What ``multiprocessing`` carries to another process, where its ``given`` makes it the memory again."""
+        """The pickled form of the memory for ``multiprocessing``; ``given`` restores it in the other process."""
         raise NotImplementedError
 
     def unlink(self):
@@ -209,7 +207,7 @@ class Shared:
         raise NotImplementedError
 
     def claimed(self, k: int) -> bool:
-        """Whether another process holds byte ``k``."""
+        """True if another process holds byte ``k``."""
         raise NotImplementedError
 
     def close(self):

@@ -136,7 +136,7 @@ class Linux(Posix):
 
 
 def numbers(text: str) -> tuple:
-    """The numbers of a list as Linux writes it.
+    """The numbers of a list in Linux's format.
 
     >>> numbers("0-2,5\\n")
     (0, 1, 2, 5)

@@ -1,4 +1,4 @@
-"""POSIX: what Linux and macOS have in common."""
+"""POSIX: the common part of Linux and macOS."""
 from __future__ import annotations
 
 import ctypes

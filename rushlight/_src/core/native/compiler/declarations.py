@@ -130,7 +130,7 @@ class ClassDeclaration:
 
     @property
     def collected(self):
-        """Whether the garbage collector must know the instances."""
+        """True if the garbage collector must track the instances."""
         return (bool(self.references) or "dict" in self.extras) and not self.traits.acyclic
 
     @property

@@ -1,5 +1,4 @@
-"""The functions that Python calls: each takes Python objects, converts them, calls compiled code, and gives a Python
-object back."""
+"""The functions that Python calls: each converts Python objects, calls compiled code, and returns a Python object."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -36,7 +35,7 @@ RICH = ["__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"]
 
 
 def is_special(name):
-    """Whether a method fills a type slot instead of being an attribute."""
+    """True if a method fills a type slot instead of being an attribute."""
     return (
         name in DIRECT or name in TRUTH or name in NUMBER or name in RICH or name == "__setitem__"
         or name.strip("_") in BINARY or name.strip("_")[1:] in BINARY and name.startswith("__r")
@@ -125,7 +124,7 @@ def _unpacked(f, declared, given):
 
 
 def _vectorcall(program, declared):
-    """What `tp_vectorcall` points to: arguments pass straight through, keyword values included."""
+    """The target of `tp_vectorcall`: arguments pass straight through, keyword values included."""
     symbol = f"py.{declared.symbol}"
     inner = _function(
         program, declared, f"call.{declared.symbol}",

@@ -1,4 +1,4 @@
-"""Compiling expressions: each handler takes the function being compiled and a syntax node, and gives a `Value`."""
+"""Compile expressions: each handler takes the function being compiled and a syntax node, and returns a `Value`."""
 
 import ast
 import struct
@@ -23,7 +23,7 @@ def evaluate(f, node):
 
 
 def is_simple(node):
-    """Whether evaluating an expression can run no other code, so that references read before it stay valid."""
+    """True if evaluating an expression can run no other code, so that references read before it stay valid."""
     return isinstance(node, (ast.Name, ast.Constant))
 
 

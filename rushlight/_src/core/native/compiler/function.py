@@ -1,9 +1,9 @@
-"""Compiling one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it
+"""Compile one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it
 with code.
 
-References. A local variable owns what it holds, unless every value it ever gets outlives the call anyway. Parameters
-are borrowed from the caller. A temporary that is owned sits in `live` until it is released or moved into a variable,
-field, container or result; code that can fail jumps to a block that releases whatever is live at that point.
+References. A local variable owns its value, unless every value it ever gets outlives the call anyway. Parameters are
+borrowed from the caller. A temporary that is owned is in `live` until it is released or moved into a variable, field,
+container or result; code that can fail jumps to a block that releases everything in `live` at that point.
 """
 
 import ast

@@ -31,7 +31,7 @@ def repeat(f, node):
 
 
 def _loop(f, node, loop, otherwise, before, again, endless=False):
-    """The statements inside a loop, how it goes on (`again`), its `else`, and what is known after it."""
+    """The statements inside a loop, its continuation (`again`), its `else`, and the facts that hold after it."""
     f.loops.append(loop)
     execute(f, node.body)
     if f.code.open:

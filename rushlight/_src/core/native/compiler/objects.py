@@ -22,7 +22,7 @@ def text(program):
 
 
 def _drain(classes):
-    """Destroys what was put off, class by class, until nothing is left."""
+    """Destroy the deferred objects, class by class, until none are left."""
     steps, lists = [], []
     for number, declared in enumerate(classes):
         name, following = declared.symbol, f"class{number + 1}" if number + 1 < len(classes) else "round"
@@ -125,8 +125,7 @@ failed:
 }}"""
 
     def _tp_new(self):
-        """Calling the class from Python: without arguments, unless a subclass takes them or the class says what they
-        mean."""
+        """Calling the class from Python: without arguments, unless a subclass takes them or the class defines them."""
         if self.cls.traits.called:
             return self._tp_new_called()
         text = self.program.constants.address("literal", repr(self.cls.name))

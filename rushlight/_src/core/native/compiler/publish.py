@@ -1,4 +1,4 @@
-"""Making compiled code visible: real types and built-in functions take the place of the plain ones in their modules."""
+"""Publish compiled code: real types and built-in functions replace the plain ones in their modules."""
 
 import ctypes
 import functools

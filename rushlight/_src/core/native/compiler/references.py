@@ -27,7 +27,7 @@ class References:
     # -- failures
 
     def failure(self):
-        """The label of a block that releases what is live and goes to the current handler."""
+        """The label of a block that releases everything in `live` and jumps to the current handler."""
         key = (tuple(value.ir for value in self.live), self.handler)
         if key not in self.failures:
             self.failures[key] = self.code.label("fail")

@@ -103,7 +103,7 @@ count:
 
 
 def _unboxing(constant):
-    """Python numbers to machine numbers: small ints and floats in place, everything else through the C API."""
+    """Unboxing of Python numbers: small ints and floats inline, everything else through the C API."""
     if layout.TAGGED_INTS:
         small = "%small = icmp ult i64 %tag, 16\n  %sign.bits = and i64 %tag, 3\n  %sign = sub i64 1, %sign.bits"
     else:

@@ -50,9 +50,9 @@ FRAGILE, STABLE, PERMANENT, OWNED = range(4)
 
 @dataclass(eq=False)
 class Value:
-    """A value being computed: its type, its LLVM name, how long its reference lasts, and what is known about None.
+    """A value being computed: its type, its LLVM name, the lifetime of its reference, and facts about None.
 
-    `raw`: as stored in a field, where a null pointer means None. `present`: known not to be None.
+    `raw`: as stored in a field, where a null pointer means None. `present`: certainly not None.
     """
 
     type: Type
