@@ -27,7 +27,7 @@ from .target import Claim, Target
 
 log, fusion_log = logger("kernels"), logger("fusion")
 DRAWING = (P.random_bits, P.attention, P.attention_gradient)  # these advance the RNG offset
-MOST_PIECES = 8  # targets of one set of kernels, of what is joined
+MOST_PIECES = 8  # targets of one set of kernels, for a concatenation
 
 
 class Assembler:

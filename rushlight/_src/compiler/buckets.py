@@ -30,7 +30,7 @@ def bucketed(graph: Graph) -> Graph:
 
 def found(graph: Graph, asked) -> list:
     """Lists of collectives that may be one exchange, in the order of the program."""
-    buckets, behind = [[]], set()  # what waits for the last one
+    buckets, behind = [[]], set()  # nodes that depend on the last bucket
     for node in graph.nodes:
         waits = any(used in behind for used in node.used)
         if is_fixed(node):

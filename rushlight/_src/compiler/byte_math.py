@@ -44,7 +44,7 @@ def code_of(format: Format):
         small = whole(apply("round", size * 2.0 ** (format.bias - 1 + digits)), int32)
         found = where(apply("lt", size, 2.0 ** (1 - format.bias)), small, near)
         negative = apply("lt", word, 0)
-        if format.kind == "unsigned":  # NaN is minus zero, and what is too large
+        if format.kind == "unsigned":  # minus zero encodes NaN and overflow
             signed = where(apply("logical_and", negative, apply("gt", found, 0)), found + 128, found)
             lost = apply("logical_or", apply("isnan", x), apply("gt", found, 127))
             return convert(where(lost, number(128, int32), signed), float32)

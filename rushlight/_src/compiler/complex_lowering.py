@@ -15,7 +15,7 @@ from ..graph.graph import Graph, Node, Store, map_nodes
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 from ..transforms.trace import Trace, traced
 
-SPLIT: dict = {}  # operator: what it makes of pairs
+SPLIT: dict = {}  # {operator: its lowering on pairs}
 
 
 def in_pairs(graph: Graph) -> Graph:
@@ -105,7 +105,7 @@ def pair_of(value):
     return value, P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
 
 
-# --- kinds: what moves elements moves both parts alike ----------------------------------------------------------------
+# --- kinds: operators that move elements move both parts equally ------------------------------------------------------
 def both(node, args, params=lambda k: {}):
     """The operator on real parts, and on imaginary parts."""
     return tuple(node.op(*(part(a, k) for a in args), **{**node.params, **params(k)}) for k in (0, 1))

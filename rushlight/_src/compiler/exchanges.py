@@ -64,7 +64,7 @@ class Order:
 
     def __init__(self, graph: Graph):
         self.at = {node: k for k, node in enumerate(graph.nodes)}
-        self.waiting = list(graph.nodes)  # what is not placed, in the order of the program
+        self.waiting = list(graph.nodes)  # nodes that are not placed yet, in program order
         self.placed, self.under_way = set(graph.inputs), {}
         self.events, self.started, self.landed = [], {}, {}
 

@@ -167,8 +167,8 @@ def replaceable(kernel: Kernel) -> list:
     return found
 
 
-NEAR = 4    # strides up to this are part of the machine code: loads go by whole vectors
-READING = "load", "position", "divisor"  # operations whose value depends on what memory has
+NEAR = 4    # strides up to this are part of the machine code: loads use full vectors
+READING = "load", "position", "divisor"  # operations whose value depends on memory contents
 SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
 
 

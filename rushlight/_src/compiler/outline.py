@@ -14,7 +14,7 @@ from .launch import CONSTANT, HEAD, Launch, Table, encode, starts
 from .places import FLAG, Temporary
 
 memory_log = logger("memory")
-LONG = 1 << 21  # multiplications from which other threads may run meanwhile
+LONG = 1 << 21  # multiplications from which on other threads may run during the program
 MUCH = 1024  # multiplications for each packed byte, from which on packing takes less than some hundredths of the time
 
 
@@ -29,7 +29,7 @@ class Outline:
         self.target = made.target
         # inputs that do not stay as they are
         self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}
-        self.steady: frozenset = frozenset()  # inputs that are likely to be what they are in many calls
+        self.steady: frozenset = frozenset()  # inputs that are likely to be unchanged in many calls
         # the input that is not read afterwards, and the (offset, bytes) of its parts
         self.donated, self.read = None, []
         if made.donated is not None:

@@ -12,7 +12,7 @@ from .flow import ENDLESS, Network
 from .schedule import bytes_of_work
 
 KEPT = ("contract", "foreign", "scatter", "scan")  # never computed again
-SEVERAL = 4  # contractions, from which on a program is a whole model's
+SEVERAL = 4  # contractions, from which on a program counts as a full model
 DEAR = 8     # cost of a byte of memory in these, in bytes moved
 
 

@@ -289,7 +289,7 @@ def encode(b: Binding):
     b.encode()
 
 
-# --- what has to hold -------------------------------------------------------------------------------------------------
+# --- invariants -------------------------------------------------------------------------------------------------------
 def well_formed(name: str):
     """The check that both programs keep the rules of ``graph.verify``."""
     def verify(c: Compilation):

@@ -24,7 +24,7 @@ LEAST_BYTES = 1 << 20  # of an operand: smaller ones stay in the L2 cache, and s
 NARROWER = 2   # exception: this many times fewer bytes are read, once and unpacked: int8 weights, few rows
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
-WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
+WRITTEN = 2      # bytes moved per byte written: memory is fetched before it is overwritten
 # cost of rounding an element to 16 bits, in bytes moved; matmuls of more than FEW rows need rounded operands
 ROUNDED = 3
 FEW = 16

@@ -7,7 +7,7 @@ from ..core.meta import CONJUGATED, NEGATED
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 
-TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the same
+TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and the operators that compute the same
 
 
 def resolved(graph: Graph) -> Graph:

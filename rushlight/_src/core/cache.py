@@ -101,7 +101,7 @@ def stamp(folder):
 
 
 OWN = ("met", "choices")  # kinds of entries that describe this machine alone and are never exported
-touched: set = set()  # (kind, path within it) of what this process read or wrote
+touched: set = set()  # (kind, path within it) of entries that this process read or wrote
 
 
 def get(kind, key, folder=None):

@@ -536,7 +536,7 @@ class StorageBase(InProcess):
             storage.address, old.address = old.address, storage.address
             storage.kind, old.kind = old.kind, storage.kind
             old.owner, storage.owner = storage.owner, old.owner or old
-            weights.show(storage)  # arrays and slices may still show what it was before
+            weights.show(storage)  # arrays and slices may still alias the previous memory
         storage.nbytes = size
         return self
 

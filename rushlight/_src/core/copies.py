@@ -8,7 +8,7 @@ from .native.hooks import connect
 from .native.weights import kept, let_go
 
 IDLE = 512  # programs that a copy has not been used by when it makes room for another one
-copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # what has or had a copy, by its id
+copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # packed operands that have or had a copy, by id
 
 
 def copied(found):

@@ -27,7 +27,7 @@ def copied_memory(tensor: Tensor, memo: dict):
     if found is None:
         found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._rush_storage
         ctypes.memmove(found.address, storage.address, storage.nbytes)
-        memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
+        memo.setdefault(id(memo), []).append(storage)  # as copy does: a live object keeps its id
     return found, tensor._rush_offset, tensor._rush_meta
 
 

@@ -20,11 +20,11 @@ class Registry:
     ``provider``}."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
-    # modules that know who has such a name
+    # modules that resolve such a name
     aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases") | {"cuda": f"{ROOM}.triton.provider"}
     private = PRIVATE  # the name that an extension has given to this type
     accelerator = None  # the type of the first provider that is neither the CPU nor the meta device
-    searched = ("cuda",)  # what may be the accelerator before anybody has named it: whether it is there is seen at once
+    searched = ("cuda",)  # accelerator candidates before one is registered: their presence can be checked at once
 
     @classmethod
     def enter(cls, kind: str, provider):

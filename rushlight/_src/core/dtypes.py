@@ -99,7 +99,7 @@ ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16,
 FROM_NUMPY = {d.numpy: d for d in ALL if d.in_numpy}
 
 
-PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python's types where a dtype is wanted
+PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python types that are accepted as a dtype
 
 
 def meant(value):
@@ -197,7 +197,7 @@ NARROW = {"bfloat16": (2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01), "float8
           "float8_e4m3fnuz": (0.125, 240.0, 2.0**-7, 1.0),
           "float8_e5m2": (0.25, 57344.0, 2.0**-14, 1.0), "float8_e5m2fnuz": (0.25, 57344.0, 2.0**-15, 1.0),
           "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 1.0),
-          "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of what NumPy does not know
+          "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of dtypes that NumPy does not have
 
 
 class finfo:
@@ -271,7 +271,7 @@ def check_range(least, most, dtype):
     limits = iinfo(dtype)
     whole = isinstance(least, int) or getattr(least, "dtype", None) is int64
     low = -limits.max if not dtype.is_signed and whole else limits.min
-    if not (low <= least and most <= limits.max):  # so that NaN is refused
+    if not (low <= least and most <= limits.max):  # so that NaN is rejected
         raise RuntimeError(
             f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is "
             f"not between {limits.min} and {limits.max}; "

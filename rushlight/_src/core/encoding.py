@@ -12,7 +12,7 @@ _COUNT = struct.Struct("<cI")  # a tag, and a length or count
 _WHOLE, _REAL, _PAIR = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cdd")
 _PART = struct.Struct("<I")
 MOST = 1 << 63
-DEEPEST = 500  # values within values; what is nested deeper could exhaust the stack when it is hashed
+DEEPEST = 500  # nesting depth; hashing deeper values could exhaust the stack
 SINGLE = {b"N": None, b"T": True, b"F": False}
 NUMBERS = {b"i": _WHOLE, b"d": _REAL, b"c": _PAIR}
 TYPES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, tuple, list, dict, slice, type(None))}
@@ -41,7 +41,7 @@ PARTS = {tuple: (b"(", tuple, True), list: (b"[", tuple, False),
          dict: (b"{", lambda d: [x for item in d.items() for x in item], False),
          set: (b"S", tuple, False), frozenset: (b"Z", tuple, True),
          slice: (b":", lambda s: (s.start, s.stop, s.step), True),
-         # type -> tag, from the value to its parts, whether equal ones are one
+         # type -> tag, a function from the value to its components, True if equal ones are one
          type: (b"t", lambda kind: (known(kind).__name__,), True)}
 READ = (b"s", b"b", b"n")
 
@@ -88,7 +88,7 @@ class Encoder:
     """Writes records, each value after its parts."""
 
     def __init__(self):
-        # what was written, its position by content, and by identity (with the value, which stays alive)
+        # position of each written value by content, and by identity (with the value, which stays alive)
         self.records, self.equal, self.same = [], {}, {}
         self.plain: dict = {}  # string or int -> its position
 

@@ -223,7 +223,7 @@ class NoDeviceError(Numbered, AssertionError, NotImplementedError):
     number = 901
 
 
-# --- 1000: what has not been built ------------------------------------------------------------------------------------
+# --- 1000: not implemented --------------------------------------------------------------------------------------------
 class NotBuiltError(Numbered, NotImplementedError):
     """A name of PyTorch that can be imported here and does nothing yet."""
 

@@ -288,7 +288,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = converted_copy(data.detach(), dtype)
     elif isinstance(data, (np.ndarray, np.generic)):
         if isinstance(data, np.generic) and dtype is not None:
-            plain(data, dtype)  # which refuses what a dtype does not take
+            plain(data, dtype)  # rejects values that a dtype does not take
         out = converted_copy(own_array(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
@@ -524,8 +524,8 @@ def __cuda_array_interface__(self) -> dict:
     return interface_of(self)
 
 
-EXTENSION = 12  # DLPack's type of devices that have none of their own
-HOST = 1, 3  # DLPack's types of devices whose memory is the host's: its own, and what CUDA has pinned
+EXTENSION = 12  # DLPack's device type for devices without one of their own
+HOST = 1, 3  # DLPack's device types in host memory: the CPU, and CUDA's pinned memory
 
 
 class Capsule:

@@ -20,11 +20,11 @@ from .platform import here
 logger = logging.getLogger("rushlight.cache")
 
 SECRET = "secret"
-LENGTH = 32  # of the secret, and of what signs a file
+LENGTH = 32  # of the secret, and of a file's signature
 PATIENCE = 1.0  # seconds in which another process may finish writing a secret where files cannot be linked
 FRESH = 3600  # seconds in which a file counts as used lately: no need to say so again
 BLOCK = 1 << 12  # bytes that file systems allocate at once
-TEMPORARY = "tmp"  # what the names of files begin with that are being written
+TEMPORARY = "tmp"  # prefix of the names of files that are being written
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _SAFE
 SHARE = os.O_RDWR | os.O_CREAT | os.O_APPEND | _SAFE  # for a file to which several processes of this user append

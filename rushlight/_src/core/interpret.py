@@ -59,7 +59,7 @@ class Interpreter(Scope):
     draws = 1  # how many times over random operators draw
     traces = False  # True if it traces the program of one device, for which devices make no difference
     dispatches = False  # True if classes with ``__torch_dispatch__`` answer first, by the operators requested
-    breaks = False  # whether a call that it refuses runs uncompiled instead
+    breaks = False  # True if a call that it rejects runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
     settings_read = None  # the set of (owner, name) whose values the trace depends on, if it is recorded
 

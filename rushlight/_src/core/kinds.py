@@ -114,8 +114,8 @@ class Kind:
 
     name = "kind"
     lowers = True
-    computes = False  # whether results are numbers of another value, which some dtypes are not for
-    shares = False  # whether results may share memory with their argument: see ``strided``
+    computes = False  # True if results have new values, which some dtypes do not support
+    shares = False  # True if results may share memory with their argument: see ``strided``
     arity: int | None = None  # how many leading parameters are values; the rest are static (None: all are values)
 
     def meta(self, op, *args, **params):
@@ -208,7 +208,7 @@ class View(Kind):
 
     def __init__(self, numpy, shape, source, transpose, alias=None):
         self.numpy, self.shape, self.source, self.transpose, self.alias = numpy, shape, source, transpose, alias
-        self.known = {}  # what ``strided`` found: programs ask for the same views again and again
+        self.known = {}  # cache of ``strided``: programs request the same views repeatedly
 
     def meta(self, op, x, **params):
         shared = self.strided(op, x, **params)

@@ -125,7 +125,7 @@ class Meta:
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu, turned=0):
         key = (shape, strides, dtype, device, turned) if turned else (shape, strides, dtype, device)
-        return cls.known.get(key) or cls.entered(key, cls.made(*key))  # seen by other threads once it is whole
+        return cls.known.get(key) or cls.entered(key, cls.made(*key))  # visible to other threads once it is complete
 
     @classmethod
     def entered(cls, key, made) -> "Meta":

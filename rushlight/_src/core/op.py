@@ -279,7 +279,7 @@ def keywords(operator: Op, names: tuple) -> tuple:
     return found
 
 
-SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords for what may also be given one by one
+SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords whose items may also be given one by one
 
 
 def respelled(operator: Op, args: tuple, names: tuple):

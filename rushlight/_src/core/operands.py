@@ -68,7 +68,7 @@ def takes_element(op: Op, name: str) -> bool:
 def check_operands(op: Op, args, names=()):
     """Raise TypeError for an argument of a type that the operator does not take, ValueError for an integer beyond 64
     bits."""
-    # bodies call it, who know
+    # called by bodies, which pass valid operands
     if op.signature is None or op.kind is not None or op.traits.get("derived") or op.name.rpartition(".")[2].startswith(
             "_"):
         return

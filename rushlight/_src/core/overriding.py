@@ -15,7 +15,7 @@ from .native import Scope, Tensor, held, mine, scopes
 from .tensor import attach, blank, show
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
-KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
+KINDS: dict[type, int] = {}  # {class seen as an argument: its overrides}
 FIELDS = ("_rush_storage", "_rush_offset", "itemsize", "_rush_meta", "_rush_needs_grad", "_rush_output",
           "_rush_grad_node", "_base", "_rush_seen")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
@@ -261,7 +261,7 @@ def default(cls, func, types, args=(), kwargs=None):
     finally:
         running.function = outer
     if func in UNCHANGED or kind_of(cls) & DISPATCH and interpret.top() is not None:
-        return result  # under a transform a result is the transform's, and what answered for the class lies within it
+        return result  # under a transform a result is the transform's, and wraps the subclass's result
     if kind_of(cls) & DISPATCH and any(isinstance(a, cls) and "_wraps" in vars(a)
                                        for a in (*args, *(kwargs or {}).values())):
         return result  # an instance over the memory of the result would wrap nothing

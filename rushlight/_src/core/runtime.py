@@ -13,7 +13,7 @@ from .dtypes import float64, int64
 from .kinds import P
 from .native import Tensor
 
-WIDE = 1 << 63  # what an int64 does not hold
+WIDE = 1 << 63  # beyond the range of int64
 ARITHMETIC = {"add": ("+", operator.add, "add"), "sub": ("-", operator.sub, "sub"), "mul": ("*", operator.mul, "mul"),
               "truediv": ("/", operator.truediv, "div"), "pow": ("**", operator.pow, "pow"),
               "floordiv": ("//", operator.floordiv, "floor_divide"), "mod": ("%", operator.mod, "remainder")}

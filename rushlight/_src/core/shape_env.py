@@ -33,7 +33,7 @@ class ShapeEnv:
 
     def __init__(self, hints=None):
         self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
-        self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
+        self.estimating = False  # True if scalars that only affect results may be estimates: see ``estimated``
 
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:

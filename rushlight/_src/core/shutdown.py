@@ -10,8 +10,8 @@ import sys
 
 SYSTEM = "meta_path", "path", "path_hooks", "path_importer_cache"  # the attributes of sys that imports read
 PACKAGES = frozenset((__name__.partition(".")[0], "numpy", "llvmlite", *sys.stdlib_module_names))
-_kept: dict = {}  # what they were at exit
-_modules: dict = {}  # the modules imported at exit: Rushlight's own imports use them, users' imports are unaffected
+_kept: dict = {}  # their state at exit
+_modules: dict = {}  # the modules of PACKAGES imported at exit; users' modules are destroyed as usual
 
 
 def note():

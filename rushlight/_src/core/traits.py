@@ -9,9 +9,9 @@ from types import FunctionType, MethodType
 
 FUNCTION = FunctionType, MethodType
 
-# name: type of the value (None is "not declared", for all of them), what it says
+# name: type of the value (None is "not declared", for all of them), its meaning
 TRAITS: dict[str, tuple] = {
-    # where users find it, and what they may write
+    # location in PyTorch's namespace, and accepted call forms
     "namespace": (str, "the module of PyTorch: '' for the top level, 'nn.functional', 'linalg', ..."),
     "method": (bool, "it is a method of Tensor"),
     "method_only": (bool, "it is a method, and no function of the top level"),

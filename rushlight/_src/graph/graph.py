@@ -5,7 +5,7 @@ from ..core.expr import Expr
 from ..core.meta import Meta
 
 
-PLAIN = frozenset((int, float, bool, str, type(None)))  # what never holds Nodes
+PLAIN = frozenset((int, float, bool, str, type(None)))  # types that never hold Nodes
 
 
 class Node:

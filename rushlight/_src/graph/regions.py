@@ -164,7 +164,7 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
 
 def in_demand(nodes, fixed: set) -> list:
     """Nodes in an order in which those that are not ``fixed`` come right before their first user."""
-    needed: dict = {}  # node: the place of the first that needs it
+    needed: dict = {}  # node: the index of its first user
     for number, node in reversed(list(enumerate(nodes))):
         place = number if node in fixed else needed.setdefault(node, number)
         for used in node.used:

@@ -115,7 +115,7 @@ def from_rows(saved: tuple) -> Graph:
     return Graph(made[:count], made[count:], results)
 
 
-# --- what programs hold besides plain values --------------------------------------------------------------------------
+# --- values other than plain ones in programs -------------------------------------------------------------------------
 def array_parts(array):
     """The dtype's name, the shape and the bytes of a NumPy array of numbers."""
     if array.dtype.kind not in "biufc" or array.dtype.names or not array.flags.c_contiguous:

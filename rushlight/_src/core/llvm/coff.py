@@ -11,7 +11,7 @@ from .relocation import Unknown
 
 MACHINE, SECTION = 0x8664, 40  # number of x86-64, bytes of a section's header
 ZEROED, INFO, REMOVED, COMDAT, DISCARDED, WRITABLE = 0x80, 0x200, 0x800, 0x1000, 1 << 25, 1 << 31
-ADDRESS, NUMBER, RELATIVE = 1, 3, range(4, 10)  # relocations: eight bytes, from the base, from what follows
+ADDRESS, NUMBER, RELATIVE = 1, 3, range(4, 10)  # relocations: 8 bytes, from the base, PC-relative
 PROVIDED = "_fltused", "@feat.00"  # marks without an address
 FRAMES = b".pdata"  # how the frames of functions are unwound
 

@@ -114,7 +114,7 @@ class ElfLayout(Layout):
         self.jumps = {k: end + 16 * n for n, k in enumerate(outside)}
         self.slots = {}
         slots = end + 16 * len(outside)
-        self.slots_at = slots  # what relocations call the global offset table
+        self.slots_at = slots  # the global offset table of relocations
         code = end = rounded(slots + 8 * len(self.symbols), PAGE)
         for section in (s for s in self.sections if s.allocated and s.writable):
             section.place = end = rounded(end, section.alignment)

@@ -94,9 +94,9 @@ class Storage:
     mark: i64  # the last call that looked for this storage among its arguments
     writes: i64  # counts all writes to the memory, before and after each, whatever tensors they go through
     shown: i64  # 1 if its address was exposed, so that the memory may be written without being counted
-    is_fixed: i64  # whether it keeps its size, because others look at the memory
-    packs: object  # what is known of packed copies of what it holds (``weights.Packed``)
-    lent: list  # weak references to nodes that get copies of what they saved of it before it is written, or None
+    is_fixed: i64  # 1 if it keeps its size, because others alias the memory
+    packs: object  # state of packed copies of its contents (``weights.Packed``)
+    lent: list  # weak references to nodes that get copies of their saved values in it before it is written, or None
     owner: object
 
     def finalize(self):

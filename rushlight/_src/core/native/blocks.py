@@ -30,8 +30,8 @@ class Heap:
     cached: i64  # bytes of free blocks that were touched
     peak: i64  # the most bytes in use since memory last went back
     reserved: i64  # bytes of all segments
-    spare: object  # (): frees what can be made again; asked before callers are refused
-    refuse: object  # (nbytes): raises what callers get where the system has no more memory
+    spare: object  # (): frees memory that can be recreated; called before an allocation fails
+    refuse: object  # (nbytes): raises the error for an allocation that the system cannot serve
 
 
 heap = Heap()

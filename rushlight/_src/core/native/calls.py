@@ -25,14 +25,14 @@ class Op:
     body: object  # the decomposition, or None for a primitive
     kind: object  # the kind of a primitive, or None
     signature: object
-    autocast: i64  # the bits of ``mine.autocast`` with which its arguments get a precision of its own
+    autocast: i64  # the bits of ``mine.autocast`` with which its arguments are cast
     scalars: i64  # bit k: parameter k, where a number, is a run-time value
     masks: dict  # names of keyword arguments -> bits, as in ``scalars``
     plans: dict
     polymorphic: dict
     rules: dict
-    traits: dict  # what it declares: see core/traits.py
-    caches: dict  # what was derived from it, or noted of it
+    traits: dict  # its declared properties: see core/traits.py
+    caches: dict  # data derived from it, or recorded about it
     precisions: dict  # list of autocast -> its class there: see core/precisions.py
     doc: object
 

@@ -28,7 +28,7 @@ class Snapshot:
     """
 
     block: object  # owns the memory at ``words``
-    # address of pairs (the address of a word, what it was), then of whether each tensor required a gradient
+    # address of pairs (the address of a 64-bit value, its previous value), then of each tensor's requires_grad flag
     words: i64
     count: i64  # of pairs
     tensors: tuple

@@ -17,9 +17,9 @@ class Run:
     epoch: i64
     thread: i64  # in which it runs
     kept: dict  # nodes that another run took over -> (pending, buffer)
-    retain: i64  # keep what nodes saved
+    retain: i64  # 1 to keep the nodes' saved tensors
     create: i64  # record the backward itself
-    captures: dict  # node -> list of (slot, place in ``captured``), for ``autograd.grad``
+    captures: dict  # node -> list of (slot, index in ``captured``), for ``autograd.grad``
     captured: list
     accumulate: i64  # write gradients into leaves
     queue: list  # ready nodes, the one to run next last

@@ -50,7 +50,7 @@ HOOKS = {
     "copied": Hook("found", "nothing", "_src/core/copies.py", "a packed copy of an operand was cached"),
     "make_room": Hook("nbytes", "nothing", "_src/core/copies.py", "there is no room for one more"),
     "drop_copies": Hook("", "nothing", "_src/core/copies.py", "there is no memory for one"),
-    # what tensors look like
+    # tensors
     "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
                   "a result of data-dependent length is made: Metas are interned"),
     "meta": Hook("key", "a Meta", ARGUMENTS, "a Meta is not among these"),

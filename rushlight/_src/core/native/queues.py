@@ -26,9 +26,9 @@ class Queue:
     """A stream of a device with its free blocks."""
 
     place: object  # the device
-    board: object  # who gives it memory
+    board: object  # the device that allocates its memory
     stream: i64  # the driver's handle
-    words: i64  # what ``runner`` looks at: the stream, the driver's launch, the device's counters
+    words: i64  # inputs of ``runner``: the stream, the driver's launch, the device's counters
     runner: i64  # void (values, program, words, 0): gives the stream a program's launches
     bins: i64  # BIN words for each class
     counts: i64  # the device's counters

@@ -8,7 +8,7 @@ from .objects import mine
 # see ``held``
 GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK = 1, 2, 4, 8, 16, 32
 MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 64, 128, 256, 512, 1024
-ONE = 8  # where what it gives has ``one``
+ONE = 8  # index of ``one`` in the result of ``held``
 
 
 @native

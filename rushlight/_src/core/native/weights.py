@@ -14,7 +14,7 @@ from .memory import copy_bytes, fill_bytes, load_i64, run_program, run_program_n
 from .objects import Plan, Tensor, state
 
 PATIENCE = 1024  # calls that an operand whose copies are used too rarely has to stay as it is, at most
-MOST = 8  # copies of one storage, in different forms or of different places
+MOST = 8  # copies of one storage, in different forms or of different slices
 PAID = 4  # uses from which on a copy was worth making
 PAUSE = 64  # programs between two searches for unused copies
 
@@ -24,7 +24,7 @@ class Form:
     """The packed form of an operand: a program of two values, the operand's address and that of its copy."""
 
     code: i64
-    owner: object  # what keeps the program alive
+    owner: object  # the object that keeps the program alive
     nbytes: i64
 
 
@@ -65,10 +65,10 @@ class Packed:
     form: object
     address: i64  # of the operand
     writes: i64  # to the storage, when it was last looked at
-    calm: i64  # how many programs have wanted it since
+    calm: i64  # programs that read it since
     wait: i64  # how many have to, until a copy is kept
     memory: Storage  # the copy, or None
-    zeroed: i64  # whether the copy's memory was zeroed first, so that it can be compared
+    zeroed: i64  # 1 if the copy's memory was zeroed first, so that it can be compared
     seen: i64  # when the copy was last used, by ``kept.clock``
     next: object
 
@@ -136,7 +136,7 @@ def packed(form: Form, address: i64, nogil: i64, zeroed: i64) -> Storage:
     memory: Storage = None
     try:
         memory = allocate(form.nbytes)
-    except RuntimeError:  # what ``heap.refuse`` raises
+    except RuntimeError:  # raised by ``heap.refuse``
         return None
     if zeroed != 0:
         fill_bytes(memory.address, 0, form.nbytes)

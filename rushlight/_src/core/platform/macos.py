@@ -51,7 +51,7 @@ class MacOS(Posix):
 
     def executable(self, address, nbytes):
         super().executable(address, nbytes)
-        if platform.machine() == "arm64":  # what was written may not have reached the cache of instructions
+        if platform.machine() == "arm64":  # written code may not have reached the instruction cache
             self.library.sys_icache_invalidate(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
 
     def bytes_of_memory(self):

@@ -120,7 +120,7 @@ class Posix(Platform):
         self.library.munmap(address, nbytes)
 
     def discard(self, address, nbytes):
-        self.mapped(nbytes, flags=PRIVATE | self.fixed, at=address)  # fresh pages in their place
+        self.mapped(nbytes, flags=PRIVATE | self.fixed, at=address)  # replaces them by fresh pages
 
     fixed = 0x10  # MAP_FIXED
 

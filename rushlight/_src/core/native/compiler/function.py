@@ -8,7 +8,7 @@ container or result; code that can fail jumps to a block that releases everythin
 
 import ast
 
-from . import exceptions, intrinsics, loops, operators  # noqa: F401 - they register what they compile
+from . import exceptions, intrinsics, loops, operators  # noqa: F401 - they register their handlers
 from .conversions import Conversions
 from .expressions import condition, evaluate
 from .ir import Code

@@ -64,8 +64,8 @@ class Value:
     constant: object = field(default=None)  # the Python value of a literal scalar
 
 
-# LLVM types of stored values, and of what functions return: a reference (null: failed), a number with a failure flag,
-# or 0, 1, 2 (failed)
+# LLVM types of stored values, and of function results: a reference (null: failed), a number with a failure flag, or 0,
+# 1, 2 (failed)
 STORED = {"i1": "i8"}
 RESULTS = {I64: "{i64, i1}", F64: "{double, i1}", BOOL: "i8", NONE: "i8"}
 
