@@ -1,5 +1,5 @@
-"""Turns a scheduled program of primitives into items in order of execution: template calls, and generated kernels for
-what lies between them.
+"""Convert a scheduled program of primitives into items in execution order: template calls, and generated kernels for
+the nodes between them.
 
 The values of a program are its inputs, its fresh outputs, its temporaries, and the address of the error flag.
 """
@@ -26,16 +26,16 @@ from .segment import compile_once
 from .target import Claim, Target
 
 log, fusion_log = logger("kernels"), logger("fusion")
-DRAWING = (P.random_bits, P.attention, P.attention_gradient)  # what takes places in the random stream
-MOST_PIECES = 8  # targets of one set of kernels, of what is joined
+DRAWING = (P.random_bits, P.attention, P.attention_gradient)  # these advance the RNG offset
+MOST_PIECES = 8  # targets of one set of kernels, for a concatenation
 
 
 class Assembler:
-    """Decides the steps of one program: those of its calls, and between them those of the kernels that compute what is
-    kept.
+    """Decides the steps of one program: its template calls, and the kernels between them that compute the stored
+    values.
 
-    ``homes`` tells where a value is to lie, ``places`` where it lies already.  Sizes may be symbols: what is decided
-    holds for all sizes under the conditions that the active ShapeEnv notes.
+    ``homes``: the place that a value will get; ``places``: the place that a value has. Sizes may be symbols: decisions
+    hold for all sizes under the guards that the active ShapeEnv records.
     """
 
     def __init__(self, graph: Graph, name: str, outputs: list[Meta], target: Target, stream=(), residuals=(),
@@ -43,7 +43,7 @@ class Assembler:
                  held=None):
         self.target, self.graph, self.name, self.outputs = target, graph, name, outputs
         self.stream, self.donated = stream, donated
-        self.items, self.work = [], []  # what is to be done in order; how many multiplications, or elements, of each
+        self.items, self.work = [], []  # items in execution order; multiplications, or elements, of each
         self.given = [n for n in graph.inputs if n not in stream]
         self.held = {k: held[node] for k, node in enumerate(self.given) if node in held} if held else {}
         self.places = {node: Place(k, node.meta) for k, node in enumerate(self.given)}
@@ -53,7 +53,7 @@ class Assembler:
             for used in node.used:
                 self.users.setdefault(used, []).append(node)
         for node in filter(self.counts, graph.nodes):
-            # a number, of which kernels are told: those of layers are alike
+            # a scalar passed to kernels, so that the kernels of repeated layers are equal
             node.weak, place = True, self.places[number_in(node.args[0])]
             self.places[node] = Place(place.value, place.meta, node.args[1])
         fresh = [o for o in graph.outputs if not isinstance(o, Store)]
@@ -68,7 +68,7 @@ class Assembler:
         self.homes = self.reserve()
 
     def counts(self, node: Node) -> bool:
-        """Whether a node only advances a position in a random stream."""
+        """True if a node only advances an RNG offset."""
         return counted(node) is not None and all(user.op in DRAWING for user in self.users.get(node, ()))
 
     def claim(self):
@@ -108,9 +108,10 @@ class Assembler:
         self.segment([(o.node, self.places[o.into]) for o in stores
                       if self.places.get(o.node) is not self.places[o.into]])
 
-    # --- what lies where ----------------------------------------------------------------------------------------------
+    # --- places
+    # -----------------------------------------------------------------------------------------------------------
     def reserve(self) -> dict:
-        """The places of outputs, and of values of which an output is only a view of another shape."""
+        """The places of outputs, and of values that an output views with another shape."""
         homes: dict = {}
         for node, place in self.targets:
             homes.setdefault(node, place)
@@ -125,13 +126,13 @@ class Assembler:
         return homes
 
     def updates(self, store: Store) -> bool:
-        """Whether a store changes only some elements of an input that nothing else reads, as that of a cache does."""
+        """True if a store changes only some elements of an input that nothing else reads, such as a KV cache."""
         node, into = store.node, store.into
         return node.op is not None and node.op.kind.name == "scatter" and node.args[0] is into and self.users[into] == [
             node] and into not in self.results
 
     def home(self, node: Node, suits=lambda meta: True) -> Place:
-        """Where a value is to lie: an output, or a temporary in row-major order."""
+        """The place that a value will get: an output, or a row-major temporary."""
         place = self.homes.get(node)
         if place is None or not suits(place.meta):
             place = Place(Temporary(product(node.shape) * node.dtype.itemsize), Meta.of(node.shape, node.dtype))
@@ -153,7 +154,7 @@ class Assembler:
         return Place(under.value, meta, under.offset + offset * meta.itemsize)
 
     def operand(self, node: Node, suits=lambda meta: True) -> Place:
-        """Where an operand lies, as strided memory; computed into a temporary where it is not memory yet or does not
+        """The place of an operand in strided memory; computed into a temporary if it is not in memory yet or does not
         suit."""
         place = self.seen(node)
         if place is None or not suits(place.meta):
@@ -172,7 +173,8 @@ class Assembler:
         return places
 
     def fill(self, group):
-        """Computes the kept values of a fusion group, but for what is memory already under another shape."""
+        """Compute the materialized values of a fusion group, except those that are already in memory under another
+        shape."""
         wanted = []
         for node in group:
             place, shown = self.home(node), self.seen(node)
@@ -211,7 +213,7 @@ class Assembler:
 
     # --- calls --------------------------------------------------------------------------------------------------------
     def calls(self) -> dict:
-        """The nodes with a step of their own (template calls, and what only NumPy computes), each with its
+        """The nodes with a step of their own (template calls, and operators that only NumPy implements), each with its
         FusedEpilogue."""
         found = [n for n in self.graph.nodes if n.op.kind.name == "contract" or not is_part(n)
                  and n.op not in IN_MEMORY and (obstacle(n) or reads_nothing(n))]
@@ -288,7 +290,7 @@ class Assembler:
 
     # --- everything else ----------------------------------------------------------------------------------------------
     def segment(self, targets):
-        """Steps that compute values from what is in memory: generated kernels, or one step by NumPy where there are
+        """Add steps that compute values from values in memory: generated kernels, or one NumPy step if there are
         none."""
         wholes = [target for target in targets if target[0].op is P.complex]
         targets = [piece for target in targets for piece in (components(*target) if target in wholes else [target])]
@@ -347,7 +349,7 @@ class Assembler:
         return True
 
     def by_numpy(self, part: Graph, targets):
-        """One step that computes a segment by its NumPy meaning."""
+        """One step that computes a segment by the NumPy reference implementation."""
         metas = [self.places[n].meta for n in part.inputs], [place.meta for _, place in targets]
         values = [(self.places[n].value, self.places[n].offset) for n in part.inputs] + [(p.value, p.offset)
                                                                                          for _, p in targets]
@@ -367,5 +369,5 @@ def chunk_of(ops) -> int:
 
 
 def reads_nothing(node: Node) -> bool:
-    """Whether a node makes elements from a tensor without any; kernels read at least one."""
+    """True if a node makes elements from a tensor without any; kernels read at least one."""
     return product(node.shape) != 0 and node.op.kind.name != "join" and any(n.meta.numel == 0 for n in node.used)

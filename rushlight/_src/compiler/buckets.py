@@ -1,10 +1,10 @@
-"""Several collectives as one: what is exchanged lies side by side in one tensor, a bucket.
+"""Several collectives as one: their inputs are concatenated in one tensor, a bucket.
 
 before: ``a = all_reduce(x); b = all_reduce(y)``;
-after: ``c = all_reduce(cat(x, y)); a = c[:n]; b = c[n:]``, with values that have one dimension meanwhile.
+after: ``c = all_reduce(cat(x, y)); a = c[:n]; b = c[n:]``, with 1-D values in between.
 
-Which are joined follows from the program alone, of which all ranks must have the same; therefore nothing is joined
-unless it is asked for (settings ``bucket_*``).
+The choice of buckets depends on the program alone, which must be the same on all ranks; therefore nothing is joined
+unless requested (settings ``bucket_*``).
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bucketed(graph: Graph) -> Graph:
 
 def found(graph: Graph, asked) -> list:
     """Lists of collectives that may be one exchange, in the order of the program."""
-    buckets, behind = [[]], set()  # what waits for the last one
+    buckets, behind = [[]], set()  # nodes that depend on the last bucket
     for node in graph.nodes:
         waits = any(used in behind for used in node.used)
         if is_fixed(node):
@@ -62,7 +62,8 @@ def taken(bucket) -> int:
 
 
 class Joining:
-    """Writes a program anew, each bucket where its last member stood; what waits for a member comes behind that."""
+    """Rewrites a program with each bucket at the position of its last member; nodes that wait for a member follow
+    it."""
 
     def __init__(self, graph: Graph, buckets):
         self.graph, self.nodes, self.made = graph, [], {n: n for n in graph.inputs}
@@ -96,8 +97,7 @@ class Joining:
         return self.nodes[-1]
 
     def join(self, bucket):
-        """One exchange for a bucket, in rows for those collectives whose results have other sizes than what they
-        take."""
+        """One collective for a bucket; as rows for collectives whose results differ in size from their inputs."""
         op, params, size = bucket[0].op, bucket[0].params, bucket[0].params.get("size", 1)
         rows = () if op is P.all_reduce else (size,) if op is P.reduce_scatter else (1,)
         pieces = []

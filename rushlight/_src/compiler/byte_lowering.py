@@ -1,7 +1,8 @@
-"""Programs over floats of a byte as programs over their codes, which are uint8: kernels then see whole numbers only.
+"""Lower programs over float8 values to programs over their encodings, which are uint8, so that kernels see integers
+only.
 
-What moves elements moves codes; conversions are arithmetic (``byte_math.py``); products are a template's, where the
-device has one, else products of float32.  A program with anything else on such numbers stays as it is.
+Nodes that move elements move encodings; conversions are arithmetic (``byte_math.py``); a matmul becomes a template call
+if the device has one, else a float32 matmul. A program with any other operation on float8 values stays as it is.
 """
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ MOVING = frozenset(("view", "join", "gather"))
 
 
 def in_codes(graph: Graph, metas: list, device) -> tuple:
-    """(an equal program over codes, the Metas of its fresh results' memory, {input: that of the new program}).
+    """(an equal program over encodings, the Metas of its fresh results' memory, {input: that of the new program}).
 
-    ``device``: the Target that may claim products.
+    ``device``: the Target that may claim a matmul.
     """
     if not translatable(graph):
         return graph, metas, {node: node for node in graph.inputs}
@@ -26,7 +27,7 @@ def in_codes(graph: Graph, metas: list, device) -> tuple:
 
 
 def translatable(graph: Graph) -> bool:
-    """Whether a program has floats of a byte, and rules for all that it does with them."""
+    """True if a program has float8 values, and lowering rules for all operations on them."""
     return any(map(of_bytes, (*graph.inputs, *graph.nodes))) and all(map(writable, graph.nodes))
 
 
@@ -39,7 +40,7 @@ def of_bytes(node: Node) -> bool:
 
 
 def writable(node: Node) -> bool:
-    """Whether a rule says what a node is over codes, or there is nothing to say."""
+    """True if a lowering rule covers a node, or none is needed."""
     if not of_bytes(node) and not any(map(of_bytes, node.used)):
         return True
     if node.inside is not None or isinstance(node.meta, tuple):
@@ -50,7 +51,7 @@ def writable(node: Node) -> bool:
 
 
 def coded(meta):
-    """The Meta of the codes of what has one."""
+    """The Meta of the encodings if a value has them, else its own."""
     return Meta(meta.shape, meta.strides, uint8, meta.device) if meta.dtype.is_byte else meta
 
 
@@ -60,7 +61,7 @@ def coded_dtype(value):
 
 
 class Coding:
-    """One program being written anew.  ``made``: what became of a node: itself, or its codes."""
+    """The rewriting of one program. ``made``: {node: the node itself, or its encoding}."""
 
     def __init__(self, graph: Graph, device):
         self.graph, self.device, self.trace, self.made = graph, device, Trace(), {}
@@ -77,7 +78,7 @@ class Coding:
         written = Graph([self.made[n] for n in self.graph.inputs], self.trace.nodes, outputs).prune()
         left = [n.name for n in (*written.inputs, *written.nodes) if of_bytes(n)]
         if left:
-            raise AssertionError(f"floats of a byte are left in a program over codes: {', '.join(left)}")
+            raise AssertionError(f"float8 values remain in a program over encodings: {', '.join(left)}")
         return written
 
     def input(self, node: Node) -> Node:
@@ -91,7 +92,7 @@ class Coding:
         return made
 
     def written(self, node: Node) -> Node:
-        """What a node is over codes."""
+        """The equivalent of a node over encodings."""
         args = map_nodes(node.args, lambda n: traced(self.made[n]))
         if node.op is P.convert:
             return self.converted(node, args[0])

@@ -1,4 +1,4 @@
-"""Numbers and codes of floats of a byte, in integer arithmetic; codes are whole float32."""
+"""float8 values and their encodings in integer arithmetic; encodings are integral float32."""
 from __future__ import annotations
 
 import math
@@ -12,7 +12,7 @@ DIGITS, BIAS = 23, 127  # of float32
 
 
 def value_of(format: Format):
-    """The function that gives the number of a code."""
+    """A function that decodes an encoding."""
     digits, lift = format.mantissa, BIAS - format.bias
 
     def run(code: Expr) -> Expr:
@@ -32,7 +32,7 @@ def value_of(format: Format):
 
 
 def code_of(format: Format):
-    """The function that gives the code of the nearest number, the even one of two that are as near."""
+    """A function that encodes a number, rounding to nearest even."""
     digits, lift = format.mantissa, BIAS - format.bias
 
     def run(x: Expr) -> Expr:
@@ -44,7 +44,7 @@ def code_of(format: Format):
         small = whole(apply("round", size * 2.0 ** (format.bias - 1 + digits)), int32)
         found = where(apply("lt", size, 2.0 ** (1 - format.bias)), small, near)
         negative = apply("lt", word, 0)
-        if format.kind == "unsigned":  # NaN is minus zero, and what is too large
+        if format.kind == "unsigned":  # minus zero encodes NaN and overflow
             signed = where(apply("logical_and", negative, apply("gt", found, 0)), found + 128, found)
             lost = apply("logical_or", apply("isnan", x), apply("gt", found, 127))
             return convert(where(lost, number(128, int32), signed), float32)

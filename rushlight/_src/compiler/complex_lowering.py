@@ -1,9 +1,9 @@
-"""Programs over complex numbers as programs over real ones: each complex value becomes two.
+"""Lower programs over complex numbers to programs over real ones: each complex value becomes two.
 
-Memory holds the two side by side, so that an input is two real tensors with strides twice as long (``P.half``), and
-what has to be memory is written as two (``P.complex``).  Kernels, templates and fusion then see real numbers only,
-wherever an operator is written out below; what is not (linear algebra) takes complex memory as it is.  Half the lanes
-for each part, rather than pairs of lanes, since nearly every operation treats the two in different ways.
+Memory holds the two interleaved, so an input is two real tensors with doubled strides (``P.half``), and a value that
+must be in memory is written as two (``P.complex``). Kernels, templates and fusion then see real numbers only, wherever
+an operator is lowered below; other operators (linear algebra) take complex memory as it is. Each part gets half the
+lanes, rather than pairs of lanes, since nearly every operation treats the two in different ways.
 """
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..graph.graph import Graph, Node, Store, map_nodes
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 from ..transforms.trace import Trace, traced
 
-SPLIT: dict = {}  # operator: what it makes of pairs
+SPLIT: dict = {}  # {operator: its lowering on pairs}
 
 
 def in_pairs(graph: Graph) -> Graph:
-    """An equal program in which only inputs, results and what no rule covers are complex."""
+    """An equal program in which only inputs, results and operators without a lowering rule are complex."""
     if not any(is_complex(n) for n in (*graph.inputs, *graph.nodes)):
         return graph
     return Splitting(graph).run().prune()
@@ -31,8 +31,8 @@ def is_complex(node: Node) -> bool:
 
 
 class Splitting:
-    """One program being written anew.  ``made``: what became of a node that is real, or complex memory; ``pairs``: the
-    two parts of a complex one."""
+    """The rewriting of one program. ``made``: {node: the replacement of a real value or of complex memory}; ``pairs``:
+    {node: the two parts of a complex value}."""
 
     def __init__(self, graph: Graph):
         self.graph, self.trace = graph, Trace()
@@ -47,7 +47,7 @@ class Splitting:
         return Graph(self.graph.inputs, self.trace.nodes, outputs)
 
     def enter(self, node: Node):
-        """Records what a node becomes."""
+        """Record the replacement of a node."""
         rule = SPLIT.get(node.op) or SPLIT.get(node.op.kind.name)
         if rule is None or not is_complex(node) and not any(map(is_complex, node.used)):
             self.keep(node)
@@ -88,8 +88,8 @@ class Splitting:
 
 
 def rule(*operators):
-    """Enters what operators (or all of a kind) make of pairs: ``f(node, *args)``, complex arguments being pairs, gives
-    a pair, a real value, or NotImplemented."""
+    """Register a lowering rule of operators (or of all of a kind): ``f(node, *args)``, with complex arguments as pairs,
+    returns a pair, a real value, or NotImplemented."""
     def enter(function):
         SPLIT.update(dict.fromkeys(operators, function))
         return function
@@ -97,7 +97,7 @@ def rule(*operators):
 
 
 def pair_of(value):
-    """Any argument as a pair; a number's parts are numbers."""
+    """Any argument as a pair; the parts of a Python number are Python numbers."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, (bool, int, float, complex)):
@@ -105,14 +105,14 @@ def pair_of(value):
     return value, P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
 
 
-# --- kinds: what moves elements moves both parts alike ----------------------------------------------------------------
+# --- kinds: operators that move elements move both parts equally ------------------------------------------------------
 def both(node, args, params=lambda k: {}):
     """The operator on real parts, and on imaginary parts."""
     return tuple(node.op(*(part(a, k) for a in args), **{**node.params, **params(k)}) for k in (0, 1))
 
 
 def part(value, k):
-    """Part k of an argument; what is real (an index, a condition) as it is."""
+    """Part k of an argument; a real one (an index, a condition) unchanged."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return tuple(part(v, k) for v in value)
     return value[k] if isinstance(value, tuple) else value
@@ -145,7 +145,7 @@ def full(node):
 
 @rule("contract")
 def contract(node, x, y):
-    """Linear in both arguments: four real products."""
+    """Linear in both arguments: four real contractions."""
     (a, b), (c, d) = pair_of(x), pair_of(y)
 
     def product(u, v):

@@ -6,7 +6,7 @@ from ..graph.graph import Node
 
 
 def multiplications(node: Node):
-    """The multiplications of one primitive, an int or Expr; 0 for what is no contraction."""
+    """The multiplications of one primitive, an int or Expr; 0 unless it is a contraction."""
     name, args = node.op.name.rpartition(".")[2], node.args
     if name in ("matmul", "int_matmul", "byte_matmul"):
         return product(node.shape) * args[0].shape[-1]
@@ -24,5 +24,5 @@ def multiplications(node: Node):
 
 
 def of_attention(q, k, v, values: int, keys: int):
-    """Products of scores with as many matrices as wide as values, and as wide as keys."""
+    """Multiplications of an attention: of scores with ``values`` and ``keys`` matrices of these widths."""
     return product(q[:-1]) * k[-2] * (keys * q[-1] + values * v[-1])

@@ -1,7 +1,7 @@
-"""Epilogues: elementwise nodes that a contraction's template applies to its sums before they are stored.
+"""Epilogues: elementwise nodes that a contraction's template applies to its accumulators before they are stored.
 
-An epilogue grows node by node as long as no more tensors get memory than without it. What it reads besides the sums is
-known before the contraction runs: numbers, vectors along the columns or the rows of a product or the channels of a
+An epilogue grows node by node as long as no more tensors are materialized than without it. Its other operands are
+computed before the contraction runs: scalars, vectors along the columns or the rows of a matmul or the channels of a
 convolution, and tensors of the same shape.
 """
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST_AGAIN = 6      # operations that are computed elsewhere too
 
 @dataclass
 class FusedEpilogue:
-    """``stored``: the nodes that get memory, the template's own output first; ``reads``: what else is read, and along
-    what."""
+    """``stored``: the materialized nodes, the template's own output first; ``reads``: {other operand: the dimension
+    along which it varies}."""
 
     stored: tuple
     inside: frozenset = frozenset()
@@ -38,8 +38,7 @@ class FusedEpilogue:
         return f"{len(self.inside) - 1} operations after it, reading {', '.join(self.reads.values()) or 'nothing'}"
 
     def emitted(self, contraction: Node, output: str, target: Target):
-        """(what the target's template computes, the names that its operands and further outputs have there: {name:
-        node})."""
+        """(the computation of the target's template, the names of its operands and further outputs: {name: node})."""
         if not self.inside:
             return target.epilogue(None, (), (output, self.stored[0].dtype), (), None), {}
         reader, names, given = Reader(Graph()), {}, []
@@ -60,7 +59,7 @@ class Epilogues:
 
     def __init__(self, graph: Graph, users: dict, calls: list):
         self.users, self.results = users, set(graph.result_nodes())
-        # go into inputs, once nobody reads those
+        # stored into inputs after the last read of those
         self.written = {o.node for o in graph.outputs if isinstance(o, Store)}
         self.order = {node: k for k, node in enumerate(graph.nodes)}
         number = {node: k + 1 for k, node in enumerate(calls)}
@@ -87,15 +86,15 @@ class Epilogues:
         return best
 
     def joins(self, node: Node, contraction: Node, inside: set) -> bool:
-        """Whether a node is computed from an epilogue and what is known before."""
+        """True if a node can be computed from an epilogue and values available before the contraction."""
         shaped = node.op is P.reshape or node.op.kind.name == "elementwise" and not stands_alone(node)
         if not shaped or node in self.written or product(node.shape) != product(contraction.shape):
             return False
         return all(n in inside or self.along(n, node, contraction) for n in node.used)
 
     def along(self, operand: Node, node: Node, contraction: Node) -> str:
-        """Along what an operand of an epilogue varies, as templates name it: "one" number for all, one for each "row",
-        "column" or "element"; "" where a template cannot read it."""
+        """The dimension along which an operand of an epilogue varies, as templates name it: "one" scalar for all, one
+        for each "row", "column" or "element"; "" if a template cannot read it."""
         if self.reach.get(operand, 0) >= self.reach[contraction] or not operand.dtype.has_kernels:
             return ""
         if operand.weak:
@@ -128,7 +127,7 @@ class Epilogues:
         if own is None and contraction.op not in COLUMNS:
             return None
         first = own or stored[0]
-        if first.dtype is bool_:  # a template's own result is numbers; masks lie beside them
+        if first.dtype is bool_:  # a template's own result is numeric; masks are stored separately
             return None
         absorbed = self.absorbed(contraction, inside)
         whole = inside | absorbed
@@ -143,8 +142,8 @@ class Epilogues:
         return FusedEpilogue((first, *(n for n in stored if n is not first)), frozenset(whole), reads)
 
     def absorbed(self, contraction: Node, inside: set) -> set:
-        """Elementwise nodes that an epilogue reads, computed there from what they are made of: those that nobody else
-        reads, and a few cheap ones that are computed elsewhere too."""
+        """Elementwise nodes that an epilogue reads and computes itself: those without other readers, and a few cheap
+        ones that are computed elsewhere too."""
         found: set = set()
         again = MOST_AGAIN
         queue = [n for node in inside - {contraction} for n in node.used]
@@ -165,7 +164,7 @@ class Epilogues:
         return found
 
     def in_memory(self, node: Node) -> bool:
-        """Whether a value is in memory before the contraction runs, whichever nodes are fused."""
+        """True if a value is in memory before the contraction runs, whichever nodes are fused."""
         root = through_views(node)
         if root in self.there or root in self.wanted:
             return True
@@ -175,14 +174,14 @@ class Epilogues:
 
 
 def owner(node: Node) -> Node:
-    """The elementwise node or contraction of which a chain of reshapes is a view."""
+    """The elementwise node or contraction at the base of a chain of reshapes."""
     while node.op is P.reshape:
         node = node.args[0]
     return node
 
 
 def lies_in_rows(node: Node) -> bool:
-    """Whether a value, or what it is a view of, lies in memory in its own row-major order."""
+    """True if a value, or the base of its views, is stored in the value's own row-major order."""
     path = []
     while node.op is not None and node.op.kind.name == "view":
         path.append(node)

@@ -1,11 +1,12 @@
-"""When a program's collectives start, and when they are waited for.
+"""Overlap of a program's collectives with its computation.
 
-A collective that has other work to go on beside it becomes two nodes: ``start_exchange`` gives a number, and
-``finish_exchange`` takes that number and the collective's input, and gives the result.  As the second reads the input,
-its memory stays as it is until the exchange is over; what arrives lies in memory of the exchange's own until then.
+A collective that can overlap other work becomes two nodes: ``start_exchange`` returns a handle (a number), and
+``finish_exchange`` takes the handle and the collective's input and returns the result. Because the second node reads
+the input, the input's memory stays unchanged until the collective is complete; received data is stored in separate
+memory until then.
 
-Collectives start in the order of the program, whatever their groups: the order depends on the program alone, and is
-that of the same program without overlap.
+Collectives start in program order, whatever their groups: the order depends on the program alone, and equals that of
+the program without overlap.
 """
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from ..graph.graph import Graph, Node, Store, map_nodes
 
 SMALL = 1 << 14       # bytes that are exchanged sooner than another thread begins to
 UNDER_WAY = 1 << 26   # bytes of results that may be under way before a collective has its turn in the program
-BESIDE = ("contract", "foreign", "scan", "scatter", "reduce")  # what is computed where it stands
+BESIDE = ("contract", "foreign", "scan", "scatter", "reduce")  # kinds of work that a collective can overlap
 
 
 def overlapped(graph: Graph) -> Graph:
-    """The same program, its collectives as early and their results as late as they can be; the same object where
-    nothing could go on beside one."""
+    """The same program with its collectives as early and their waits as late as possible; the same object if no
+    collective can overlap other work."""
     if not any(map(is_collective, graph.nodes)):
         return graph
     order = Order(graph)
@@ -39,7 +40,7 @@ def is_collective(node: Node) -> bool:
 
 
 def is_fixed(node: Node) -> bool:
-    """Whether a node keeps its place among its like: collectives, and operators of which nothing is known."""
+    """True if a node keeps its order relative to its kind: collectives, and operators that are not primitives."""
     return is_collective(node) or not node.op.name.startswith("prims.")
 
 
@@ -48,22 +49,22 @@ def nbytes(node: Node) -> int:
 
 
 class Landing(NamedTuple):
-    """Where the result of a collective is waited for."""
+    """The wait for the result of a collective."""
 
     node: Node
 
 
 class Order:
-    """An order of a program's nodes.  ``events``: nodes as they are computed, collectives as they start, and their
-    Landings.  ``started``, ``landed``: numbers of events of a collective.
+    """An order of a program's nodes. ``events``: nodes as they are computed, collectives as they start, and their
+    Landings. ``started``, ``landed``: {collective: the number of the event}.
 
-    Where collectives wait for nothing, they start one after the other, up to UNDER_WAY bytes.  Then comes what is
-    needed for the next one, what does not wait for others first; other work comes while collectives are under way.
+    Collectives without dependencies start one after the other, up to UNDER_WAY bytes. Next come the dependencies of the
+    next collective, ready ones first; other nodes are computed while collectives are in flight.
     """
 
     def __init__(self, graph: Graph):
         self.at = {node: k for k, node in enumerate(graph.nodes)}
-        self.waiting = list(graph.nodes)  # what is not placed, in the order of the program
+        self.waiting = list(graph.nodes)  # nodes that are not placed yet, in program order
         self.placed, self.under_way = set(graph.inputs), {}
         self.events, self.started, self.landed = [], {}, {}
 
@@ -79,7 +80,7 @@ class Order:
         self.land(list(self.under_way))
 
     def start(self, node: Node):
-        """The next collective, after what it needs."""
+        """Start the next collective, after its dependencies."""
         if sum(self.under_way.values()) + nbytes(node) > UNDER_WAY:
             self.force(self.earlier(node))
         needed = self.needed(node)
@@ -94,11 +95,11 @@ class Order:
         self.events.append(node)
 
     def earlier(self, node: Node) -> list:
-        """What comes before a node in the program, and is not placed yet."""
+        """The nodes that precede a node in the program and are not placed yet."""
         return [n for n in self.waiting if self.at[n] < self.at[node] and n not in self.placed]
 
     def needed(self, node: Node) -> list:
-        """What a node is computed from, and is not placed yet, in the order of the program."""
+        """The nodes that a node depends on and that are not placed yet, in program order."""
         found, stack = set(), [node]
         while stack:
             for used in stack.pop().used:
@@ -135,7 +136,7 @@ class Order:
                 self.events.append(Landing(node))
 
     def lasts(self, node: Node) -> bool:
-        """Whether a collective of the host is worth a start and an end of its own."""
+        """True if a host collective is long enough for a separate start and finish."""
         if not node.meta.device.provider.on_host or any(map(symbolic, node.params.values())):
             return False
         first, last = self.started[node], self.landed[node]

@@ -1,4 +1,4 @@
-"""Which nodes become one kernel: a cluster is a domain of indices with reductions and stores over it.
+"""Group nodes into kernels: a cluster is a domain of indices with reductions and stores over it.
 
 Softmax, layer norm and cross entropy come out as one cluster each: every reduction over the same dimensions of the same
 shape joins, as do elementwise results of that shape or of the rows' shape.
@@ -75,11 +75,11 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        """Whether no further node may join the cluster."""
+        """True if no further node may join the cluster."""
         return bool(self.updates or self.scan)
 
     def kernel(self) -> Kernel:
-        """Stages by level: a loop over the reduced dimensions, then what is stored once a row."""
+        """Stages by level: a loop over the reduced dimensions, then the stores that run once a row."""
         outer = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k not in self.dims)
         loops = tuple(i for k, i in enumerate(self.position) if isinstance(i, Expr) and k in self.dims)
         if self.updates:
@@ -107,7 +107,8 @@ class Cluster:
 
 
 def may_fail(stages) -> bool:
-    """Whether stages read at positions that come from memory, which may be out of range, or divide by what may be 0."""
+    """True if stages read at data-dependent positions, which may be out of range, or divide by a value that may be
+    0."""
     return any(isinstance(e, Expr) and not e.operations.isdisjoint(("position", "divisor"))
                for s in stages for e in s.exprs())
 
@@ -131,7 +132,7 @@ class Fuser:
     # -- finding a cluster ---------------------------------------------------------------------------------------------
 
     def enter(self, cluster: Cluster):
-        """From now on reads nodes through this cluster: its reductions are read as their results."""
+        """Make this the current cluster: its reductions are read as their results."""
         self.reader.results = {n: found for c in self.clusters for n, found in c.results.items()} | cluster.results
         self.current = cluster
         self.reader.reset()
@@ -178,7 +179,7 @@ class Fuser:
         return cluster, cluster.position, self.value(cluster, node, cluster.position)
 
     def available(self, cluster, value) -> bool:
-        """Whether all temporaries read are written by earlier clusters."""
+        """True if all temporaries read are written by earlier clusters."""
         limit = self.clusters.index(cluster)
         return all(self.clusters.index(self.home[load.arg]) < limit for load in walk(value, "load")
                    if load.arg.kind != "input" and load.arg in self.home)
@@ -198,7 +199,7 @@ class Fuser:
         return seen
 
     def reads_from(self, cluster, node) -> bool:
-        """Whether the node reads memory that the cluster writes."""
+        """True if the node reads memory that the cluster writes."""
         written = {s.buffer for s in (*(s for _, _, s in cluster.stores), *cluster.updates, *(cluster.scan or ())[1:])}
         places = (self.reader.places.get(n) for n in (node, *self.needs(node)))
         return any(isinstance(p, BufferView) and p.buffer in written and p.buffer.kind != "input" for p in places)
@@ -232,7 +233,7 @@ class Fuser:
         cluster.reduce(node, expr.as_stored(value))
 
     def joins(self, cluster, dims) -> bool:
-        """Whether a cluster that only stores elements may also reduce."""
+        """True if a cluster that only stores elements may also reduce."""
         return bool(dims) and not cluster.closed and all(whole for _, whole, _ in cluster.stores)
 
     def narrow(self, cluster, dims):
@@ -242,8 +243,7 @@ class Fuser:
         cluster.row_shape = tuple(1 if k in dims else s for k, s in enumerate(cluster.shape))
 
     def update(self, node: Node, place: BufferView, shape, indexed):
-        """Scatters a source into a place: a cluster of its own, whose loops run over the indexed dimensions in
-        order."""
+        """Scatter a source into a place: a cluster of its own, whose loops run over the indexed dimensions in order."""
         x, positions, source = node.args[:3]
         cluster = Cluster(shape, indexed)
         self.clusters.append(cluster)
@@ -276,7 +276,7 @@ class Fuser:
         self.home[place.buffer] = cluster
 
     def output(self, node: Node, place: BufferView, alone=False):
-        """Stores a node's elements at a place (``alone``: in a kernel of its own)."""
+        """Store a node's elements at a place (``alone``: in a separate kernel)."""
         wanted = squeezed(node.shape)
 
         def fits(c):

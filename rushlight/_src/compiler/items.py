@@ -1,5 +1,5 @@
-"""What a program does one after another: kernels of ours, a template's, or a computation by NumPy.  Each writes its
-launches for given sizes."""
+"""The items of a program: generated kernels, template calls, and NumPy computations. Each emits its launches for given
+sizes."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ class Generated:
         return Generated, self.program, len(self.values)
 
     def places(self) -> list:
-        """(value, byte offset) of what it reads and writes."""
+        """(value, byte offset) of each value that it reads or writes."""
         return self.values
 
     def moved(self, places) -> "Generated":
@@ -47,7 +47,8 @@ class Generated:
 
 
 class ByNumpy:
-    """One step that computes ``part`` by its NumPy meaning; ``metas`` are those of its inputs' and outputs' memory."""
+    """One step that computes ``part`` by the NumPy reference implementation; ``metas`` are those of its inputs' and
+    outputs' memory."""
 
     def __init__(self, part: Graph, metas, values):
         self.part, self.metas, self.values = part, metas, values
@@ -121,8 +122,8 @@ class Templated:
         return (CONSTANT, fixed[value] + offset) if value in fixed else (value, offset)
 
     def right(self, code):
-        """A key of a product's right operand, the same for products that share it; None for other templates, and where
-        the program writes into the operand."""
+        """A key of a matmul's right operand, the same for matmuls that share it; None for other templates, and if the
+        program writes into the operand."""
         shared = getattr(self.problem, "shared", None)
         if shared is None:
             return None

@@ -26,9 +26,9 @@ class Buffer:
 
 @dataclass(eq=False)
 class Reduction:
-    """``result = combine of value over the stage's loops``; for the place of an extreme, ``at`` numbers the elements.
+    """``result = combine of value over the stage's loops``; for an argmin or argmax, ``at`` numbers the elements.
 
-    Of a ``running`` reduction the stage's own stores see the result so far.
+    The stores of the stage of a ``running`` reduction see its intermediate results.
     """
 
     result: Expr
@@ -45,7 +45,7 @@ class Reduction:
 
 @dataclass
 class StoreTo:
-    """``buffer[at] = value``, or an update of what is there where ``combine`` is given."""
+    """``buffer[at] = value``, or an update of the stored element if ``combine`` is given."""
 
     buffer: Buffer
     at: Expr
@@ -74,9 +74,9 @@ class KernelStage:
 @dataclass
 class Kernel:
     """Parallel ``outer`` axes; then, if ``lane`` is set, vectors along that axis run all stages, else each stage's last
-    loop is vectorised.  ``serial``: neither (the order of updates matters).  ``across``: an axis along which some loads
-    lie while the stores lie along ``lane``: both are cut into square tiles that are transposed in registers.
-    ``atomic``: units may update the same memory at the same time."""
+    loop is vectorized. ``serial``: neither (the order of updates matters). ``across``: an axis along which some loads
+    are contiguous while the stores are contiguous along ``lane``: both are cut into square tiles that are transposed in
+    registers. ``atomic``: units may update the same memory at the same time."""
 
     outer: tuple
     lane: Expr | None
@@ -88,11 +88,11 @@ class Kernel:
 
     @property
     def running(self) -> bool:
-        """Whether it is a scan: its loops run in order and are left as they are."""
+        """True if it is a scan: its loops run in order and are not transformed."""
         return any(r.running for s in self.stages for r in s.reductions)
 
     def buffers(self):
-        """What it reads and writes, in order of first appearance."""
+        """The buffers that it reads and writes, in order of first appearance."""
         found = {}
         for stage in self.stages:
             for e in stage.exprs():
@@ -146,8 +146,8 @@ def walk(e, op: str):
 
 
 def replaceable(kernel: Kernel) -> list:
-    """Pairs of buffers (written, read) that may lie in the same place: each element is stored after all that is read of
-    the other's."""
+    """Pairs of buffers (written, read) that may share memory: each element is stored after all reads of the other's
+    element."""
     if kernel.serial or kernel.running or kernel.across is not None:
         return []
     writes, reads = {}, {}  # buffer: [(stage, index)]
@@ -167,8 +167,8 @@ def replaceable(kernel: Kernel) -> list:
     return found
 
 
-NEAR = 4    # strides up to this are part of the machine code: loads go by whole vectors
-READING = "load", "position", "divisor"  # operations whose value depends on what memory has
+NEAR = 4    # strides up to this are part of the machine code: loads use full vectors
+READING = "load", "position", "divisor"  # operations whose value depends on memory contents
 SMALL = 16  # divisors and unrolled loops up to this are part of the machine code
 
 
@@ -188,8 +188,8 @@ class Parameters:
         return value if isinstance(value, int) and -1 <= value <= 1 else self.slot(value)
 
     def step(self, value, moving):
-        """What a product of axes is multiplied with: one slot for all that step alike, and small strides along vectors
-        as they are."""
+        """The multiplier of a product of axes: one slot for all equal steps, and small strides along vectors as
+        constants."""
         if isinstance(value, int) and -1 <= value <= (1 if self.outer.issuperset(moving) else NEAR):
             return value
         key = value, tuple(moving)
@@ -258,8 +258,8 @@ def scalar_inputs(kernel: Kernel) -> list:
 
 
 def parametrise(kernel: Kernel) -> tuple[Kernel, list, list, list]:
-    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers,
-    its scalars: names of inputs, or numbers)."""
+    """The kernel with canonical names and all numbers as slots: (kernel, values of the slots, its buffers, its scalars:
+    names of inputs, or numbers)."""
     buffers = kernel.buffers()
     renamed = {b: Buffer(f"b{k}.{b.dtype.name}", b.dtype) for k, b in enumerate(buffers)}
     slots, count, axes = Parameters(), 0, {}

@@ -1,8 +1,8 @@
-"""Launches: what a program runs, one record a kernel, and the integers that ``program_run`` walks for them.
+"""Launches: one record for each kernel that a program runs, and their encoding for ``program_run``.
 
-The words of a program are the count of its launches, then of each: the kernel's address, its extent, its grain, the
-count of its slots, and what fills each slot.  ``encode`` and ``decode`` alone know that; whoever prints, keeps,
-measures or packs a program reads records.
+An encoded program holds the number of its launches, then for each launch: the kernel's address, its extent, its grain,
+its number of slots, and the content of each slot. Only ``encode`` and ``decode`` depend on this format; code that
+prints, stores, measures or packs a program reads records.
 """
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CONSTANT = -1  # the value of a slot that holds its number itself
 
 
 class Launch(NamedTuple):
-    """One run of a kernel: ``extent`` units of work, ``grain`` of which are worth a thread.
+    """One run of a kernel: ``extent`` work units, in tasks of ``grain``.
 
-    ``slots``: for each argument of the kernel a pair of a value and a number: the value's address and so many bytes
-      further, or for ``CONSTANT`` the number.
-    Of what is not placed yet a value may be any object; in a program that runs, values are the numbers of its inputs,
-    outputs, arena, stream and error flag.  ``kernel``, ``extent``, ``grain`` and the numbers are ints, or what writes
-    them (texts in ``eager/filling.py``).
+    ``slots``: for each argument of the kernel a pair: a value and a byte offset from its address, or ``CONSTANT`` and a
+    number.
+    A value that has no place yet may be any object; in a program that runs, values are the numbers of its inputs,
+    outputs, arena, stream and error flag. ``kernel``, ``extent``, ``grain`` and the numbers are ints, or source code
+    that computes them (strings in ``eager/filling.py``).
     """
 
     kernel: object
@@ -40,11 +40,11 @@ class Table(int):
         return made
 
 
-HEAD = 4  # words of a launch before its slots
+HEAD = 4  # int64s of a launch before its slots
 
 
 def encode(launches) -> list:
-    """The words of a program.
+    """Encode a program.
 
         >>> encode([Launch(4096, 10, 5, ((0, 0), (CONSTANT, 7)))])
         [1, 4096, 10, 5, 2, 0, 0, -1, 7]
@@ -57,7 +57,7 @@ def encode(launches) -> list:
 
 
 def starts(words):
-    """Where each launch begins in the words of a program: the place of its kernel's address."""
+    """Yield the start of each launch in an encoded program: the index of its kernel's address."""
     at = 1
     for _ in range(words[0]):
         yield at

@@ -1,8 +1,8 @@
-"""Where the temporaries of a program lie while it runs, and its large results.
+"""Buffer assignment: the places of a program's temporaries and large results.
 
-A result has its memory from the step that writes it first; before that, temporaries may lie there.  So large results
-are placed together with temporaries, in one piece of memory that is divided afterwards (``execute_within`` in
-``core/native/running.py``), or where residuals lay.
+A result occupies its memory from the step that writes it first; before that, temporaries may use the memory. So large
+results are placed together with temporaries, in one allocation that is divided afterwards (``execute_within`` in
+``core/native/running.py``), or in the memory of dead residuals.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Parts:
         self.lives = [memory.Life(size, -1 if full else memory.FOREVER, -1) for _, size in parts]
 
     def number(self, offset: int) -> int:
-        """The number of the part that lies at an offset."""
+        """The number of the part at an offset."""
         return bisect.bisect_right(self.starts, offset) - 1
 
     def named(self, offset: int, step: int):
@@ -35,15 +35,14 @@ class Parts:
 
 
 class MemoryLayout:
-    """``at``: where each temporary lies, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the
-    value ``arena``.  ``inside``, ``reused``: the results that lie in the arena, or in the donated input: (number,
-    offset), by offset.
+    """``at``: the place of each temporary, {temporary: (value, offset)}; ``size``: the bytes of the arena, which is the
+    value ``arena``. ``inside``, ``reused``: the results in the arena, or in the donated input: (number, offset), by
+    offset.
 
-    ``results``: the Metas of fresh results, of which the values have the numbers from ``first`` on; ``residuals``: the
-      parts of one that is
-    written part by part; ``donated``: those of an input that nobody reads afterwards.  ``mixed``: whether results may
-    be placed here; ``known``: what a number is that may be written with symbols; ``replaceable``: for a step what it
-    writes and what it reads that may lie in the same place, (value, offset) each.
+    ``results``: the Metas of fresh results, whose values have the numbers from ``first`` on; ``residuals``: the parts
+    of one that is written part by part; ``donated``: those of an input that is not read afterwards. ``mixed``: True if
+    results may be placed here; ``known``: maps a number that may contain symbols to an int; ``replaceable``: for a
+    step, the (value, offset) that it writes and the one that it reads, which may share memory.
     """
 
     def __init__(self, launches, first: int, results, residuals: Parts | None = None, donated: Parts | None = None,
@@ -63,7 +62,7 @@ class MemoryLayout:
                 if type(value) is int and value in watched:
                     watched[value].named(offset, k)
         self.places: dict = {}
-        self.overlaid: dict = {}  # temporaries that lie where others lay: those, or places in the donated input
+        self.overlaid: dict = {}  # temporaries placed over others: those, or places in the donated input
         self.total = sum(life.size for value, life in self.lives.items() if isinstance(value, Temporary))
         for step, written, read in replaceable:
             self.overlay(step, launches[step].slots, written, read)
@@ -74,8 +73,7 @@ class MemoryLayout:
         self.reused = self.results_in(donated.value) if donated else ()
 
     def overlay(self, step: int, slots, written, read):
-        """Lays what a step writes where that lies which the same step, and none later, reads: (value, offset) of
-        both."""
+        """Place the output of a step over an input that this step, and none later, reads: (value, offset) of both."""
         (value, offset), own = written, self.lives.get(written[0])
         if not isinstance(value, Temporary) or offset or own is None or not own.first == step < own.last:
             return
@@ -87,8 +85,8 @@ class MemoryLayout:
             del self.lives[value]
 
     def occupant(self, value, offset: int):
-        """What has the place where a value lies: (a temporary or a place in the donated input, its Life, the number of
-        the part); no Life where nothing else may come."""
+        """The owner of the memory at a value's place: (a temporary or a place in the donated input, its Life, the
+        number of the part); no Life if the memory cannot be reused."""
         if self.donated is not None and value == self.donated.value and offset in self.donated.starts:
             part = self.donated.number(offset)
             return (value, offset), self.donated.lives[part], part
@@ -131,5 +129,5 @@ class MemoryLayout:
 
 
 def reusable_bytes(nbytes: int) -> int:
-    """How many bytes of a block in the heap may be used for other things, all that belongs to the block among them."""
+    """The bytes of a heap block that are available for reuse, out of all that belong to the block."""
     return block_bytes(nbytes) - HEADER

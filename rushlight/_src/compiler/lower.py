@@ -23,7 +23,7 @@ class NotLowerable(Exception):
 
 
 class BufferView:
-    """Where a value lies: ``buffer[offset + sum(index * strides)]``."""
+    """A value in memory: ``buffer[offset + sum(index * strides)]``."""
 
     __slots__ = ("buffer", "strides", "offset")
 
@@ -42,7 +42,7 @@ class BufferView:
 
 
 class Misaligned(Exception):
-    """A reduction of the kernel being built is wanted at another index than its own."""
+    """The kernel being built needs a reduction at another index than the reduction's own."""
 
     def __init__(self, node: Node):
         self.node = node
@@ -56,14 +56,14 @@ DIVISIONS = ("floor_divide", "remainder", "fmod")
 
 
 def may_fail(node: Node) -> bool:
-    """Whether a node divides whole numbers by some that may be 0, so that its kernel needs the error flag."""
+    """True if a node divides integers by a divisor that may be 0, so that its kernel needs the error flag."""
     if node.op.name.split(".")[-1] not in DIVISIONS or node.dtype.category != INTEGER:
         return False
     return isinstance(node.args[1], Node) or node.args[1] == 0
 
 
 def is_empty(node: Node) -> bool:
-    """Whether a value certainly has no elements."""
+    """True if a value certainly has no elements."""
     return any(type(size) is int and size == 0 for size in node.shape)
 
 
@@ -87,13 +87,13 @@ def obstacle(node: Node) -> str:
 
 
 def stands_alone(node: Node) -> bool:
-    """Whether templates leave an elementwise node to kernels: it is no scalar of theirs, may fail, or is so long that
-    writing it into every store costs more than memory."""
+    """True if templates leave an elementwise node to kernels: it has no scalar equivalent in a template, may fail, or
+    is so long that computing it in every store costs more than memory."""
     return bool(obstacle(node)) or may_fail(node) or math.work(node.op.name.split(".")[-1]) >= math.LONG_WORK
 
 
 def operand_dtype(node: Node):
-    """The dtype that numbers among the operands of an elementwise node take."""
+    """The dtype that Python numbers among the operands of an elementwise node take."""
     return next((a.dtype for a in reversed(node.args) if isinstance(a, Node) and not a.weak), node.dtype)
 
 
@@ -108,7 +108,7 @@ def computing_dtype(node: Node):
 class Reader:
     """The element of any node at an index, as an Expr.
 
-    ``places``: nodes that lie in memory.  ``results``: {node: (result, index)} of the kernel being built.
+    ``places``: nodes that are in memory. ``results``: {node: (result, index)} of the kernel being built.
     """
 
     def __init__(self, graph: Graph):
@@ -145,7 +145,7 @@ class Reader:
         return getattr(self, "read_" + node.op.kind.name)(node, index)
 
     def reset(self):
-        """Forgets what was read: results of another kernel are in force."""
+        """Clear the memo, because another kernel is being built."""
         self.memo.clear()
 
     # -- one method a kind ---------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def guard(e: Expr, mask: Expr, memo: dict) -> Expr:
 
 
 def scalar_input(node: Node) -> Expr:
-    """A run-time number: its 8-byte slot."""
+    """A run-time scalar: its 8-byte slot."""
     dtype = float64 if node.dtype.is_floating_point else bool_ if node.dtype is bool_ else int64
     return Expr("scalar", (), node.name, dtype)
 

@@ -32,7 +32,7 @@ def expansion(*ops):
 
 
 def expand(e: Expr) -> Expr:
-    """The operation in simpler terms, or itself where the machine has it.  Halves compute in float32."""
+    """The operation in simpler terms, or itself if the target has it. 16-bit floats compute in float32."""
     if not e.args or not e.args[-1].dtype or not e.args[-1].dtype.is_floating_point:
         return e
     rule = EXPANSIONS.get(e.op)
@@ -44,7 +44,7 @@ def expand(e: Expr) -> Expr:
 
 
 def known(op: str) -> bool:
-    """Whether an operation on floats of that name has an expansion."""
+    """True if an operation on floats of that name has an expansion."""
     return op in EXPANSIONS or op in scalar.HOME
 
 
@@ -54,7 +54,7 @@ def integers(dtype):
 
 
 def power_of_two(n: Expr, dtype) -> Expr:
-    """2^n for a whole float n within the normal exponents."""
+    """2^n for an integral float n within the normal exponents."""
     kind, shift, bias = integers(dtype)
     return bits(apply("left_shift", whole(n, kind) + bias, shift), dtype)
 
@@ -179,7 +179,7 @@ def log10(x):
 
 @expansion("log1p")
 def log1p(x):
-    """ln of what 1 + x is rounded to, and what that lost."""
+    """log(u) for u = fl(1 + x), plus a correction for the rounding error of u."""
     u = x + 1.0
     lost = where(apply("eq", u, math.inf), number(0, x.dtype), (x - (u - 1.0)) / u)
     return where(apply("eq", x, 0.0), x, where(apply("eq", u, 0.0), number(-math.inf, x.dtype), log(u) + lost))
@@ -257,12 +257,12 @@ COS = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 
 
 MOST_TURNS = 1e15   # up to here three parts of pi/2 are enough
-BITS, WORDS = 24, 9  # digits of 2 / pi are taken so many at a time, and so many times
+BITS, WORDS = 24, 9  # bits of 2 / pi per step, and number of steps
 
 
 @functools.cache
 def digits(count=56):
-    """Two over pi, in whole numbers of 24 bits: pi by Machin's formula."""
+    """2 / pi as integers of 24 bits: pi by Machin's formula."""
     one = 1 << (BITS * count + 64)
 
     def inverse_tangent(n):
@@ -460,7 +460,7 @@ def erfc(x):
 
 @expansion("erfinv")
 def erfinv(x):
-    """The inverse of erf for float32, after Giles (2010): a polynomial in the logarithm of what is left to 1."""
+    """The inverse of erf for float32, after Giles (2010): a polynomial in log(1 - x^2)."""
     def run(v):
         w = -log((1.0 - v) * (v + 1.0))
         near = polynomial(centred(lesser(w, 5.0), 0.0, 5.0), ERFINV_NEAR)
@@ -509,7 +509,7 @@ INSTRUCTIONS = frozenset("""
     floor_divide fma fmod ge gt isnan le left_shift logical_and logical_not logical_or logical_xor lt maximum minimum
     mul ne neg reciprocal remainder right_shift round shift_right_logical sign sqrt sub table trunc where whole
 """.split())  # operations that every device writes itself; the others are expanded to these
-OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # of these, those with no meaning for whole numbers
+OF_FLOATS = frozenset(("reciprocal", "div", "sqrt", "copysign"))  # of these, those not defined for integers
 COSTLY = frozenset(EXPANSIONS) | frozenset(scalar.HOME)
 COSTLY_WORK = 8  # operations that one of these is, about
 LONG_WORK = 100  # and one of those in ``ops/scalar``

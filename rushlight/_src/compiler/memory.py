@@ -18,7 +18,7 @@ class Life:
         self.size, self.first, self.last, self.alignment = size, first, last, alignment
 
     def meets(self, other: "Life") -> bool:
-        """Whether both are alive at some step."""
+        """True if both are alive at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -39,8 +39,8 @@ def plan(lives: list[Life]) -> tuple[list[int], int]:
 
 
 def within(lives: list[Life], donated, room: int) -> dict:
-    """Offsets, by number, of those that find a place in another block of ``room`` bytes beside what is alive there;
-    ``donated`` are (Life, offset) of that.
+    """Offsets, by number, of those that fit into another block of ``room`` bytes next to its live contents; ``donated``
+    are (Life, offset) of these.
 
     >>> within([Life(64, 2, 3), Life(64, 1, 3)], [(Life(64, 0, 1), 0)], 64)
     {0: 0}

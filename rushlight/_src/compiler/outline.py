@@ -1,4 +1,4 @@
-"""Outlines: programs in which everything but sizes is decided, and how they become code."""
+"""Shape-generic programs, in which everything except sizes is decided, and their binding to sizes."""
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +14,7 @@ from .launch import CONSTANT, HEAD, Launch, Table, encode, starts
 from .places import FLAG, Temporary
 
 memory_log = logger("memory")
-LONG = 1 << 21  # multiplications from which other threads may run meanwhile
+LONG = 1 << 21  # multiplications from which on other threads may run during the program
 MUCH = 1024  # multiplications for each packed byte, from which on packing takes less than some hundredths of the time
 
 
@@ -29,24 +29,24 @@ class Outline:
         self.target = made.target
         # inputs that do not stay as they are
         self.written = {k for k, node in enumerate(made.given) if any(o.into is node for o in made.stores)}
-        self.steady: frozenset = frozenset()  # inputs that are likely to be what they are in many calls
-        # the input that nobody reads afterwards, and the (offset, bytes) of what lies in it
+        self.steady: frozenset = frozenset()  # inputs that are likely to be unchanged in many calls
+        # the input that is not read afterwards, and the (offset, bytes) of its parts
         self.donated, self.read = None, []
         if made.donated is not None:
             self.donated = made.given.index(made.donated)
             self.read = [(p.params["offset"], p.meta.nbytes) for p in made.graph.nodes if p.op is P.part
                          and p.args[0] is made.donated]
-        # what lies in the last output
+        # the parts of the last output
         kept = [place for _, place in made.targets if place.value == len(self.given) + made.alone]
         self.kept, self.kept_metas = [(place.offset, place.meta.nbytes)
                                       for place in kept], [place.meta for place in kept]
 
 
 class Binding:
-    """An Outline becoming Code, for given sizes: its launches, an arena for its temporaries, its words
+    """An ``Outline`` becoming Code, for given sizes: its launches, an arena for its temporaries, its encoded program
     (``pipeline.BINDING``).
 
-    ``mixed``: large outputs may lie among temporaries, and in the donated input.
+    ``mixed``: large outputs may be placed among temporaries, and in the donated input.
     """
 
     FLAG = FLAG
@@ -70,11 +70,11 @@ class Binding:
             item.write(self)
 
     def known(self, value):
-        """A value with numbers in place of symbols."""
+        """A value with its symbols replaced by ints."""
         return settled(value, self.sizes) if self.sizes else value
 
     def launch(self, launch: Launch, label: str, replaceable=()):
-        """Adds a launch; ``replaceable``: pairs of what it writes and of what may lie in the same place."""
+        """Add a launch; ``replaceable``: pairs of a value that it writes and one that may share its memory."""
         self.replaceable += [(len(self.launches), *pair) for pair in replaceable]
         self.launches.append(launch)
         self.labels.append(label)
@@ -95,7 +95,7 @@ class Binding:
         return True
 
     def filled(self, launch: Launch, name: str, temporaries: dict, unused) -> bool:
-        """Whether an earlier launch has computed the same temporary, which is used instead."""
+        """True if an earlier launch has computed the same temporary, which is used instead."""
         own = temporaries[name]
         if any(value in unused and value is not own or value in self.outline.written for value, _ in launch.slots):
             return False
@@ -113,7 +113,7 @@ class Binding:
                 self.packed.append((len(self.launches) - 1, temporary, own[0]))
 
     def packings(self) -> tuple:
-        """What ``Code`` says of the operands that the program packs; () where packing takes no time beside the rest."""
+        """The description of packed operands for ``Code``; () if packing takes no time relative to the rest."""
         total = sum(temporary.nbytes for _, temporary, _ in self.packed)
         if not total or total * MUCH < sum(map(self.known, self.outline.work)):
             return ()
@@ -126,7 +126,8 @@ class Binding:
         return tuple(sorted(found, key=lambda one: one[2]))
 
     def lay_out(self):
-        """Places temporaries, and large results if they may lie among them: all values of the launches get numbers."""
+        """Place temporaries, and large results if they may share memory with them, and number all values of the
+        launches."""
         outline, self.outputs = self.outline, self.known(self.outline.outputs)
         self.layout = layout = MemoryLayout(self.launches, len(outline.given), self.outputs, self.kept(),
                                             self.donated(),

@@ -1,5 +1,5 @@
-"""When a program may overwrite its inputs: once nothing reads what they hold any more, so that what is written waits in
-no memory.
+"""Decide when a program may overwrite its inputs: as soon as their old values are dead, so that new values need no
+temporary memory.
 
 An optimizer's update follows the gradient of its parameter, and the gradient's memory is free again.
 """
@@ -10,9 +10,9 @@ from .schedule import Schedule
 
 
 class Overwriting:
-    """``after[k]``: the Stores that may follow call k of a schedule; those not among them come last, where ``groups``
-    are pairs of values in the last fusion group and the Stores that alone read them, so that one gradient is used up
-    before the next is computed.
+    """``after[k]``: the Stores that may follow call k of a schedule; all others come last. ``groups``: pairs of values
+    in the last fusion group and the Stores that alone read them, so that one gradient is dead before the next is
+    computed.
 
     Times are numbers: group k is filled at ``2 k``, call k runs at ``2 k + 1``.
     """
@@ -24,7 +24,7 @@ class Overwriting:
         cones = [self.cone(store.node) for store in stores]
         uses = self.last_uses()
         ready = [max([uses.get(store.into, 0), *(self.made(n) for n in cone)]) for store, cone in zip(stores, cones)]
-        readers: dict = {}  # input: the Stores of which the values are computed from it when they are written
+        readers: dict = {}  # {input: the Stores whose values are computed from it when they are written}
         for k, cone in enumerate(cones):
             for node in cone:
                 readers.setdefault(node, []).append(k)
@@ -42,8 +42,8 @@ class Overwriting:
         self.groups = self.grouped(stores, cones)
 
     def grouped(self, stores, cones) -> list:
-        """Values of the last group that only a few Stores read, with these; what the values are computed from is not
-        overwritten meanwhile."""
+        """Values of the last group that only a few Stores read, with these Stores, which overwrite no operand of the
+        group."""
         last = self.schedule.groups[-1]
         shared = {n for node in last for used in node.used for n in self.cone(used)}
         early = {store for found in self.after.values() for store in found}
@@ -59,7 +59,7 @@ class Overwriting:
                 if self.closed(readers, stores, cones)]
 
     def closed(self, readers, stores, cones) -> bool:
-        """Whether no other Stores read what these overwrite, or more of what is computed in the last group."""
+        """True if no other Stores read the inputs that these overwrite, or other values of the last group."""
         own = {stores[k].into for k in readers}
         return not any(own & cone for k, cone in enumerate(cones) if k not in readers)
 

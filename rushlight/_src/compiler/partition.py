@@ -12,8 +12,8 @@ from .flow import ENDLESS, Network
 from .schedule import bytes_of_work
 
 KEPT = ("contract", "foreign", "scatter", "scan")  # never computed again
-SEVERAL = 4  # contractions, from which on a program is a whole model's
-DEAR = 8     # bytes moved that a byte of room is worth there
+SEVERAL = 4  # contractions, from which on a program counts as a full model
+DEAR = 8     # cost of a byte of memory in these, in bytes moved
 
 
 class Partition:
@@ -39,11 +39,11 @@ class Partition:
 
 
 def partition(joint: Graph, outputs, cotangents, gradients, stores=(), from_inputs=False, changed=()) -> Partition:
-    """Splits a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
+    """Split a program of primitives that computes ``outputs``, ``stores`` and, from ``cotangents``, ``gradients``.
 
-    What the backward reads crosses, or is computed again from what crosses, whatever moves fewer bytes;
-    ``from_inputs``: everything is computed again from the inputs.  Inputs and outputs that are ``changed`` (or written
-    by ``stores``) cannot cross as they are: what is needed of them becomes an extra output.
+    A value that the backward pass reads is saved, or recomputed from saved values, whichever moves fewer bytes;
+    ``from_inputs``: everything is recomputed from the inputs. Inputs and outputs that are ``changed`` (or written by
+    ``stores``) cannot be saved as they are: the values needed of them become extra outputs.
     """
     changed = {*changed, *(store.into for store in stores)}
     given = [n for n in joint.inputs if n not in set(cotangents)]
@@ -123,11 +123,10 @@ def crossroads(nodes) -> set:
 
 
 class Costs:
-    """What it costs to keep a value for the backward, and what to compute it again; both in bytes moved.
+    """The costs of saving a value for the backward pass and of recomputing it; both in bytes moved.
 
-    A value that lies in memory anyway costs room only, which counts half.  One that the backward's contractions read
-    must be written once more if it is computed again.  In whole models room is dear: what they keep is what most of
-    their memory is for.
+    A value that is materialized anyway costs memory only, which counts half. A value that the backward's contractions
+    read must be written once more if it is recomputed. In full models memory is expensive: residuals take most of it.
     """
 
     def __init__(self, nodes, backward: set, free: set):
@@ -136,7 +135,7 @@ class Costs:
         self.stored = operands(forward) | crossroads(forward)
         self.room = DEAR if sum(n.op.kind.name == "contract" for n in forward) >= SEVERAL else 1
         self.wanted = operands(n for n in nodes if n in backward)
-        # what is computed from run-time numbers alone, such as places in the random stream: never kept as tensors
+        # computed from run-time scalars alone, such as RNG offsets: never saved as tensors
         self.numbers: set = set()
         for node in forward:
             if node.used and all(n.is_scalar or n in self.numbers
@@ -146,7 +145,7 @@ class Costs:
     def keep(self, node: Node) -> int:
         size = node.meta.itemsize * guess(product(node.shape)) if not isinstance(node.meta, tuple) else ENDLESS
         if node.op is not None and node.op.kind.name == "create" and not node.used:
-            return ENDLESS  # what comes from nothing comes again, and is not what somebody may write into by then
+            return ENDLESS  # recomputable without inputs; a caller may have mutated a saved one by then
         if node in self.free:
             return 0
         if node in self.numbers:
@@ -154,7 +153,7 @@ class Costs:
         if node.op is None or node in self.stored:
             return size * self.room // 2 + 1
         if node.op.kind.name in KEPT:
-            return size * self.room + 1  # what is computed along with it could lie there instead
+            return size * self.room + 1  # a value computed along with it could use the memory instead
         return ENDLESS if node.op.kind.shares and node not in self.wanted else size * self.room * 5 // 2 + 1
 
     def again(self, node: Node) -> int:

@@ -1,9 +1,9 @@
-"""The way from a traced call to launches: read this first.
+"""The pipeline from a traced call to launches: read this first.
 
-``STAGES`` is the whole of it, in order.  Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all
-sizes of a polymorphic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding.  Every
-stage says what it takes and leaves; ``RUSHLIGHT_LOGS=stages`` shows how large each leaves the program and how long it
-took, and under the setting ``verify`` what it left is checked.
+``STAGES`` lists all stages in order. Those of ``DERIVING`` and ``PLANNING`` run once for a call, or once for all sizes
+of a shape-generic plan, on a Compilation; those of ``BINDING`` run for each set of sizes, on a Binding. Each stage
+documents its input and output; ``RUSHLIGHT_LOGS=stages`` shows the size of the program after each and the time it took,
+and under the setting ``verify`` its output is checked.
 """
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Compilation:
         captured: True for a captured graph: gradients get the strides of the parameters that they belong to.
         writable: True if the caller mutates the first result next, so that it cannot be a residual.
         viewing: True if the results are views: the program computes nothing, and its backward reads inputs alone.
-        donated: an input that nobody reads afterwards, whose memory results may reuse.
-        held: the addresses of inputs that are always at the same place.
+        donated: an input that is not read afterwards, whose memory results may reuse.
+        held: the addresses of inputs whose address is constant.
 
     Made by the stages:
-        graph: the program as it is now.  ``given``, ``nodes``: inputs and nodes of the trace before differentiation.
+        graph: the program as it is now. ``given``, ``nodes``: inputs and nodes of the trace before differentiation.
         derivative: the backward program, a Derivative; None without one.
         buffer: the residuals that share memory.
         device: the Target that it is compiled for.
@@ -87,20 +87,20 @@ class Compilation:
 
 
 def device_of(nodes):
-    """The device on which a program computes: that of its tensors that are not the processor's, if there is one."""
+    """The device on which a program computes: that of its tensors that are not on the CPU, if there is one."""
     found = [n.meta.device for n in nodes if isinstance(n.meta, Meta) and not n.weak]
     return next((where for where in found if not where.provider.on_host and where.provider.has_data), cpu)
 
 
 class Derivative:
-    """The backward program of a Compilation, on its way.
+    """The backward program of a Compilation under construction.
 
-    ``carrying``: the numbers of results that carry a gradient; ``cotangents``: the inputs for theirs; ``found``: pairs
-      of a source and its gradient.
+    ``carrying``: the numbers of results that carry a gradient; ``cotangents``: the inputs for these gradients;
+    ``found``: pairs of a source and its gradient.
     Later: ``whole``, the program with operators that carry their bodies; ``joint``, of primitives, with ``results`` and
-    ``gradients`` in it; ``cut``; the ``backward`` program; ``again``: that from the inputs; ``lost``: inputs kept as
-    they were before they are written, for that; ``extras``: residuals that the forward program returns one by one;
-    ``at``: the place of the residual buffer among the residuals.
+    ``gradients`` in it; ``cut``; the ``backward`` program; ``again``: that from the inputs; ``lost``: inputs saved for
+    it before they are written; ``extras``: residuals that the forward program returns one by one; ``at``: the index of
+    the residual buffer among the residuals.
     """
 
     def __init__(self, carrying, cotangents, found):
@@ -110,8 +110,8 @@ class Derivative:
 
 
 class Stage(NamedTuple):
-    """``run`` changes what it is given, as its docstring says (before -> after); ``verify`` raises AssertionError if
-    that broke a rule."""
+    """``run`` transforms its argument, as its docstring says (before -> after); ``verify`` raises AssertionError if
+    that broke an invariant."""
 
     name: str
     run: Callable
@@ -166,20 +166,20 @@ def cut(c: Compilation):
 
 
 def derive_again(c: Compilation):
-    """A backward program that takes residuals -> a second one beside it, from the inputs alone by the rules of
-    operators, which gradients of gradients run."""
+    """A backward program that reads residuals -> additionally one computed from the inputs alone by the rules of
+    operators, for double backward."""
     d = c.derivative
     if d is None:
         return
     gone = [store.into for store in c.stores]
-    by_results = set(d.cut.residuals) <= set(d.results)  # whose history leads gradients of gradients to the inputs
+    by_results = set(d.cut.residuals) <= set(d.results)  # their history connects double backward to the inputs
     if d.cut.extras or not (gone or by_results) and c.into is None and any(n.inside is not None for n in d.whole.nodes):
         d.again = partition(d.whole, c.outputs, d.cotangents, d.whole.outputs[len(c.outputs) + len(c.stores):],
                             from_inputs=True)
         d.lost = [n for n in gone if n in d.again.residuals and n not in d.results]
     if c.into is None:
         c.graph = Graph(c.graph.inputs, c.graph.nodes, [*c.graph.outputs, *d.lost])
-    else:  # the call itself keeps it as it was before, with the history that gradients of gradients need
+    else:  # the call itself keeps its previous value, with the history that double backward needs
         d.cut = d.cut.without(c.into)
         forward = d.cut.forward
         c.graph = Graph(forward.inputs, forward.nodes, [Store(forward.outputs[0], c.into), *forward.outputs[1:]])
@@ -207,8 +207,8 @@ def give_memory(c: Compilation):
 
 
 def recompute(c: Compilation):
-    """A whole training step, which computes its gradients itself -> its backward part reads only what is worth
-    keeping."""
+    """A training step that computes its own gradients -> its backward part reads only values that are cheaper to keep
+    than to recompute."""
     c.graph = recomputed(c.graph)
 
 
@@ -218,42 +218,41 @@ def join_products(c: Compilation):
 
 
 def resolve(c: Compilation):
-    """Inputs that are seen conjugated or negated -> the numbers in memory, with these operations written out."""
+    """Inputs with a conj or neg bit -> the stored values, with explicit conjugation and negation."""
     c.graph = resolved(c.graph)
 
 
 def lower_complex(c: Compilation):
-    """Complex numbers -> pairs of real ones, wherever a rule says how."""
+    """Complex numbers -> pairs of real ones, wherever a lowering rule exists."""
     c.graph = in_pairs(c.graph)
 
 
 def lower_bytes(c: Compilation):
-    """Floats of a byte -> their codes, wherever a rule says how."""
+    """float8 values -> their encodings, wherever a lowering rule exists."""
     c.graph, c.stored, made = in_codes(c.graph, c.metas, c.device)
-    c.donated = made.get(c.donated, c.donated)  # the random stream's inputs are whole numbers, which stay
+    c.donated = made.get(c.donated, c.donated)  # the RNG stream's inputs are integers, which stay
     c.held = {made.get(node, node): address for node, address in (c.held or {}).items()}
 
 
 def bucket(c: Compilation):
-    """Collectives alike that do not wait for each other -> one, where that was asked for."""
+    """Similar collectives that do not depend on each other -> one, if a setting requests it."""
     c.graph = bucketed(c.graph)
 
 
 def overlap(c: Compilation):
-    """Collectives where they stand -> each started as soon as its input is there, and waited for where it is first
+    """Collectives in program order -> each started as soon as its input is ready, and waited for where it is first
     read."""
     c.graph = overlapped(c.graph)
 
 
 def place(c: Compilation):
-    """A program -> with what is known of where its values lie: inputs, results, and views of these."""
+    """A program -> the places of its inputs, results, and views of these."""
     c.assembler = Assembler(c.graph, c.name, c.stored, c.device, c.stream, c.buffer.offsets, c.donated, c.held)
     c.assembler.outputs = c.metas
 
 
 def claim(c: Compilation):
-    """Contractions and what else templates compute -> calls, each with the prologue and the epilogue that are computed
-    along."""
+    """Contractions and other nodes with a template -> template calls, each with its prologue and epilogue."""
     c.assembler.claim()
 
 
@@ -263,12 +262,12 @@ def schedule(c: Compilation):
 
 
 def order_writes(c: Compilation):
-    """Writes into inputs at the end -> each as soon as nothing reads what is there."""
+    """Writes into inputs at the end -> each as soon as the old value is dead."""
     c.assembler.order_writes()
 
 
 def assemble(c: Compilation):
-    """A schedule -> items: templates' problems with where their operands lie, and kernels of what lies between
+    """A schedule -> items: template problems with the places of their operands, and kernels for the nodes between
     (``segment.py``)."""
     c.assembler.assemble()
     c.outline = Outline(c.assembler)
@@ -281,7 +280,7 @@ def bind(b: Binding):
 
 
 def lay_out_memory(b: Binding):
-    """Launches on temporaries -> on places in one arena, and in what results will overwrite."""
+    """Launches on temporaries -> on places in one arena, and in memory that results will overwrite."""
     b.lay_out()
 
 
@@ -290,7 +289,7 @@ def encode(b: Binding):
     b.encode()
 
 
-# --- what has to hold -------------------------------------------------------------------------------------------------
+# --- invariants -------------------------------------------------------------------------------------------------------
 def well_formed(name: str):
     """The check that both programs keep the rules of ``graph.verify``."""
     def verify(c: Compilation):
@@ -301,9 +300,9 @@ def well_formed(name: str):
 
 
 def without_bytes(c: Compilation):
-    """Floats of a byte are left only where no rule says what becomes of something."""
+    """Assert that no float8 value remains that a lowering rule covers."""
     well_formed("lower bytes")(c)
-    assert not translatable(c.graph), f"{c.name}: floats of a byte are left\n{c.graph}"
+    assert not translatable(c.graph), f"{c.name}: float8 values remain\n{c.graph}"
 
 
 def all_computed(c: Compilation):
@@ -328,7 +327,7 @@ def apart(b: Binding):
 
 
 def read_back(b: Binding):
-    """The words mean the launches."""
+    """Check that the encoded program decodes to the launches."""
     assert list(decode(b.code.block)) == b.placed, b.name
 
 
@@ -384,11 +383,11 @@ def run(stages, work):
 
 
 def outlined(c: Compilation) -> Outline:
-    """The Outline of a Compilation that has been derived."""
+    """The shape-generic program (``Outline``) of a Compilation that has been derived."""
     return run(PLANNING, c).outline
 
 
 def code_of(outline: Outline, sizes=None, mixed=False):
-    """The program of an Outline for these values of its symbols; ``mixed``: large outputs may lie among its
+    """The program of an ``Outline`` for these values of its symbols; ``mixed``: large outputs may be placed among its
     temporaries, and in the donated input."""
     return run(BINDING, Binding(outline, sizes or {}, mixed)).code

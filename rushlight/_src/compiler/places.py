@@ -1,4 +1,4 @@
-"""Where values of a program lie: which value, how many bytes into it, seen through which Meta."""
+"""Places of a program's values: the value, a byte offset in it, and the Meta through which it is seen."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -7,18 +7,18 @@ from ..graph.graph import Node
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 
 FLAG = "flag"
-IN_MEMORY = (P.half, P.complex)  # where complex numbers lie, and are written: part by part
+IN_MEMORY = (P.half, P.complex)  # complex values in memory, stored part by part
 
 
 class Temporary:
-    """A value of so many bytes in the arena, alive from the first to the last step that names it."""
+    """A value of ``nbytes`` bytes in the arena, alive from the first to the last step that names it."""
 
     def __init__(self, nbytes):
         self.nbytes = nbytes
 
 
 class Place:
-    """Where a value lies: a value of the program and a byte offset, seen through a Meta."""
+    """The place of a value: a value of the program and a byte offset, seen through a Meta."""
 
     __slots__ = ("value", "meta", "offset")
 
@@ -34,7 +34,7 @@ def components(node: Node, place: Place):
 
 
 def shown_as(node: Node, root: Node, meta: Meta) -> Meta:
-    """The Meta of a view of ``root``, of which the memory is seen through ``meta``."""
+    """The Meta of a view of ``root``, whose memory is seen through ``meta``."""
     if node is root:
         return meta
     found = node.op.kind.strided(node.op, shown_as(node.args[0], root, meta), **node.params)

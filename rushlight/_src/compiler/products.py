@@ -1,8 +1,8 @@
-"""Sums of products as one product: A B + C D = [A C] [B; D].
+"""Sums of matmuls as one matmul: A B + C D = [A C] [B; D].
 
-The gradient of a weight that is used again and again, as by the steps of a recurrent layer, is a sum of products that
-are large beside their operands.  Joining the operands moves fewer bytes than writing every product and reading it
-again.
+The gradient of a weight that is used several times, as by the steps of a recurrent layer, is a sum of matmuls whose
+results are large compared to their operands. Joining the operands moves fewer bytes than writing every result and
+reading it again.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_sum(node: Node) -> bool:
 
 
 def terms(node: Node, inner: set) -> list:
-    """What a sum adds up, through the sums that only it reads."""
+    """The terms of a sum, through the sums that only it reads."""
     found, stack = [], [node]
     while stack:
         node = stack.pop()
@@ -65,7 +65,7 @@ def terms(node: Node, inner: set) -> list:
 
 
 def alike(found, users: dict) -> list:
-    """Groups of terms that are products of equal shape, each worth joining; the terms of no group last."""
+    """Groups of terms that are matmuls of equal shape, each cheaper when joined; the terms of no group last."""
     groups, rest = {}, []
     for term in found:
         if term.op is P.matmul and len(term.shape) == 2 and users[term] == 1 and term.dtype.name in EXACT_ENOUGH:
@@ -78,7 +78,7 @@ def alike(found, users: dict) -> list:
 
 
 def worth_joining(group) -> bool:
-    """Whether copying the operands moves fewer bytes than writing, reading and adding up the products."""
+    """True if copying the operands moves fewer bytes than writing, reading and adding up the results."""
     rows, columns = map(guess, group[0].shape)
     depth = sum(guess(term.args[0].shape[-1]) for term in group)
     return 2 * depth * (rows + columns) < 3 * (len(group) - 1) * rows * columns
@@ -99,7 +99,7 @@ def total(node: Node, groups, made: dict, add):
 
 
 def join(pieces, dim: int, name: str, add):
-    """Pieces one after another; transposed ones are joined the way they lie."""
+    """Concatenate pieces; transposed ones are joined in their storage order."""
     if all(piece.op is P.permute for piece in pieces):
         whole = join([piece.args[0] for piece in pieces], 1 - dim, f"{name}_t", add)
         return add(P.permute, (whole,), name, P.permute.kind.meta(P.permute, whole.meta, dims=(1, 0)), {"dims": (1, 0)})

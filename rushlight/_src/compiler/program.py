@@ -24,8 +24,8 @@ def float_bits(value: float) -> int:
 
 
 class CompiledKernel:
-    """A kernel as a device runs it: its binary code's ``address``, and what fills its slots.  A device says how it is
-    compiled, and its geometry."""
+    """A kernel as a device runs it: the ``address`` of its machine code, and the contents of its slots. The device
+    compiles it and defines its geometry."""
 
     address: int
 
@@ -39,7 +39,7 @@ class CompiledKernel:
         self.inner = [extent_of(i) for i in max((s.loops for s in arranged.stages), key=len)]
 
     def extents(self) -> tuple:
-        """What ``geometry`` takes, ints or Exprs: of the loops whose sizes decide how work is divided."""
+        """The arguments of ``geometry``, ints or Exprs: the extents of the loops that decide how work is divided."""
         raise NotImplementedError
 
     def geometry(self, *extents) -> tuple:
@@ -47,7 +47,7 @@ class CompiledKernel:
         raise NotImplementedError
 
     def slots(self, number_of, block, blocks) -> list:
-        """What fills its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as
+        """The contents of its slots: (source, number) each; numbers are ints or Exprs, and ``block`` and ``blocks`` as
         given."""
         found = [(number_of(buffer), 0) for buffer in self.buffers] + self.scalars + [(-1, value)
                                                                                       for value in self.parameters]
@@ -67,9 +67,8 @@ class CompiledKernel:
 
 @dataclass
 class Bound:
-    """A program for certain sizes: its launches, bytes of each temporary; for each launch the pairs of values of which
-    the first, written, may lie where the second lies.  Values are in the order inputs, fresh outputs, temporaries,
-    error flag."""
+    """A program for certain sizes: its launches, bytes of each temporary, and for each launch the pairs of values
+    (written, read) that may share memory. Values are in the order inputs, fresh outputs, temporaries, error flag."""
 
     launches: list
     temporaries: list
@@ -89,7 +88,7 @@ class Program:
 
     @property
     def symbolic(self) -> bool:
-        """Whether it has to be bound to sizes."""
+        """True if it must be bound to sizes."""
         return any(isinstance(v, Expr) for step in self.steps
                    for v in (*step.parameters, *step.sizes, step.lane_size, step.across_size)) or any(
             isinstance(t.size, Expr) for t in self.temporaries)

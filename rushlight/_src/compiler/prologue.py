@@ -1,8 +1,8 @@
-"""Prologues: elementwise nodes that a contraction's template computes while it packs an operand, where only
-contractions read their result.
+"""Prologues: elementwise nodes that a contraction's template computes while it packs an operand, if only contractions
+read their result.
 
-Such an operand is not written to memory and read again. What it is computed from (its leaves) may be broadcast,
-transposed or otherwise be a view that strides can express; all of it is in memory before the contraction runs.
+Such an operand is not materialized. Its inputs (the leaves) may be broadcast, transposed or otherwise be a view that
+strides can express; all of them are in memory before the contraction runs.
 """
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .target import Target, leaf
 MOST_NODES = 24  # of a prologue
 MOST_LEAVES = 6  # tensors that it reads
 MOST_DIMENSIONS = 5  # of an operand of a product
-LEAST_BYTES = 1 << 20  # of an operand: less stays in the second cache, and kernels of their own cost more
-NARROWER = 2   # but where so many times fewer bytes are read, once and as they are: weights of bytes by few rows
+LEAST_BYTES = 1 << 20  # of an operand: smaller ones stay in the L2 cache, and separate kernels cost more
+NARROWER = 2   # exception: this many times fewer bytes are read, once and unpacked: int8 weights, few rows
 LEAST_ROWS = 128  # of a matrix of a batch, where one with all rows could be multiplied instead
 SMALL = 4        # a value this many times smaller than the operand is computed beforehand
-WRITTEN = 2      # times that writing moves what is written: memory is fetched before it is overwritten
-# bytes that could be moved while an element is rounded to a half, as products of more than FEW rows want it,
+WRITTEN = 2      # bytes moved per byte written: memory is fetched before it is overwritten
+# cost of rounding an element to 16 bits, in bytes moved; matmuls of more than FEW rows need rounded operands
 ROUNDED = 3
 FEW = 16
-STREAMED = 4     # rows of products that read a matrix as it lies on every processor
-WHOLE = 2        # or converted from a whole number
+STREAMED = 4     # rows up to which matmuls read a matrix without packing on every CPU
+WHOLE = 2        # the same for converting an integer
 UNSURE = 1.25    # gains that are estimated smaller are left alone
 
 
@@ -46,7 +46,7 @@ class FusedPrologue:
         return f"{len(self.inside)} operations before it, reading {', '.join(str(node.meta) for node in self.reads)}"
 
     def emitted(self, target: Target):
-        """What the target's template computes where it packs the operand."""
+        """The expression that the target's template computes where it packs the operand."""
         reader, leaves = Reader(Graph()), []
         for k, node in enumerate(self.reads):
             reader.places[node] = found = leaf(f"e{k}", node.dtype)
@@ -69,7 +69,7 @@ def shown(meta: Meta, views):
 
 
 def is_rows(reshape: Node) -> bool:
-    """Whether a matrix has the rows of a tensor of a few more dimensions."""
+    """True if a matrix has the rows of a tensor of a few more dimensions."""
     shape = reshape.args[0].shape
     return 2 < len(shape) <= MOST_DIMENSIONS and same(shape[-1], reshape.shape[-1]) and guess(
         product(shape[-3:-1])) >= LEAST_ROWS
@@ -78,9 +78,8 @@ def is_rows(reshape: Node) -> bool:
 class Prologues:
     """Finds the prologues of a program's contractions.
 
-    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` tells how often a template packs each element of an
-      operand, 0 where it
-    cannot compute it.
+    ``calls``: {node: its FusedEpilogue}; ``packings(node, number)`` returns how often a template packs each element of
+    an operand, 0 if it cannot compute a prologue for it.
     """
 
     def __init__(self, graph: Graph, users: dict, calls: dict, packings):
@@ -124,8 +123,8 @@ class Prologues:
         return prologue if self.pays(prologue, root, readers) else None
 
     def readers(self, root: Node):
-        """How often each contraction that reads a value packs it, whether it wants halves rounded, and whether it reads
-        them as they lie, for hardly any rows; None where something else reads it too."""
+        """For each contraction that reads a value: how often it packs it, whether it needs values rounded to 16 bits,
+        and whether it reads them unpacked, for very few rows. None if the value has another reader."""
         found, queue = [], [root]
         while queue:
             node = queue.pop()
@@ -143,14 +142,14 @@ class Prologues:
         return found
 
     def lies(self, node: Node) -> bool:
-        """Whether a value is in memory whichever prologues are fused."""
+        """True if a value is in memory whichever prologues are fused."""
         if node.op is None:
             return not node.weak
         return node in self.stored or node in self.kept or is_part(node) or node.op is P.part or node.op.kind.name in (
             "reduce", "scan", "scatter")
 
     def expand(self, node: Node, views, prologue: FusedPrologue, inside: set) -> bool:
-        """Adds what a node, seen through views, is computed from; whether all of that can be read."""
+        """Add the inputs of a node, seen through views; True if all of them can be read."""
         if self.lies(node) or node.op is not None and node.op.kind.name == "elementwise" and self.small(
                 node, prologue.operand):
             return self.reads(node, views, prologue)
@@ -167,7 +166,7 @@ class Prologues:
                                inside) for n in node.used)
 
     def small(self, node: Node, operand: Node) -> bool:
-        """Whether a value is much smaller than the operand, and takes operations that are better done once."""
+        """True if a value is much smaller than the operand, and needs operations that are better done once."""
         return bytes_of_work(node) > 0 and guess(product(node.shape)) * SMALL <= guess(product(operand.shape))
 
     def reads(self, node: Node, views, prologue: FusedPrologue) -> bool:
@@ -178,9 +177,9 @@ class Prologues:
         return shown(in_memory(node), views) is not None
 
     def pays(self, prologue: FusedPrologue, root: Node, readers) -> bool:
-        """Whether a prologue costs less than to store and read the operand. Both are counted in bytes moved for each
-        element of the operand; an operation counts as the bytes that could be moved in its time. What several
-        contractions read is computed again only if that costs less than reading it."""
+        """True if a prologue costs less than to store and read the operand. Both are counted in bytes moved for each
+        element of the operand; an operation counts as the bytes that could be moved in its time. A value that several
+        contractions read is recomputed only if that costs less than reading it."""
         size, own = guess(product(prologue.operand.shape)), root.dtype.itemsize
         times, rounds = sum(n for n, *_ in readers), root.dtype.is_half and any(rounds for _, rounds, _ in readers)
         leaves = {n: n.dtype.itemsize * min(1, guess(product(n.shape)) / max(1, size)) for n in prologue.reads}

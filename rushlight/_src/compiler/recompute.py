@@ -1,4 +1,4 @@
-"""Whole training steps: what their backward pass reads of the forward pass is kept, or computed again, as between two
+"""Training steps in one program: forward values that the backward pass reads are kept or recomputed, as between two
 programs."""
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .simplify import simplify
 
 
 def recomputed(graph: Graph) -> Graph:
-    """An equal program whose backward pass, which is all that comes ``after`` something, reads only what is worth
-    keeping.
+    """An equal program whose backward pass, the nodes ``after`` others, reads only values that are cheaper to keep than
+    to recompute.
 
     The backward pass is simplified by itself: it must not share anything else with the forward pass.
     """

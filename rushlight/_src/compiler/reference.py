@@ -1,4 +1,4 @@
-"""The NumPy meaning of a program: slow, and by definition right.
+"""The NumPy reference implementation of a program: slow, and correct by definition.
 
 Half-precision values are carried as float32 and rounded when stored, as in generated kernels.
 """
@@ -17,7 +17,7 @@ from ..ops import openblas
 
 
 def array_at(address: int, meta: Meta) -> np.ndarray:
-    """A NumPy array over memory, sharing it.  bfloat16 appears as uint16, floats of a byte as uint8."""
+    """A NumPy array over memory, sharing it. bfloat16 appears as uint16, float8 as uint8."""
     if meta.numel == 0:
         return np.empty(meta.shape, meta.dtype.numpy)
     size = meta.itemsize
@@ -45,7 +45,7 @@ def computation(graph: Graph):
 
 
 def step(node: Node):
-    """One call of a program as a function of the values so far."""
+    """One call of a program as a function of the values computed before it."""
     if node.inside is not None:
         inner = computation(node.inside)
         given = list(nodes_in(node.args))
@@ -72,8 +72,8 @@ def computing_type(dtype):
 
 
 def same_type(node):
-    """The arguments of a call, Python numbers in the type of the arrays beside them, so that NumPy's own promotion has
-    no say."""
+    """The arguments of a call, with Python numbers converted to the type of the array arguments, so that NumPy's own
+    promotion does not apply."""
     dtypes = [a.dtype for a in node.args if isinstance(a, Node)]
     if not dtypes or node.op.name == "prims.convert":
         return node.args
@@ -83,7 +83,8 @@ def same_type(node):
 
 
 def declared(meta):
-    """What makes an array of a result: of the type in which its dtype is computed, each one of several by itself."""
+    """A function that converts arrays to a result: in the type in which its dtype is computed, each of several
+    separately."""
     if isinstance(meta, tuple):
         parts = [declared(m) for m in meta]
         return lambda results: tuple(finish(r) for finish, r in zip(parts, results))
@@ -97,7 +98,7 @@ def declared(meta):
 
 
 class Failures(threading.local):
-    """What went wrong inside a callback of this thread, to be raised once the program is back."""
+    """An exception raised inside a callback of this thread, to be raised again when the program returns."""
 
     pending: BaseException | None = None
 
@@ -132,14 +133,14 @@ def callback(graph: Graph, inputs: list, outputs: list):
 
 
 def number(block, k, meta):
-    """A run-time number."""
+    """A run-time scalar."""
     if meta.dtype.is_floating_point:
         return np.asarray(ctypes.c_double.from_buffer(block, k * 8).value)
     return np.asarray(block[k]).astype(meta.dtype.numpy)
 
 
 def read(address, meta, written):
-    """The elements of an input, not to be written to; a copy where its memory is among what is written."""
+    """The elements of an input, read-only; a copy if its memory overlaps written memory."""
     found = array_at(address, meta)
     if meta.dtype.is_widened or any(low < address + meta.nbytes and address < high for low, high in written):
         found = np.array(widen(found, meta.dtype))

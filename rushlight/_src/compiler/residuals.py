@@ -1,5 +1,5 @@
-"""What a forward program keeps for its backward, in one buffer: the backward program lays its temporaries where what it
-has read already lay, so that memory is given back while it runs."""
+"""One buffer for the residuals that a forward program saves: the backward program places its temporaries over residuals
+that it has read, so memory is released while it runs."""
 from __future__ import annotations
 
 from ..core.devices import preferred
@@ -14,8 +14,8 @@ WORTHWHILE = 1 << 20  # bytes from which values share a buffer
 
 
 class ResidualBuffer:
-    """``nodes``: the values that share the buffer; ``offsets``: where each lies, in bytes; ``meta``: the buffer as a
-    tensor of bytes."""
+    """``nodes``: the values that share the buffer; ``offsets``: the offset of each in bytes; ``meta``: the buffer as a
+    uint8 tensor."""
 
     def __init__(self, nodes=()):
         self.nodes, self.offsets, size = list(nodes), [], 0
@@ -28,7 +28,7 @@ class ResidualBuffer:
         return bool(self.nodes)
 
     def opened(self, backward: Graph) -> tuple[Graph, int]:
-        """The backward program with the buffer as an input in place of what lies in it, and that input's number."""
+        """The backward program with the buffer as one input instead of the residuals in it, and that input's number."""
         buffer = Node("residuals", None, meta=self.meta)
         made = {node: Node(f"{node.name}_kept", P.part, (buffer,), part_of(dense(node.meta), offset), dense(node.meta))
                 for node, offset in zip(self.nodes, self.offsets)}

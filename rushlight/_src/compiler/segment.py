@@ -1,11 +1,11 @@
-"""From what lies between template calls, a Graph of primitives, to a Program of kernels.
+"""Compile the nodes between template calls, a Graph of primitives, to a Program of kernels.
 
-1. ``graph.splice`` opens operators until only primitives are left.
-2. ``lower.Reader`` says what the element of any node is, as an Expr.
+1. ``graph.splice`` expands operators until only primitives are left.
+2. ``lower.Reader`` returns the element of any node as an Expr.
 3. ``fuse.Fuser`` groups reductions, scatters and outputs into clusters, each one Kernel.
-4. The target arranges each kernel: it merges axes, picks those of vectors or threads, splits large sums;
-  ``kernel.parametrise`` turns numbers into slots.
-5. The target writes and compiles code, unless a kernel of the same text has been compiled before.
+4. The target transforms each kernel: it merges axes, picks those of vectors or threads, splits large sums;
+   ``kernel.parametrise`` turns numbers into slots.
+5. The target emits and compiles code, unless a kernel with the same source has been compiled before.
 """
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ fusion_log = logging.getLogger("rushlight.fusion")
 
 def compile_graph(graph: Graph, name: str, outputs: list[Meta] | None = None, inputs: list[Meta] | None = None,
                   target: Target | None = None) -> Program:
-    """Compiles a program of primitives.
+    """Compile a program of primitives.
 
     ``outputs`` are the Metas of the memory of its fresh outputs (those that are not Stores; default: their own),
-    ``inputs`` those of its inputs' memory where it differs from the nodes'.  ``target``: default the processor.  Raises
+    ``inputs`` those of its inputs' memory if it differs from the nodes'. ``target``: default the CPU. Raises
     NotLowerable for a program with a node that kernels cannot compute.
     """
     return Segment(splice(graph).prune(), outputs, inputs, target or processor()).run(name)
@@ -42,8 +42,7 @@ MOST_MADE = 512  # each keeps its kernels in memory
 
 def compile_once(target: Target, graph: Graph, name: str, outputs: list[Meta],
                  inputs: list[Meta]) -> tuple[Program, Bound | None]:
-    """As ``compile_graph``, with what ``bind`` makes of it (None for symbolic sizes); programs of the same form are
-    compiled once."""
+    """As ``compile_graph``, with the result of ``bind`` (None for symbolic sizes); equal programs are compiled once."""
     key, known = (target, Level.now > 0, *fingerprint(graph, outputs, inputs)), ShapeEnv.known_programs(made)
     found = known.get(key)
     if found is None:
@@ -74,7 +73,7 @@ def fingerprint(graph: Graph, outputs, inputs) -> tuple:
 
 
 class Segment:
-    """One program being compiled: its buffers, and the clusters found so far."""
+    """The compilation of one program: its buffers and clusters."""
 
     def __init__(self, graph: Graph, outputs, inputs, target: Target):
         self.target, self.graph, self.reader, self.temporaries, self.scalars = target, graph, Reader(graph), [], {}
@@ -88,7 +87,7 @@ class Segment:
         self.into = [o for o in graph.outputs if isinstance(o, Store)]
 
     def enter(self, node: Node, number: int, meta: Meta):
-        """An input: memory, or a run-time number."""
+        """Enter an input: memory, or a run-time scalar."""
         if node.weak:
             self.reader.places[node] = scalar_input(node)
             self.scalars[node.name] = number
@@ -151,7 +150,7 @@ class Segment:
             self.fuser.output(output.node, place)
 
     def hazard(self, cluster, place) -> bool:
-        """Whether anything reads memory that a store has changed: another element, a later stage, or a later kernel.
+        """True if anything reads memory that a store has changed: another element, a later stage, or a later kernel.
 
         Within a stage all values are computed before the first store, so reading the element that is stored is safe.
         """

@@ -1,9 +1,9 @@
-"""Tensor-level rewriting of programs of primitives: common subexpressions, and rules that are each shown by two
-functions.
+"""Tensor-level rewriting of programs of primitives: common subexpressions, and rewrite rules that are each specified by
+two functions.
 
-A rule looks at one node, whose arguments are simple already, and returns what the node equals: a Node, a call
-``(op, args, params)``, or None; ``make(op, args, params)`` makes nodes that the call needs.  ``before`` and ``after``
-compute the same; tests run both.
+A rule looks at one node, whose arguments are simplified already, and returns an equal value: a Node, a call ``(op,
+args, params)``, or None; ``make(op, args, params)`` makes nodes that the call needs. ``before`` and ``after`` compute
+the same; tests run both.
 """
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def simplify(graph: Graph, fixed: int | None = None) -> Graph:
 
 
 def with_less(graph: Graph) -> Graph:
-    """Where of several results only one is read that another operator computes with less, computes it so: eigenvalues
-    without vectors."""
+    """If only one of several results is read and a cheaper operator computes it, use that operator: eigenvalues without
+    vectors."""
     parts: dict = {}
     for node in graph.nodes:
         if is_part(node) and "alone" in node.args[0].op.traits:
@@ -106,14 +106,14 @@ def map_metas(value):
 
 
 def is_number(value, *wanted) -> bool:
-    """Whether an argument is one of these Python numbers, or a tensor full of it."""
+    """True if an argument is one of these Python numbers, or a tensor filled with it."""
     if isinstance(value, Node):
         return value.op is P.full and is_number(value.params["value"], *wanted)
     return isinstance(value, (int, float)) and value in wanted
 
 
 def is_negative_zero(value) -> bool:
-    """Whether an argument is -0.0, or a tensor full of it."""
+    """True if an argument is -0.0, or a tensor filled with it."""
     if isinstance(value, Node):
         return value.op is P.full and is_negative_zero(value.params["value"])
     return type(value) is float and value == 0 and math.copysign(1, value) < 0
@@ -135,8 +135,8 @@ def neutral(node, args, params, make):
 
 
 def does_nothing(node: Node, value) -> bool:
-    """Whether an operand leaves the other one as it is: -0.0 + 0.0 is 0.0, and so is -0.0 - -0.0; of a complex product
-    the parts meet zeros."""
+    """True if an operand leaves the other one unchanged: -0.0 + 0.0 is 0.0, and so is -0.0 - -0.0; in a complex
+    multiplication the parts meet zeros."""
     if node.op in (P.mul, P.div):
         return is_number(value, 1) and not node.dtype.is_complex
     return is_number(value, 0) and (not node.dtype.is_inexact or is_negative_zero(value) == (node.op is P.add))
@@ -197,7 +197,7 @@ ALONE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
 def over_pixels(operand: Node, weight: Node, groups: int) -> bool:
-    """Whether a convolution of floats is computed over pixels with channels last."""
+    """True if a floating-point convolution is computed with channels last."""
     sizes = weight.shape[0], weight.shape[1]
     return all(type(n) is int
                for n in sizes) and operand.meta.device.provider.target().pays_with_channels_last(operand.dtype.name,
@@ -239,7 +239,7 @@ def gradient_with_channels_last(node, args, params, make):
 
 
 def fits(node: Node, g: Node, weight: Node, p) -> bool:
-    """Whether the gradient has one element for each window, of sizes that are known."""
+    """True if the gradient has one element for each window, for constant sizes."""
     sizes = [*node.shape, *g.shape, *weight.shape]
     return all(type(n) is int for n in sizes) and places(
         node.shape[2:], weight.shape[2:], p["stride"], p["padding"], p["dilation"]) == tuple(g.shape[2:])
@@ -249,13 +249,13 @@ LASTING = 64  # operations that are looked at, behind a convolution
 
 
 def lasting(x) -> bool:
-    """Whether a value is a view of one that is computed with channels last."""
+    """True if a value is a view of one that is computed with channels last."""
     return isinstance(x, Node) and x.op is P.permute and len(x.shape) in (4, 5) and x.params["dims"] == in_front(
         len(x.shape)) and from_pixels(x.args[0], LASTING)
 
 
 def from_pixels(x: Node, steps: int) -> bool:
-    """Whether a value is what convolutions over pixels gave, element by element."""
+    """True if a value is computed elementwise from results of channels-last convolutions."""
     seen, waiting = {x}, [x]
     while waiting and len(seen) < steps:
         x = waiting.pop()
@@ -268,18 +268,18 @@ def from_pixels(x: Node, steps: int) -> bool:
 
 
 def of_one_shape(a: Node, b: Node) -> bool:
-    """Whether two values surely have the same shape."""
+    """True if two values certainly have the same shape."""
     return len(a.shape) == len(b.shape) and all(map(same, a.shape, b.shape))
 
 
 def is_turned(x: Node) -> bool:
-    """Whether a value is a copy with channels last."""
+    """True if a value is a copy with channels last."""
     return x.op is P.copy and len(x.shape) in (4, 5) and x.args[0].op is P.permute and x.args[0].params[
         "dims"] == at_end(len(x.shape))
 
 
 def with_channels_last(node, args, params, make):
-    """What is done element by element with a view of channels in front is done with channels last, and viewed."""
+    """Elementwise operations on a channels-first view run with channels last, and their result is viewed."""
     rank = len(node.shape)
     if rank not in (4, 5) or not any(lasting(a) for a in args if isinstance(a, Node) and of_one_shape(a, node)):
         return None
@@ -331,7 +331,7 @@ def permuted_again(node, args, params, make):
 @rule(P.permute, before=lambda x: P.permute(P.matmul(x, x[:, :2]), dims=(1, 0)),
       after=lambda x: P.matmul(x[:, :2].mT, x.mT))
 def transposed_product(node, args, params, make):
-    """(A B)' = B' A': a product is as fast whichever way its operands lie, and its result needs no copy."""
+    """(A B)' = B' A': a matmul is equally fast for all operand strides, and its result needs no copy."""
     product_, rank = args[0], len(params["dims"])
     if product_.op is not P.matmul or params["dims"] != swapped(rank):
         return None
@@ -342,8 +342,7 @@ def transposed_product(node, args, params, make):
 @rule(P.permute, before=lambda x: P.permute(P.convert(P.matmul(x, x[:, :2]), dtype=float64), dims=(1, 0)),
       after=lambda x: P.convert(P.matmul(x[:, :2].mT, x.mT), dtype=float64))
 def transposed_conversion(node, args, params, make):
-    """A product that is converted and turned round is turned round first: autocast converts the gradients of
-    weights."""
+    """Transpose a matmul before its conversion: autocast converts the gradients of weights."""
     x = args[0]
     if x.op is not P.convert or x.args[0].op is not P.matmul or params["dims"] != swapped(len(params["dims"])):
         return None
@@ -421,7 +420,7 @@ def padded_along(x):
                                     P.pad(x[:3], low=(x.shape[0], 0), high=(0, 0), inner=(0, 0), value=0)),
       after=lambda x: P.cat((x, x[:3]), dim=0))
 def side_by_side(node, args, params, make):
-    """Two parts that lie next to one another: their sum joins them."""
+    """Two parts that are adjacent: their sum joins them."""
     first, second = map(padded_along, args)
     if first is None or second is None or first[0] != second[0]:
         return None
@@ -448,8 +447,7 @@ def first_row(x, base):
 @rule(P.add, before=lambda x: P.add(first_row(x, P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)), x),
       after=lambda x: first_row(x, x))
 def accumulated(node, args, params, make):
-    """Rows gathered from a table have a gradient that is zero but there: what is added to it becomes what it is added
-    to."""
+    """x + (zeros with gathered rows' gradients put in) -> the gradients put into x."""
     for found, other in (args, reversed(args)):
         if same_type(other, node) and same_type(found, node) and found.op is P.put and found.params[
                 "combine"] == "add" and is_number(found.args[0], 0) and not node.dtype.is_half:

@@ -1,5 +1,5 @@
-"""What the compiler asks of a type of device.  All that it knows of processors, instructions and machine code is behind
-these entries."""
+"""Target: the code-generation interface of a device type. Everything about CPUs, instructions and machine code is
+behind it."""
 from __future__ import annotations
 
 import contextlib
@@ -13,16 +13,17 @@ from .launch import Launch
 
 
 class Claim(NamedTuple):
-    """What a device computes by a template.
+    """A device's statement that a template computes a node.
 
-    ``suits(node)`` tells whether there is one for a call.  ``plan(assembler, node, targets, prologues)`` gives what
-    plans a problem, the problem, and the operands, Places by name;
-    ``targets``: the Places of its results; ``prologues``: by the number of an argument, what is computed where it is
-      packed.  ``output``: the name of the result in which the template
-    computes an epilogue along, "" where it does not.  The first ``computed`` arguments may have a prologue:
-    ``packings(node, number)`` tells how often the template packs one of them, 0 if it does not.  ``lies(meta)``: where
-    results may lie.  ``heavy``: by the template even where kernels are switched off, since the NumPy meaning takes too
-    long.
+    ``suits(node)`` is True if the template computes a call. ``plan(assembler, node, targets, prologues)`` returns the
+    planner of a problem, the problem, and the operands as Places by name;
+    ``targets``: the Places of its results; ``prologues``: {number of an argument: the expression computed where it is
+    packed}.
+    ``output``: the name of the result into whose stores the template fuses an epilogue, "" if none.
+    The first ``computed`` arguments may have a prologue: ``packings(node, number)`` returns how often the template
+    packs one of them, 0 if it does not.
+    ``lies(meta)``: True if a result may have this Meta. ``heavy``: use the template even if kernels are switched off,
+    because the NumPy reference implementation takes too long.
     """
 
     suits: Callable
@@ -40,7 +41,8 @@ class Claim(NamedTuple):
 
 
 def leaf(name: str, dtype=float32) -> Expr:
-    """What stands for the sums ("sums", in the type they are computed in) or for an operand in an epilogue's Expr.
+    """The leaf of an epilogue's Expr for an operand, or for the accumulators ("sums", in the type they are computed
+    in).
 
     Example:
         >>> leaf("sums").dtype
@@ -50,8 +52,8 @@ def leaf(name: str, dtype=float32) -> Expr:
 
 
 class Operand(NamedTuple):
-    """A tensor that an epilogue reads: its name, dtype, and what it has a number for: "row" (a channel of a
-    convolution), "column" (a feature of a linear layer), "element" (the output, which it then is laid out as), or "one"
+    """A tensor that an epilogue reads: its name, dtype, and the dimension along which it varies: "row" (a channel of a
+    convolution), "column" (a feature of a linear layer), "element" (the output, whose strides it then has), or "one"
     for a single number."""
 
     name: str
@@ -60,7 +62,7 @@ class Operand(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A further output of the same layout: its name, dtype, and the Expr that goes there."""
+    """A further output with the same strides: its name, dtype, and the Expr of its elements."""
 
     name: str
     dtype: object
@@ -71,55 +73,58 @@ class Target:
     """The compiler's half of a device; ``devices/base.py`` has the other."""
 
     def declines_attention(self, query, value) -> str | None:
-        """Why no template computes attention of these queries and values as a whole, so that it goes by its formula;
-        None where one does."""
+        """The reason why no template computes attention of these queries and values, so that it is decomposed; None if
+        one does."""
 
     def declines_vendor_attention(self, query, value) -> str | None:
         """Why no library of the device's vendor computes it; None where one does."""
         return "it is a kernel for other devices"
 
-    # --- kernels of ours ---
+    # --- generated kernels ---
     def parts(self, kernel: Kernel, scratch) -> list[Kernel]:
         """A fused kernel as one or several with their axes in the order, merged and split as suits the device;
         ``scratch(dtype, size)`` gives a Buffer for sums in parts."""
         raise NotImplementedError
 
     def step(self, kernel: Kernel, scalars: dict):
-        """The ``program.CompiledKernel`` of such a kernel: its binary code, and the geometry of its launch for given
+        """The ``program.CompiledKernel`` of such a kernel: its machine code, and the geometry of its launch for given
         sizes.
-        ``scalars``: the numbers of inputs that are run-time numbers, by name."""
+        ``scalars``: the numbers of the inputs that are run-time scalars, by name."""
         raise NotImplementedError
 
     def ahead(self):
-        """A block in which code that is asked for may be made by others meanwhile; it can be run when the block ends,
-        or after ``settle``."""
+        """A context manager in which requested code may be generated in the background; the code is usable when the
+        block ends, or after ``settle``."""
         return contextlib.nullcontext()
 
     def settle(self):
-        """Returns when all code that was asked for is there to be run."""
+        """Wait until all requested code is ready to run."""
 
     # --- templates ---
     def pays_with_channels_last(self, dtype: str, channels: int, outputs: int, groups: int) -> bool:
-        """Whether a convolution of so many channels, and outputs of a group, is computed faster with channels last."""
+        """True if a convolution of ``channels`` channels, and ``outputs`` outputs of a group, is faster with channels
+        last."""
         return False
 
     def claim(self, node) -> Claim | None:
-        """What computes a call as a whole; None: kernels of ours, or ``fallback``."""
+        """The Claim for a call computed by a template; None: generated kernels or ``fallback`` compute it."""
         return None
 
     def epilogue(self, value: Expr | None, operands, out, further, sums):
-        """What a template computes before it stores: ``value`` over the leaf ``sums`` and those of the ``operands``;
-        ``out``: (name, dtype) of the result, ``further``: other results (Stored).  None as ``value``: nothing."""
+        """The computation that a template performs before it stores: ``value`` over the leaf ``sums`` and those of the
+        ``operands``; ``out``: (name, dtype) of the result, ``further``: other results (Stored). None as ``value``:
+        nothing."""
         raise NotImplementedError
 
     def prologue(self, value: Expr, leaves):
-        """What a template computes where it packs an operand: ``value`` over ``leaves``, which stand for what it
-        reads."""
+        """The computation that a template performs where it packs an operand: ``value`` over ``leaves``, the elements
+        that it reads."""
         raise NotImplementedError
 
     # --- programs ---
     def fallback(self, graph, inputs: list, outputs: list):
-        """(kernel, what keeps it) that computes a program by its NumPy meaning on memory of these Metas."""
+        """(kernel, its owner) that computes a program by the NumPy reference implementation on memory of these
+        Metas."""
         raise NotImplementedError
 
     def now(self, launch: Launch):
@@ -137,7 +142,7 @@ class Target:
 
     # --- code on disk ---
     def reference(self, kernel: int):
-        """How another process finds a kernel; None where it cannot."""
+        """A reference by which another process finds a kernel; None if it cannot."""
         return None
 
     def load(self, reference) -> int | None:
@@ -145,7 +150,7 @@ class Target:
         return None
 
     def fingerprint(self) -> str:
-        """What decides how programs come out."""
+        """A digest of everything that affects generated programs."""
         raise NotImplementedError
 
 

@@ -30,7 +30,8 @@ def arrange(kernel: Kernel) -> Kernel:
 
 
 def with_tiles(kernel: Kernel) -> Kernel:
-    """A kernel without loops or reductions whose loads lie along another axis than its stores, cut into tiles."""
+    """Cut a kernel without loops or reductions into tiles if its loads are contiguous along another axis than its
+    stores."""
     if len(kernel.stages) != 1 or kernel.stages[0].loops or kernel.stages[0].reductions or kernel.flag:
         return kernel
     loads = {load for e in kernel.stages[0].exprs() for load in walk(e, "load")}
@@ -43,7 +44,7 @@ def with_tiles(kernel: Kernel) -> Kernel:
 
 
 def lies_along(load: Expr, axis: Expr, lane: Expr) -> bool:
-    """Whether a load steps by one element along ``axis``, up or down, and by more along the lanes."""
+    """True if a load steps by one element along ``axis``, up or down, and by more along the lanes."""
     if len(load.args) > 1:
         return False
     steps = strides(terms(load.args[0])[0])
@@ -90,7 +91,7 @@ def vector_axis(kernel: Kernel, axes):
 
 
 def fullness(axis) -> float:
-    """How full vectors along an axis are."""
+    """The fraction of vector lanes used along an axis."""
     extent = extent_of(axis)
     return min(1, extent / SHORT) if isinstance(extent, int) else 1
 
@@ -101,8 +102,8 @@ def is_short(axis) -> bool:
 
 
 def separate(kernel: Kernel) -> Kernel:
-    """Axes of which quotient and remainder are wanted (a reshape read through) become two axes, and the divisions
-    go."""
+    """Split axes whose quotient and remainder are needed (a reshape that is read through) into two axes, which removes
+    the divisions."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     for axis in (*kernel.outer, *loops):
         inner = divisor(kernel, axis)
@@ -136,7 +137,7 @@ def divisor(kernel: Kernel, axis) -> int | None:
 
 
 def with_axes(kernel: Kernel, outer, inner, replaced: dict) -> Kernel:
-    """The kernel over other axes; ``replaced`` says what the old ones become."""
+    """The kernel over other axes; ``replaced`` maps the old ones to Exprs."""
     memo = dict(replaced)
 
     def swap(e):
@@ -161,8 +162,7 @@ UNROLLED = 16  # elements of the loops of a kernel that are written out
 
 
 def unroll(kernel: Kernel) -> Kernel:
-    """A kernel with few iterations of its loops (a pooling window) without them: vectors then run over what they are
-    computed for."""
+    """Unroll loops with few iterations (a pooling window): vectors then run over the outer elements."""
     loops = next((s.loops for s in kernel.stages if s.loops), ())
     extents = [extent_of(i) for i in loops]
     if not loops or kernel.running or not all(isinstance(n, int)
@@ -190,7 +190,7 @@ COMBINED = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum", "and
 
 
 def combined(r: Reduction, before):
-    """(result,) of one more element, or (place, value) for the place of an extreme."""
+    """(result,) of one more element, or (place, value) for an argmin or argmax."""
     if r.at is None:
         return (r.value if before is None else expr.apply(COMBINED[r.combine], before[0], r.value),)
     at = expr.value(expr.plain(r.at), int64)
@@ -205,8 +205,8 @@ def combined(r: Reduction, before):
 
 
 def by_stride(kernel: Kernel) -> Kernel:
-    """Outer axes in the order in which the first store steps through memory, so that permuted layouts collapse too;
-    copies go by what they read, since waiting for scattered reads costs more than scattered writes."""
+    """Outer axes in the order in which the first store steps through memory, so that permuted tensors collapse too;
+    copies are ordered by their loads, since waiting for scattered reads costs more than scattered writes."""
     stores = [s for st in kernel.stages for s in st.stores]
     if not stores or len(kernel.outer) < 2:
         return kernel
@@ -221,7 +221,7 @@ def by_stride(kernel: Kernel) -> Kernel:
 
 
 def merge(kernel: Kernel, axes, replaced):
-    """The axes with mergeable neighbours merged; ``replaced`` receives what the old ones become."""
+    """The axes with mergeable neighbors merged; ``replaced`` receives the Exprs of the old ones."""
     axes = list(axes)
     k = 0
     blocked = fixed_axes(kernel)
@@ -258,7 +258,7 @@ def expr_same(a, b) -> bool:
 
 
 def strides(parts):
-    """{axis: what it is multiplied with} of a polynomial's linear terms."""
+    """{axis: its coefficient} of a polynomial's linear terms."""
     found = {}
     for monomial, c in parts.items():
         atoms = factors(monomial)
@@ -303,7 +303,7 @@ def fixed_axes(kernel: Kernel):
 
 
 SPLIT_UNITS = 8         # fewer independent results than this leave threads idle
-SPLIT_SIZE = 1 << 16    # and a reduction of this many elements is worth two kernels
+SPLIT_SIZE = 1 << 16    # and a reduction of this many elements pays for two kernels
 CHUNK = 1 << 14         # elements of one partial result
 
 
@@ -321,7 +321,7 @@ def row_of(axes):
 
 
 def is_long(kernel: Kernel, stage: KernelStage) -> bool:
-    """Whether a stage reduces so much to so few results that it is worth more than one kernel."""
+    """True if a stage reduces enough elements to few enough results that more than one kernel pays off."""
     kept = kept_axes(kernel)
     if kernel.serial or kernel.running or not all(isinstance(extent_of(i), int) for i in (*stage.loops, *kept)):
         return False
@@ -331,7 +331,7 @@ def is_long(kernel: Kernel, stage: KernelStage) -> bool:
 
 
 def in_turn(kernel: Kernel, stage: KernelStage, new_temporary) -> list[Kernel]:
-    """A kernel as two: what comes before a stage, whose results go through memory, and the stage with the rest
+    """Split a kernel in two before a stage: the first part stores its results in memory, and the second reads them
     (deviations, after their mean)."""
     at = kernel.stages.index(stage)
     before, after, row = kernel.stages[:at], kernel.stages[at:], row_of(kept_axes(kernel))

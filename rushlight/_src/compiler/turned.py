@@ -1,5 +1,5 @@
-"""Inputs whose elements differ from the numbers in memory (``Meta.turned``): programs that say so step by step, for a
-compiler that knows memory only."""
+"""Rewrite programs whose inputs have the conj or neg bit (``Meta.turned``) with explicit operations, for a compiler
+that sees stored values only."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -7,26 +7,26 @@ from ..core.meta import CONJUGATED, NEGATED
 from ..graph.graph import Graph, Node, Store, map_nodes
 from ..ops import prims  # noqa: F401 - declares the primitives named below
 
-TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and what computes the same
+TURNS = {P.conjugated: P.conj, P.negated: P.neg}  # views, and the operators that compute the same
 
 
 def resolved(graph: Graph) -> Graph:
-    """An equal program in which inputs are the numbers in memory: what reads a conjugated one conjugates, what writes
-    one conjugates first."""
+    """An equal program whose inputs are the stored values: readers of a conjugated input conjugate, writers conjugate
+    first."""
     if not any(n.turned for n in graph.inputs) and not any(n.op in TURNS for n in graph.nodes):
         return graph
     return Resolving(graph).run()
 
 
 class Resolving:
-    """One program being written anew.  ``made``: what became of each node."""
+    """The rewriting of one program. ``made``: {node: its replacement}."""
 
     def __init__(self, graph: Graph):
         self.graph, self.nodes = graph, []
         self.made = {n: self.turning(n, n.turned) for n in graph.inputs}
 
     def turning(self, node: Node, bits: int) -> Node:
-        """A value as it is read through ``bits`` of ``Meta.turned``, or as it is stored through them."""
+        """A value as it is read, or stored, through ``bits`` of ``Meta.turned``."""
         for bit, op in ((CONJUGATED, P.conj), (NEGATED, P.neg)):
             if bits & bit:
                 node = self.enter(Node(f"{node.name}_turned", op, (node,), {}, node.meta))

@@ -1,1 +1,1 @@
-"""What a value is: dtypes, metadata, storage, tensors, operators and the interpreters that give them meaning."""
+"""The core: dtypes, metadata, storage, tensors, operators and the interpreters that give them meaning."""

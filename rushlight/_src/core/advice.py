@@ -1,4 +1,4 @@
-"""Warnings about what a program does, shown with the program's own line, however deep in the package they arise."""
+"""Warnings about user code, attributed to the user's line, however deep in the package they arise."""
 from __future__ import annotations
 
 import sys
@@ -39,7 +39,7 @@ def warn(message: str, category: type = UserWarning) -> None:
 
 
 def deprecated(name: str, instead: str, category: type = UserWarning) -> None:
-    """Warns that a function will go, and says what to write.
+    """Warn that a function is deprecated, and name its replacement.
 
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     deprecated("torch.qr", "torch.linalg.qr")

@@ -54,11 +54,11 @@ def begin(function):
 
 
 def apart(function, *given):
-    """What a function gives, called by a thread in which no signal handler runs: the caller waits for another one, if
-    it is the main thread.
+    """Call a function in a thread in which no signal handler runs and return its result: if the caller is the main
+    thread, it waits for another one.
 
-    Not where a finder is asked for a module: Python then lets no other thread import anything, and the one that is
-    waited for might have to.  Nor while Python ends: then no other thread runs any more.
+    Runs directly while a module is being imported: Python then lets no other thread import anything, and the other
+    thread might have to. Also while Python ends: then no other thread runs any more.
     """
     if threading.current_thread() is not threading.main_thread() or lock_held() or sys.is_finalizing():
         return function(*given)

@@ -1,14 +1,14 @@
-"""The disk cache: compiled objects and what was measured or asked once, one signed file an entry.
+"""The disk cache: compiled objects and results of measurements and queries, one signed file an entry.
 
-It lives in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it.  A relative
-path starts from the folder in which the process first used the cache.  Without a home folder that can be written, it is
-a private one among the temporary files.  Entries are machine code that this process will run, so the folder has to be
-this user's alone, and each entry is signed (``folder.py``).  All is best effort: an entry that is missing, damaged or
-not ours is rebuilt, and a folder that is refused or cannot be written costs only time.
+It is stored in ``~/.cache/rushlight``, or where ``RUSHLIGHT_CACHE`` says; ``RUSHLIGHT_CACHE=0`` disables it. A relative
+path is relative to the working directory in which the process first used the cache. Without a writable home directory,
+it is a private directory among the temporary files. Entries are machine code that this process will run, so the
+directory must belong to this user alone, and each entry is signed (``folder.py``). The cache is best effort: an entry
+that is missing, damaged or written by another user is rebuilt, and a directory that is rejected or not writable costs
+only time.
 
-All entries together take at most ``RUSHLIGHT_CACHE_MB``, and a part in 32 more.  Nobody keeps count: a write looks
-through all of them with a chance that goes with its size, and then removes those that were not used for longest
-(``Folder.trim``).
+All entries together take at most ``RUSHLIGHT_CACHE_MB``, plus 1/32. There is no running total: a write scans all
+entries with a probability proportional to its size, and then removes the least recently used ones (``Folder.trim``).
 """
 
 import functools
@@ -33,7 +33,7 @@ _NAME = re.compile("[a-z]+/[0-9a-f]{2}/[0-9a-f]+")
 
 @functools.cache
 def _opened(setting, base, home, user):
-    """The Folder that the environment asks for, or None, with a word on why; ``user`` is one of what decides."""
+    """The ``Folder`` that the environment names, or None, with a logged reason; ``user`` is part of the cache key."""
     try:
         if setting:
             return folders.Folder(os.path.abspath(setting))
@@ -49,13 +49,13 @@ def _opened(setting, base, home, user):
         return folders.Folder(os.path.join(tempfile.gettempdir(), f"rushlight-{user}"))
     except OSError as error:
         logger.warning(
-            "working without a disk cache: %s. Choose another folder by RUSHLIGHT_CACHE, or correct its owner and "
+            "working without a disk cache: %s. Set RUSHLIGHT_CACHE to another directory, or correct its owner and "
             "permissions (chmod 700).", error)
         return None
 
 
 def current():
-    """The folder that settings name, opened; None when the cache is disabled or the folder refused."""
+    """The directory that settings name, opened; None if the cache is disabled or the directory rejected."""
     setting = settings.cache
     if setting == "0":
         return None
@@ -63,7 +63,7 @@ def current():
 
 
 def directory():
-    """The cache's folder as a string, or None when it is disabled or refused."""
+    """The path of the cache's directory, or None if it is disabled or rejected."""
     folder = current()
     return folder and folder.path
 
@@ -75,20 +75,21 @@ def _name(kind, key):
 
 @functools.cache
 def _passing():
-    """A folder that is nowhere, with a secret of this process alone."""
+    """A ``Folder`` without a directory, with a secret of this process alone."""
     folder = object.__new__(folders.Folder)
     folder.secret = os.urandom(folders.LENGTH)
     return folder
 
 
 def seal(kind, data) -> bytes:
-    """What proves that a process of this user, with this cache, had these bytes; without a cache: this process."""
+    """A signature that proves that a process of this user, with this cache, had these bytes; without a cache: this
+    process."""
     return (current() or _passing()).signature(kind, data)
 
 
 def stamp(folder):
-    """A digest of the names, sizes and times of a folder's source files and tables, which changes when one of them is
-    edited."""
+    """A digest of the names, sizes and times of a directory's source files and tables, which changes when one of them
+    is edited."""
     found = []
     for base, _, names in os.walk(folder):
         for name in names:
@@ -99,13 +100,13 @@ def stamp(folder):
     return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:16]
 
 
-OWN = ("met", "choices")  # kinds of which nothing goes to another machine: what this one has met and measured
-touched: set = set()  # (kind, path within it) of what this process read or wrote
+OWN = ("met", "choices")  # kinds of entries that describe this machine alone and are never exported
+touched: set = set()  # (kind, path within it) of entries that this process read or wrote
 
 
 def get(kind, key, folder=None):
-    """The bytes stored under a kind (a folder name) and a key (any text), or None.  ``folder``: one that was current
-    before (``current``).
+    """The bytes stored under a kind (a directory name) and a key (any string), or None. ``folder``: one that was
+    current before (``current``).
 
     Example:
         >>> get("object", "a key nobody stored") is None
@@ -116,7 +117,7 @@ def get(kind, key, folder=None):
 
 
 def _read(folder, name):
-    """An entry's bytes, or None, with a word on one that is not ours."""
+    """An entry's bytes, or None; logs a warning for an entry with a wrong signature."""
     try:
         payload = folder.get(name)
     except folders.Refused as refusal:
@@ -129,9 +130,9 @@ def _read(folder, name):
 
 
 def put(kind, key, payload):
-    """Stores bytes under a kind and a key; readers and other processes see all of it or nothing.
+    """Store bytes under a kind and a key; readers and other processes see all of it or nothing.
 
-    Returns whether it was stored: a disabled cache or an unwritable folder is no error.
+    Returns True if it was stored: a disabled cache or a directory that is not writable is no error.
     """
     folder = current()
     return folder is not None and _write(folder, _name(kind, key), payload)
@@ -161,8 +162,8 @@ def _write(folder, name, payload):
 
 # --- carrying entries to another machine ------------------------------------------------------------------------------
 def carried() -> bytes:
-    """Every entry that this process read or wrote, as bytes for ``unpack``; entries that are gone are left out.  They
-    are not signed: who loads them says that they are trusted."""
+    """Every entry that this process read or wrote, as bytes for ``unpack``, except entries removed meanwhile. They are
+    not signed: the caller of ``unpack`` vouches for them."""
     folder, found = current(), []
     for name in sorted(map("/".join, touched)):
         try:
@@ -176,12 +177,11 @@ def carried() -> bytes:
 
 
 def unpack(data: bytes) -> list:
-    """Stores what ``carried`` gave, signed as ours from now on, and returns the names; entries that are there already
-    stay.
+    """Store the bytes returned by ``carried``, signed by this user, and return the names; existing entries stay.
 
-    They hold machine code that later calls run: unpack only what comes from where you trust.  ValueError, before
-    anything is stored, for bytes that are something else.  Entries made under another version or on another processor
-    are stored and never found.
+    They hold machine code that later calls run: unpack only data from trusted sources. Raises ValueError, before
+    anything is stored, for any other bytes. Entries made under another version or on another CPU are stored and never
+    found.
     """
     folder, entries = current(), list(_entries(data))
     for name, payload in entries:

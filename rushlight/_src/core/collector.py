@@ -7,7 +7,7 @@ import gc
 
 @contextlib.contextmanager
 def waiting():
-    """A block that makes many objects and next to no garbage: while it runs, nobody looks through them for any.
+    """A block that makes many objects and almost no garbage: garbage collection is disabled in it.
 
     >>> import gc
     >>> with waiting():

@@ -1,4 +1,4 @@
-"""Tensors that wrap another one, through which their gradients flow: what sparse and nested tensors have in common."""
+"""Tensors that wrap another one, through which their gradients flow: the common part of sparse and nested tensors."""
 from __future__ import annotations
 
 import weakref
@@ -99,8 +99,8 @@ class Composed(Tensor):
 
 
 def rulebook():
-    """A table from operators to what they do with tensors of one class, and the decorator ``rule(*names)`` that fills
-    it."""
+    """A table from operators to their implementations for tensors of one class, and the decorator ``rule(*names)`` that
+    fills it."""
     rules: dict = {}
 
     def rule(*names):
@@ -113,5 +113,5 @@ def rulebook():
 
 
 def member(function) -> str:
-    """The name of a member of Tensor, be it a method or what a property reads."""
+    """The name of a member of Tensor, a method or the getter of a property."""
     return getattr(getattr(function, "__self__", None), "fget", function).__name__

@@ -39,7 +39,7 @@ class Configuration(types.ModuleType):
             write(self, name, value)
 
     def __delattr__(self, name):
-        """Gives a setting that another module has its default there; forgets what was set otherwise."""
+        """Reset a setting: one that another module has, to its default there; else remove the value that was set."""
         kind, text = listed(self).get(name, (None, None))
         if kind == "from" and name not in vars(self) and name not in vars(type(self)):
             delattr(*elsewhere(text))
@@ -85,7 +85,7 @@ def path_of(config) -> str:
 
 def listed(config) -> dict:
     """PyTorch's settings in a module: name -> (kind, text), as the table has them."""
-    from ..compat.table import entries  # read when a program first asks for a setting that has no effect
+    from ..compat.table import entries  # read when a program first uses a setting that has no effect
     return entries(path_of(config))
 
 
@@ -119,7 +119,7 @@ def read(config, path: str):
 
 
 def write(config, path: str, value, owner=None):
-    """Keeps what a program sets and nothing heeds, and says so once."""
+    """Store the value of a setting that has no effect, and warn once."""
     kind, text = listed(config).get(path, (None, None))
     if kind == "from":
         return setattr(*elsewhere(text), value)
@@ -132,7 +132,7 @@ def write(config, path: str, value, owner=None):
 
 
 class Warned:
-    """The settings of which a program was warned that they have no effect."""
+    """The settings for which the warning that they have no effect was issued."""
 
     names: set = set()
 
@@ -157,7 +157,8 @@ class ComputedSetting(property):
 
 
 class Steered(ComputedSetting):
-    """A setting whose value is an attribute of ``owner``: ``write`` turns what users say into it, ``read`` back."""
+    """A setting whose value is an attribute of ``owner``: ``write`` converts the user's value to it, ``read`` converts
+    it back."""
 
     def __init__(self, owner, attribute: str, text: str, write=lambda value: value, read=lambda value: value):
         self.owner, self.attribute = owner, attribute
@@ -166,8 +167,8 @@ class Steered(ComputedSetting):
 
 
 class Disabling(Steered):
-    """Whether a setting of ours has the value that turns something off; False gives it back the value that it has
-    without a choice."""
+    """True if a Rushlight setting has the value that disables a feature; assigning False restores the setting's
+    default."""
 
     def __init__(self, setting: str, off, text: str):
         super().__init__(settings, setting, text, read=lambda value: value == off)
@@ -200,7 +201,7 @@ class Patched(contextlib.ContextDecorator):
 
     def __init__(self, config, changes):
         self.config, self.changes = config, dict(changes)
-        self.before = contextvars.ContextVar("before", default=())  # one object may stand around blocks of many threads
+        self.before = contextvars.ContextVar("before", default=())  # one object may be active in several threads
 
     def __enter__(self):
         places = [(*owner_of(self.config, name), value) for name, value in self.changes.items()]
@@ -227,7 +228,7 @@ def restore(former: list):
 
 
 def owner_of(config, path):
-    """(what has a setting, its last name).  AttributeError where there is none."""
+    """(the owner of a setting, its last name). Raises AttributeError if there is none."""
     *groups, name = path.split(".")
     owner = config
     for group in groups:

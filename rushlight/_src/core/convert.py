@@ -1,4 +1,4 @@
-"""Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and the like."""
+"""Conversions users call on tensors: ``to``, ``float()``, ``cpu()``, printing, pickling and similar."""
 from __future__ import annotations
 
 import functools
@@ -42,7 +42,7 @@ contiguous_format, channels_last, channels_last_3d, preserve_format = map(
 
 
 class layout(Named):
-    """How elements are laid out: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``,
+    """The storage layout of elements: ``strided``, ``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``,
     ``sparse_bsc``, ``jagged``."""
 
 
@@ -113,7 +113,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 
 @attach
 def cpu(self, memory_format=None):
-    """The tensor on the processor: itself if it lies there, else a copy."""
+    """The tensor on the CPU: itself if it is there, else a copy."""
     return self.to(devices.cpu, memory_format=memory_format)
 
 
@@ -145,8 +145,8 @@ attach(to_type("cuda"))
 
 @attach
 def pin_memory(self, device=None):
-    """A copy in memory of the host from which the accelerator copies without waiting; the tensor itself where it lies
-    there, or where there is no such memory."""
+    """A copy in pinned memory, from which the accelerator copies asynchronously; the tensor itself if it is pinned, or
+    if there is no such memory."""
     from .devices import Registry
     provider = Registry.of(Registry.present()) if device is None else devices.placed(device).provider
     if provider is None or self.is_pinned() or not self._rush_meta.device.provider.has_data:
@@ -163,14 +163,14 @@ def pin_memory(self, device=None):
 
 @attach
 def is_pinned(self, device=None):
-    """Whether an accelerator copies from the tensor's memory without waiting."""
+    """True if an accelerator copies from the tensor's memory asynchronously."""
     return self._rush_storage is not None and hasattr(self._rush_storage.owner, "pins")
 
 
 @attach
 def share_memory_(self):
-    """Moves the tensor's memory to where child processes see it, too: what one process writes all see.  Returns the
-    tensor.
+    """Move the tensor to memory that is shared with child processes: writes of one process are visible to all. Returns
+    the tensor.
 
     >>> import rushlight as rl
     >>> x = rl.zeros(2).share_memory_()
@@ -185,7 +185,7 @@ def share_memory_(self):
 
 @attach
 def is_shared(self):
-    """Whether other processes see the tensor's memory."""
+    """True if other processes see the tensor's memory."""
     from .sharing import is_shared
     return is_shared(self._rush_storage)
 
@@ -219,8 +219,8 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 @attach
 def new(self, *args, size=None, device=None):
-    """A tensor of this dtype: of given sizes, with undefined contents, of elements, or with the memory of a tensor or
-    storage of this dtype.  TypeError for a tensor of another one, RuntimeError for a device of another type."""
+    """A tensor of this dtype: uninitialized with given sizes, of elements, or with the memory of a tensor or storage of
+    this dtype. Raises TypeError for a tensor of another one, RuntimeError for a device of another type."""
     from .exchange import refuse_device, tensor
     from .legacy_constructors import construct
     refuse_device(self.device.type, device, args, "new of the form tensor.new(tensor, device=device)")
@@ -240,7 +240,7 @@ def new(self, *args, size=None, device=None):
 
 
 def _data(self):
-    """The same memory without history, and with a version counter of its own: writes through it go unnoticed."""
+    """The same memory without history, and with a separate version counter: writes through it are not detected."""
     if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
         return self.detach()
     out = alias(self)
@@ -250,7 +250,7 @@ def _data(self):
 
 
 def may_stand_for(value: Tensor, other: Tensor) -> bool:
-    """Whether a tensor's memory can become another's: both have data, or neither has, in one layout."""
+    """True if a tensor's memory can become another's: both have data, or neither has, in one layout."""
     return (value.layout is other.layout
             and value._rush_meta.device.provider.has_data is other._rush_meta.device.provider.has_data)
 
@@ -305,7 +305,7 @@ def __reversed__(self):
 
 
 def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
-    """A tensor as an instance of its class, with what its users keep on it."""
+    """A tensor as an instance of its class, with its user-defined attributes."""
     out = made if kind is Tensor else blank(kind)
     if out is not made:
         show(out, made)
@@ -315,7 +315,7 @@ def kept_as(kind, made: Tensor, requires_grad, attributes) -> Tensor:
 
 
 def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"):
-    """A tensor from what pickling kept of it."""
+    """Rebuild a tensor from its pickled form."""
     from .exchange import seen_memory
     from .tensor import empty
     made = empty(array.shape, dtype, device=devices.cpu)
@@ -327,13 +327,13 @@ def rebuild(kind, array, dtype, requires_grad, attributes, turned=0, where="cpu"
 
 
 def rebuild_without_data(kind, dtype, size, strides, where, requires_grad, attributes):
-    """A tensor of which only the metadata is known, from what pickling kept of it."""
+    """Rebuild a tensor that has only metadata from its pickled form."""
     made = empty_of(Meta(size, strides, dtype, devices.placed(where)))
     return kept_as(kind, made, requires_grad, attributes)
 
 
 def rebuild_wrapper(kind, dtype, size, strides, offset, layout, where, requires_grad, attributes):
-    """A tensor without memory, whose class answers operators, from what pickling kept of it."""
+    """Rebuild a tensor without memory, whose class answers operators, from its pickled form."""
     out = Tensor._make_wrapper_subclass(kind, size, strides=strides, storage_offset=offset, dtype=dtype, layout=layout,
                                         device=where, requires_grad=requires_grad)
     out.__dict__.update(attributes)
@@ -364,19 +364,19 @@ def __reduce_ex__(self, protocol):
 
 
 class InProcess:
-    """What all storages answer alike: memory of this process, or of a device, or none on the device meta."""
+    """Members common to all storages: in memory of this process, of a device, or on the meta device."""
 
     _cdata = property(lambda self: id(self.tensor()._rush_storage))  # the same for storages that are one
     is_meta = property(lambda self: not self.device.provider.has_data)
 
     def with_data(self, error=NotImplementedError, text=NO_DATA):
-        """Itself; an error where it lies on the device meta."""
+        """Itself; an error if it is on the meta device."""
         if self.is_meta:
             raise error(text)
         return self
 
     def cpu(self):
-        """The bytes in the processor's memory: itself where they are."""
+        """The bytes in CPU memory: itself if they are there."""
         return self.with_data().to("cpu")
 
     def to(self, device, non_blocking=False):
@@ -392,15 +392,15 @@ class InProcess:
         return self.to(cuda_device(device), non_blocking=non_blocking)
 
     def get_device(self) -> int:
-        """The index of the device; -1: the processor."""
+        """The index of the device; -1 for the CPU."""
         return self.tensor().get_device()
 
     def is_shared(self) -> bool:
-        """Whether other processes see this memory."""
+        """True if other processes see this memory."""
         return self.tensor().is_shared()
 
     def is_pinned(self, device=None) -> bool:
-        """Whether a device copies from this memory without the processor's help."""
+        """True if a device copies from this memory without the CPU's help."""
         return self.tensor().is_pinned(device)
 
     def pin_memory(self, device=None):
@@ -430,7 +430,7 @@ NOT_AVAILABLE = "Not available for 'meta' device type"
 
 
 class StorageBase(InProcess):
-    """What classes of storages derive from.  RuntimeError when it is constructed itself."""
+    """The base class of storages. Raises RuntimeError if it is instantiated itself."""
 
     is_sparse = is_hpu = False
 
@@ -459,7 +459,7 @@ class StorageBase(InProcess):
 
     @classmethod
     def _new_shared(cls, size, *, device="cpu"):
-        """So many bytes that processes share."""
+        """A storage of ``size`` bytes that processes share."""
         return cls(size, device=device).share_memory_()
 
     @property
@@ -471,7 +471,7 @@ class StorageBase(InProcess):
         return found
 
     def data_ptr(self):
-        """Where the bytes lie; 0 on the meta device."""
+        """The address of the bytes; 0 on the meta device."""
         return 0 if self.is_meta else address(self.bytes)
 
     @property
@@ -508,8 +508,8 @@ class StorageBase(InProcess):
         return self
 
     def byteswap(self, dtype):
-        """Reverses the bytes of each number of a dtype, of complex ones those of each part.  RuntimeError for a number
-        of bytes that its size does not divide."""
+        """Reverse the bytes of each element of a dtype, of complex ones those of each part. Raises RuntimeError if the
+        element size does not divide the number of bytes."""
         width = dtype.itemsize // (2 if dtype.is_complex else 1)
         if self.nbytes() % width:
             raise RuntimeError(f"the length of data is not a multiple of {width}")
@@ -521,8 +521,8 @@ class StorageBase(InProcess):
         return not self._tensor._rush_storage.is_fixed
 
     def resize_(self, size: int):
-        """Another number of bytes, for every tensor over this memory; those after the former ones are undefined.  What
-        was there lives as long as the storage, since tensors and arrays may still look at it.  RuntimeError unless it
+        """Change the number of bytes, for every tensor over this memory; added ones are uninitialized. The previous
+        memory lives as long as the storage, since tensors and arrays may still alias it. Raises RuntimeError unless it
         is ``resizable``."""
         storage = self._tensor._rush_storage
         if self.is_meta:
@@ -536,7 +536,7 @@ class StorageBase(InProcess):
             storage.address, old.address = old.address, storage.address
             storage.kind, old.kind = old.kind, storage.kind
             old.owner, storage.owner = storage.owner, old.owner or old
-            weights.show(storage)  # arrays and slices may still show what it was before
+            weights.show(storage)  # arrays and slices may still alias the previous memory
         storage.nbytes = size
         return self
 
@@ -573,7 +573,7 @@ def untyped_storage(self):
 
 
 def write_part(part, value):
-    """Real or imaginary parts of complex numbers, set to a tensor or a number."""
+    """Set real or imaginary parts of complex numbers to a tensor or a number."""
     part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
 
 

@@ -1,4 +1,4 @@
-"""The packed copies of operands that are kept (``native/weights.py``), and which of them go first."""
+"""The cached packed copies of operands (``native/weights.py``), and their eviction."""
 from __future__ import annotations
 
 import weakref
@@ -8,22 +8,22 @@ from .native.hooks import connect
 from .native.weights import kept, let_go
 
 IDLE = 512  # programs that a copy has not been used by when it makes room for another one
-copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # what has or had a copy, by its id
+copies: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # packed operands that have or had a copy, by id
 
 
 def copied(found):
-    """Notes what has a copy from now on."""
+    """Record an operand that has a cached copy."""
     copies[id(found)] = found
 
 
 def living() -> list:
-    """What has a copy now, that which was used longest ago first."""
+    """The operands that have a copy, least recently used first."""
     found = (one() for one in copies.valuerefs())
     return sorted((one for one in found if one is not None and one.memory is not None), key=lambda one: one.seen)
 
 
 def make_room(nbytes: int):
-    """Lets copies go that were not used lately, until there is room for so many bytes or none of these is left."""
+    """Release copies that were not used lately, until there is room for ``nbytes`` bytes or none of these is left."""
     if nbytes > kept.most:
         return
     for found in living():
@@ -33,7 +33,7 @@ def make_room(nbytes: int):
 
 
 def drop_copies():
-    """Lets all copies go: they are made again when they are wanted."""
+    """Release all copies: they are made again when they are needed."""
     for found in living():
         let_go(found)
 

@@ -1,4 +1,4 @@
-"""Copies of tensors by ``copy`` and ``deepcopy``, with what users keep on them."""
+"""Copies of tensors by ``copy`` and ``deepcopy``, with user-defined attributes."""
 from __future__ import annotations
 
 import copy
@@ -27,12 +27,12 @@ def copied_memory(tensor: Tensor, memo: dict):
     if found is None:
         found = memo[id(storage)] = empty((storage.nbytes,), dtypes.uint8, device=devices.cpu)._rush_storage
         ctypes.memmove(found.address, storage.address, storage.nbytes)
-        memo.setdefault(id(memo), []).append(storage)  # as copy does: what lives keeps its id
+        memo.setdefault(id(memo), []).append(storage)  # as copy does: a live object keeps its id
     return found, tensor._rush_offset, tensor._rush_meta
 
 
 def slots_of(tensor) -> dict:
-    """What the slots hold that a user's subclass declares."""
+    """The values of the slots that a user's subclass declares."""
     kind = tensor.__class__
     return {} if is_own(kind) else {name: getattr(tensor, name)
                                                                for name in copyreg._slotnames(kind)

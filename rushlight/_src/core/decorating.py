@@ -51,7 +51,7 @@ def decorate(make_context, function):
 
 
 def decorate_generator(make_context, function):
-    """A generator function whose every step runs in a context of its own; what is sent or thrown reaches it."""
+    """A generator function whose every step runs in a new context; sent values and thrown exceptions reach it."""
     @functools.wraps(function)
     def run(*args, **kwargs):
         steps = function(*args, **kwargs)
@@ -68,7 +68,7 @@ def decorate_generator(make_context, function):
                 with make_context():
                     steps.close()
                 raise
-            except BaseException as error:  # what the caller throws is raised where the generator stands
+            except BaseException as error:  # an exception that the caller throws is raised inside the generator
                 go = functools.partial(steps.throw, error)
 
     return run

@@ -8,7 +8,7 @@ from .errors import NoDeviceError
 from .native import LeavingDevice, mine
 from .shutdown import allow_imports
 
-# a room above: imported when a device is first asked what it provides
+# a higher layer: imported when a device's provider is first needed
 ROOM = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.devices"
 PRIVATE = "privateuseone"
 KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia", "vulkan", "privateuseone", "lazy",
@@ -16,19 +16,19 @@ KNOWN = ("cpu", "meta", "cuda", "mps", "xpu", "mtia", "xla", "hpu", "ipu", "maia
 
 
 class Registry:
-    """What is provided for each type of device: a Provider (``devices/base.py``), or the name of the module that has
-    one under ``provider``."""
+    """{type of device: its Provider (``devices/base.py``), or the name of the module that has one under
+    ``provider``}."""
 
     providers: dict = {"cpu": f"{ROOM}.cpu", "meta": f"{ROOM}.meta", "webgpu": f"{ROOM}.webgpu.provider"}
-    # modules that know who has such a name
+    # modules that resolve such a name
     aliases = dict.fromkeys(("mps", "xpu"), f"{ROOM}.webgpu.aliases") | {"cuda": f"{ROOM}.triton.provider"}
     private = PRIVATE  # the name that an extension has given to this type
-    accelerator = None  # the type of the first provider that is neither the processor nor without data
-    searched = ("cuda",)  # what may be the accelerator before anybody has named it: whether it is there is seen at once
+    accelerator = None  # the type of the first provider that is neither the CPU nor the meta device
+    searched = ("cuda",)  # accelerator candidates before one is registered: their presence can be checked at once
 
     @classmethod
     def enter(cls, kind: str, provider):
-        """Makes a type of device known, or known anew; the first one that is an accelerator becomes the
+        """Register a type of device or replace its provider; the first accelerator registered becomes the
         accelerator."""
         if not kind.isidentifier():
             raise ValueError(f"a type of device is one word, not {kind!r}")
@@ -42,7 +42,7 @@ class Registry:
 
     @classmethod
     def leave(cls, kind: str):
-        """Forgets what was entered for a type: there is no such device again."""
+        """Remove the registration of a type: the device type no longer exists."""
         del cls.providers[kind]
         for known in list(device._table.values()):
             if known.type == kind:
@@ -116,8 +116,7 @@ class device:
         return found
 
     def __getattr__(self, name):
-        """``provider``: what the device provides, found when it is first asked for.  NoDeviceError where nothing
-        does."""
+        """``provider``: the device's Provider, looked up at first use. Raises NoDeviceError if there is none."""
         if name != "provider":
             raise AttributeError(f"'device' object has no attribute {name!r}")
         found = Registry.of(self.type)
@@ -131,7 +130,7 @@ class device:
         return found
 
     def forget(self):
-        """The provider is asked for anew."""
+        """Drop the cached provider, so that it is looked up again."""
         try:
             del self.provider
         except AttributeError:
@@ -167,7 +166,7 @@ def provided(where):
 
 
 def is_host(where) -> bool:
-    """Whether a device, or a type of devices, has its memory in the host's.
+    """True if a device, or a type of devices, has its memory in the host's.
 
     >>> is_host(cpu), is_host("cuda:0")
     (True, False)
@@ -187,7 +186,7 @@ def prefer(where: device):
 
 
 def placed(where) -> device:
-    """The device that can hold tensors for what the user named; an absent one is an error that says so."""
+    """The device for tensors on the device that the user named; raises an error if it is absent."""
     if where is None:
         return preferred()
     found = device(where)
@@ -195,14 +194,14 @@ def placed(where) -> device:
 
 
 def on(where) -> tuple:
-    """What tells an operator that makes a tensor of nothing where it lies: nothing for the processor's memory."""
+    """The device argument for an operator that creates a tensor: () for CPU memory."""
     found = placed(where)
     return () if found is cpu or found.provider.on_host else (found,)
 
 
 def placing(function):
-    """A function that makes a tensor as one that takes ``device``, which is that of all factory functions inside it;
-    what it makes elsewhere goes there."""
+    """Add an argument ``device`` to a function that makes a tensor: it applies to all factory functions inside it, and
+    a result on another device is moved there."""
     @functools.wraps(function)
     def run(*args, device=None, **kwargs):
         where = placed(device)

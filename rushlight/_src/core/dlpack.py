@@ -17,7 +17,7 @@ WHOLE, UNSIGNED, FLOAT, BFLOAT, COMPLEX, TRUTH = 0, 1, 2, 4, 5, 6  # codes of ty
 NAMES = {2: "cuda", 8: "mps", 10: "cuda", 14: "xpu"}  # types of devices
 NAME, USED = b"dltensor", b"used_dltensor"
 FIRST_STREAM, NO_STREAM = 1, -1  # of a consumer that names none; of one that keeps order itself
-LARGEST, SOMEWHERE = 16, 4096  # bytes of an element; where memory without elements lies, for NumPy
+LARGEST, SOMEWHERE = 16, 4096  # bytes of an element; address of memory without elements, for NumPy
 PAIR_OF_BYTES = "<V2"  # how arrays name bfloat16, as ml_dtypes does
 
 
@@ -78,8 +78,8 @@ def dtype_of(kind: Kind):
 
 
 def exported(tensor: Tensor, stream):
-    """A capsule with a tensor, whose memory the consumer's stream may read once what is under way is done.  NumPy makes
-    it: capsules go at any moment, also while an exception is on its way, when no Python of ours may run."""
+    """A capsule with a tensor, whose memory the consumer's stream may read once pending work is done. NumPy makes it:
+    capsules are destroyed at any moment, also while an exception propagates, when no Python of Rushlight may run."""
     where = tensor.device
     if stream != NO_STREAM and not where.provider.on_host:
         where.provider.hand_over(where.index, 0 if stream in (None, FIRST_STREAM) else stream)
@@ -91,7 +91,7 @@ def exported(tensor: Tensor, stream):
 
 
 class Taken:
-    """What another library keeps for us."""
+    """A tensor of another library, kept alive for Rushlight."""
 
     def __init__(self, managed):
         self.managed = managed
@@ -111,7 +111,7 @@ def provider_of(number: int):
 
 
 def imported(source, number: int, index: int) -> Tensor:
-    """A tensor over what an object gives, which lies on DLPack's device (number, index)."""
+    """A tensor that shares memory with an object on DLPack's device (number, index)."""
     provider = provider_of(number)
     current = provider.streams(index).current()
     capsule = source.__dlpack__(stream=current or FIRST_STREAM) if hasattr(source, "__dlpack__") else source
@@ -119,7 +119,7 @@ def imported(source, number: int, index: int) -> Tensor:
 
 
 def place_of(capsule) -> tuple:
-    """DLPack's device (number, index) of what a capsule holds; the host's where it is none."""
+    """DLPack's device (number, index) of a capsule's contents; the host's if it is not a valid capsule."""
     if not _valid(id(capsule), NAME):
         return 1, 0
     where = ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.device
@@ -127,21 +127,21 @@ def place_of(capsule) -> tuple:
 
 
 def holds_pairs_of_bytes(capsule) -> bool:
-    """Whether a capsule holds bfloat16, for which NumPy has no name."""
+    """True if a capsule holds bfloat16, for which NumPy has no name."""
     if not _valid(id(capsule), NAME):
         return False
     return ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed)).contents.array.kind.code == BFLOAT
 
 
 def taken(capsule, where, number: int, index: int) -> Tensor:
-    """A tensor on a device over what a capsule holds.  RuntimeError where it was taken before."""
+    """A tensor on a device over the memory of a capsule. Raises RuntimeError if the capsule was consumed before."""
     if not _valid(id(capsule), NAME):
         raise RuntimeError("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
                            "once, so you might have already constructed a tensor from it once.")
     managed = ctypes.cast(_pointer(id(capsule), NAME), ctypes.POINTER(Managed))
     array = managed.contents.array
     if (array.device.type, array.device.index) != (number, index):
-        raise BufferError("what an object gives lies on another device than it says")
+        raise BufferError("from_dlpack(): the capsule's device differs from the one that __dlpack_device__ reports")
     dtype, shape = dtype_of(array.kind), tuple(array.shape[:array.ndim])
     strides = tuple(array.strides[:array.ndim]) if array.strides else None
     _rename(id(capsule), USED)

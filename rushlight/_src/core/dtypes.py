@@ -12,10 +12,10 @@ class dtype:
     Attributes: ``name``, ``itemsize`` (bytes), ``category`` (BOOL, INTEGER, FLOATING or COMPLEX), ``numpy`` (the NumPy
     dtype that stores the same bits: bfloat16 is stored as uint16), ``is_floating_point``, ``is_complex``,
     ``is_signed``, ``is_inexact`` (floating-point or complex: what gradients flow through), ``has_kernels`` (others are
-    computed by NumPy's meaning).
+    computed by the NumPy reference implementation).
 
-    Of quantized elements (``core/quantized.py``): ``scheme`` is what the whole numbers in memory mean (None for all
-    others), ``shown`` the dtype that users see, ``name`` that of the whole numbers.
+    Of quantized elements (``core/quantized.py``): ``scheme`` maps the stored integers to values (None for all others),
+    ``shown`` is the dtype that users see, ``name`` that of the integers.
     """
 
     __slots__ = ("name", "itemsize", "category", "numpy", "is_signed", "is_inexact", "rank", "has_kernels", "scheme",
@@ -46,7 +46,7 @@ class dtype:
 
     @property
     def label(self) -> str:
-        """The name, and what quantized numbers mean."""
+        """The name, and the quantization parameters."""
         return self.name if self.scheme is None else f"{self.shown.name}{tuple(self.scheme)}"
 
     def __reduce__(self):
@@ -99,7 +99,7 @@ ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16,
 FROM_NUMPY = {d.numpy: d for d in ALL if d.in_numpy}
 
 
-PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python's types where a dtype is wanted
+PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # Python types that are accepted as a dtype
 
 
 def meant(value):
@@ -161,7 +161,7 @@ def default_of(category: int) -> dtype:
 
 
 def category_of(number) -> int:
-    """The category of a Python number, or of what stands for one and tells its ``category``."""
+    """The category of a Python number, or of a substitute with a ``category``."""
     kind = type(number)
     if kind is bool:
         return BOOL
@@ -189,7 +189,7 @@ def result_type(dimensioned, zero_dim, categories) -> dtype:
 
 
 def can_cast(source: dtype, target: dtype) -> bool:
-    """Whether a result of ``source`` may be written into ``target`` (no fall in category)."""
+    """True if a result of ``source`` may be written into ``target`` (no fall in category)."""
     return source.category <= target.category
 
 
@@ -197,7 +197,7 @@ NARROW = {"bfloat16": (2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01), "float8
           "float8_e4m3fnuz": (0.125, 240.0, 2.0**-7, 1.0),
           "float8_e5m2": (0.25, 57344.0, 2.0**-14, 1.0), "float8_e5m2fnuz": (0.25, 57344.0, 2.0**-15, 1.0),
           "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127, 1.0),
-          "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of what NumPy does not know
+          "float4_e2m1fn_x2": (0.5, 6.0, 1.0, 1.0)}  # eps, max, tiny, resolution of dtypes that NumPy does not have
 
 
 class finfo:
@@ -253,7 +253,7 @@ def limits_of(dtype):
 
 
 def check_range(least, most, dtype):
-    """RuntimeError where numbers between two are beyond what a dtype holds; whole ones below 0 wrap around in an
+    """Raise RuntimeError if numbers between two exceed the range of a dtype; negative integers wrap around in an
     unsigned dtype, infinities and NaN are floats.
 
     >>> check_range(-1, 255, uint8), check_range(0.0, 1e9, int32), check_range(-3e38, float("inf"), float32)
@@ -271,7 +271,7 @@ def check_range(least, most, dtype):
     limits = iinfo(dtype)
     whole = isinstance(least, int) or getattr(least, "dtype", None) is int64
     low = -limits.max if not dtype.is_signed and whole else limits.min
-    if not (low <= least and most <= limits.max):  # so that NaN is refused
+    if not (low <= least and most <= limits.max):  # so that NaN is rejected
         raise RuntimeError(
             f"value cannot be converted to type {dtype.name} without overflow: {most if low <= least else least} is "
             f"not between {limits.min} and {limits.max}; "

@@ -1,9 +1,10 @@
-"""Plain values as bytes: reading them makes such values and nothing else, whatever the bytes are.
+"""Plain values as bytes: decoding creates such values and nothing else, for any bytes.
 
-The bytes are records, one for each distinct value, after those it is made of; the last one is the whole.  A record is a
-tag (a byte) and 8 bytes of a number, or a length and so many bytes, or a count and the positions of so many earlier
-records.  Equal immutable values have one record, and so has a list, dictionary or array that occurs in several places,
-which is one object again.  ``register`` adds tags for values that are made of others.  No record refers to code.
+The bytes are records, one for each distinct value, after those of its components; the last one is the root. A record is
+a tag (a byte) and a number of 8 bytes, or a length and that number of bytes, or a count and the positions of that
+number of earlier records. Equal immutable values have one record, and so has a list, dictionary or array that occurs in
+several places, which is decoded as one object. ``register`` adds tags for values that are made of others. No record
+refers to code.
 """
 import struct
 
@@ -11,7 +12,7 @@ _COUNT = struct.Struct("<cI")  # a tag, and a length or count
 _WHOLE, _REAL, _PAIR = struct.Struct("<cq"), struct.Struct("<cd"), struct.Struct("<cdd")
 _PART = struct.Struct("<I")
 MOST = 1 << 63
-DEEPEST = 500  # values within values; what is nested deeper could exhaust the stack when it is hashed
+DEEPEST = 500  # nesting depth; hashing deeper values could exhaust the stack
 SINGLE = {b"N": None, b"T": True, b"F": False}
 NUMBERS = {b"i": _WHOLE, b"d": _REAL, b"c": _PAIR}
 TYPES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, tuple, list, dict, slice, type(None))}
@@ -40,7 +41,7 @@ PARTS = {tuple: (b"(", tuple, True), list: (b"[", tuple, False),
          dict: (b"{", lambda d: [x for item in d.items() for x in item], False),
          set: (b"S", tuple, False), frozenset: (b"Z", tuple, True),
          slice: (b":", lambda s: (s.start, s.stop, s.step), True),
-         # type -> tag, from the value to its parts, whether equal ones are one
+         # type -> tag, a function from the value to its components, True if equal ones are one
          type: (b"t", lambda kind: (known(kind).__name__,), True)}
 READ = (b"s", b"b", b"n")
 
@@ -52,10 +53,10 @@ def known(kind):
 
 
 def register(kind: type, tag: bytes, apart, together, shared=True):
-    """Makes values of exactly this type encodable: ``apart(value)`` gives the parts of which ``together(*parts)`` makes
-    it again.
+    """Make values of exactly this type encodable: ``apart(value)`` returns components from which ``together(*parts)``
+    rebuilds it.
 
-    ``shared``: whether values of equal parts are one.
+    ``shared``: True if values of equal components are one.
     """
     assert tag not in MADE and tag not in NUMBERS and tag not in SINGLE and tag not in READ, f"the tag {tag} is taken"
     MADE[tag], PARTS[kind] = together, (tag, apart, shared)
@@ -87,7 +88,7 @@ class Encoder:
     """Writes records, each value after its parts."""
 
     def __init__(self):
-        # what was written, its position by content, and by identity (with the value, which stays alive)
+        # position of each written value by content, and by identity (with the value, which stays alive)
         self.records, self.equal, self.same = [], {}, {}
         self.plain: dict = {}  # string or int -> its position
 

@@ -1,4 +1,4 @@
-"""The epoch: a count of changes to what is seldom changed, so that what was compiled against it can tell."""
+"""The epoch: a counter of changes to rarely changed state, by which code compiled against it detects them."""
 from __future__ import annotations
 
 import types
@@ -12,7 +12,7 @@ class Epoch:
 
 
 def changed(owner):
-    """Tells that a network's attributes, or defaults, change."""
+    """Record that a module's attributes, or defaults, change."""
     Epoch.value += 1
 
 
@@ -32,7 +32,7 @@ WATCHED = {types.ModuleType: Watched}  # classes of Python modules, and those of
 
 
 def watch(module) -> bool:
-    """Has a Python module raise the epoch from now on; False for one of a class of its own, which may compute its
+    """Make a Python module raise the epoch when it changes; False for one of a custom class, which may compute its
     attributes."""
     if type(module) in WATCHED:
         module.__class__ = WATCHED[type(module)]

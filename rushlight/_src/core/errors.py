@@ -1,13 +1,13 @@
-"""Errors with numbers.  Each is a subclass of what PyTorch's callers catch, and has a page in ``docs/errors/``."""
+"""Errors with numbers. Each is a subclass of the exception that PyTorch raises, and has a page in ``docs/errors/``."""
 
 
 class Numbered(Exception):
-    """An error that says what was seen, what was wanted and the nearest remedy.
+    """An error that reports the observed value, the accepted ones and the nearest remedy.
 
     >>> print(Numbered("a is 3 long", "4 elements", "pad it"))
     a is 3 long
-      wanted: 4 elements
-      remedy: pad it
+    wanted: 4 elements
+    remedy: pad it
     """
 
     number: int | None = None
@@ -35,13 +35,13 @@ class BroadcastError(Numbered, RuntimeError):
 
 
 class ProductError(Numbered, RuntimeError):
-    """A matrix product of shapes whose inner sizes differ, or of the wrong rank."""
+    """A matmul of shapes whose inner sizes differ, or of the wrong rank."""
 
     number = 102
 
 
 class JoinError(Numbered, RuntimeError):
-    """Tensors that cannot lie side by side."""
+    """Tensors that cannot be concatenated."""
 
     number = 103
 
@@ -177,7 +177,7 @@ class OutOfMemoryError(Numbered, RuntimeError):
 
 
 class AcceleratorError(RuntimeError):
-    """What a device's driver has refused, or has seen go wrong.  ``error_code``: its number for it."""
+    """An error reported by a device's driver. ``error_code``: the driver's number for it."""
 
     def __init__(self, text: str, error_code: int = 0):
         super().__init__(text)
@@ -192,7 +192,7 @@ class StorageBoundsError(Numbered, RuntimeError):
 
 # --- 600: files -------------------------------------------------------------------------------------------------------
 class CorruptFileError(Numbered, RuntimeError):
-    """A file that does not hold what its format promises."""
+    """A file whose content violates its format."""
 
     number = 601
 
@@ -206,7 +206,7 @@ class UnsupportedLayoutError(Numbered, NotImplementedError):
 
 # --- 800: numbers -----------------------------------------------------------------------------------------------------
 class ZeroDivisorError(Numbered, RuntimeError):
-    """Whole numbers divided by 0, for which they have no result."""
+    """A division of integers by 0, which has no result."""
 
     number = 801
 
@@ -223,7 +223,7 @@ class NoDeviceError(Numbered, AssertionError, NotImplementedError):
     number = 901
 
 
-# --- 1000: what has not been built ------------------------------------------------------------------------------------
+# --- 1000: not implemented --------------------------------------------------------------------------------------------
 class NotBuiltError(Numbered, NotImplementedError):
     """A name of PyTorch that can be imported here and does nothing yet."""
 

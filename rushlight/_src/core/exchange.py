@@ -64,7 +64,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def own_array(array: np.ndarray) -> Tensor:
-    """``from_numpy`` of an array that nobody else refers to: its memory may be replaced by more."""
+    """``from_numpy`` of an array without other references: its memory may be replaced by a larger block."""
     made = from_numpy(array)
     if made._rush_storage is not None:
         made._rush_storage.is_fixed = 0
@@ -72,7 +72,7 @@ def own_array(array: np.ndarray) -> Tensor:
 
 
 def lend_array(tensor: Tensor) -> np.ndarray:
-    """``to_numpy`` for users, who may keep the array: the memory is not resized from now on."""
+    """``to_numpy`` for users, who may keep the array: the memory is not resized afterwards."""
     array = to_numpy(tensor)
     if tensor._rush_storage is not None:
         tensor._rush_storage.is_fixed = 1
@@ -80,7 +80,7 @@ def lend_array(tensor: Tensor) -> np.ndarray:
 
 
 def to_numpy(tensor: Tensor, view=None) -> np.ndarray:
-    """An array that shares memory with a tensor.  RuntimeError where the elements are not the numbers in memory."""
+    """An array that shares memory with a tensor. Raises RuntimeError if the elements are not the stored values."""
     meta = tensor._rush_meta
     if meta.turned:
         bit, remedy = ("conjugate", "conj") if tensor.is_conj() else ("negative", "neg")
@@ -108,7 +108,7 @@ def view_memory(tensor: Tensor, element) -> np.ndarray:
 
 
 def seen_memory(tensor: Tensor, element) -> np.ndarray:
-    """``view_memory`` for whoever lets go of the array at once, and writes into a new tensor's alone."""
+    """``view_memory`` for callers that drop the array at once, or write into it only if the tensor is new."""
     meta = tensor._rush_meta
     if not meta.device.provider.on_host:
         raise TypeError(
@@ -126,15 +126,15 @@ def seen_memory(tensor: Tensor, element) -> np.ndarray:
 
 
 def byte_strides(meta: Meta) -> tuple[int, ...]:
-    """Return the strides in bytes.  A dimension of size 1 has no step that is taken: its stride may be any number of
-    elements, also one whose bytes NumPy cannot count."""
+    """Return the strides in bytes. The stride of a dimension of size 1 is unused: it may be any number of elements,
+    also one whose bytes NumPy cannot count."""
     return tuple(s * meta.itemsize if n != 1 or s <= LARGEST_STRIDE else meta.itemsize
                  for n, s in zip(meta.shape, meta.strides))
 
 
 def computed(array: np.ndarray, dtype=None) -> Tensor:
-    """What NumPy computed, as a tensor on the preferred device: while an operator's body runs, that is the device of
-    its tensors."""
+    """A NumPy result as a tensor on the preferred device: while an operator's body runs, that is the device of its
+    tensors."""
     made = own_array(np.ascontiguousarray(array)) if dtype is None else from_array(array, dtype)
     where = devices.preferred()
     return made if made._rush_meta.device is where else made.to(where)
@@ -159,8 +159,8 @@ def __array__(self, dtype=None, copy=None):
 
 
 def values_of(tensor: Tensor, view=view_memory) -> np.ndarray:
-    """The elements as Python-convertible NumPy values (bfloat16 and floats of a byte widened); those of a device are
-    copied.  ``view``: ``seen_memory`` for whoever lets go of them at once."""
+    """The elements as Python-convertible NumPy values (bfloat16 and float8 widened); those of a device are copied.
+    ``view``: ``seen_memory`` for callers that drop the array at once."""
     if tensor._rush_storage is None:
         tensor = tensor.concrete()
     if not tensor._rush_meta.device.provider.on_host:
@@ -171,7 +171,7 @@ def values_of(tensor: Tensor, view=view_memory) -> np.ndarray:
     return to_numpy(tensor, view) if dtype.in_numpy else widen(view(tensor, dtype.numpy), dtype)
 
 
-# numbers that are read where they lie
+# dtypes whose scalars are read directly from memory
 CELLS = {bool_: ctypes.c_bool, float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64,
          int32: ctypes.c_int32}
 
@@ -207,7 +207,7 @@ def tolist(self):
 
 @attach
 def __bool__(self):
-    """Whether the one element is not 0.  RuntimeError for tensors with more elements, or none."""
+    """True if the one element is not 0. Raises RuntimeError for tensors with more elements, or none."""
     if mine.modes:
         return of_mode("__bool__", self)
     if self._rush_meta.numel > 1:
@@ -266,7 +266,7 @@ def __contains__(self, element):
 
 
 def held_by(storage, dtype) -> Tensor:
-    """The elements of a dtype that lie in a storage.  RuntimeError for a storage of another dtype."""
+    """A storage as a 1-D tensor of a dtype. Raises RuntimeError for a storage of another dtype."""
     if getattr(storage, "dtype", dtype) is not dtype:
         raise RuntimeError(
             f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {storage.dtype} for argument 1 "
@@ -288,7 +288,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         out = converted_copy(data.detach(), dtype)
     elif isinstance(data, (np.ndarray, np.generic)):
         if isinstance(data, np.generic) and dtype is not None:
-            plain(data, dtype)  # which refuses what a dtype does not take
+            plain(data, dtype)  # rejects values that a dtype does not take
         out = converted_copy(own_array(np.array(data, copy=True)), dtype, shared=False)
     else:
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple, int, float, bool, complex)):
@@ -325,7 +325,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 
 def refuse_device(wanted, device, args, form):
-    """RuntimeError where an older form of making tensors is given a device of another type, or one beside a tensor."""
+    """Raise RuntimeError if a legacy constructor is given a device of another type, or a device together with a
+    tensor."""
     if device is not None and len(args) == 1 and isinstance(args[0], Tensor):
         raise RuntimeError(f"Legacy tensor {form} is not supported: write torch.tensor() or torch.as_tensor().")
     if device is not None and devices.device(device).type != wanted:
@@ -334,9 +335,9 @@ def refuse_device(wanted, device, args, form):
 
 
 def made_of(cls, *args, device=None):
-    """What calling the class ``Tensor`` makes, in older programs: a tensor of the default dtype with undefined contents
-    from sizes, or of the numbers in a sequence; a tensor shares its memory.  TypeError for anything else, RuntimeError
-    for a device that is not the CPU.
+    """The result of calling the class ``Tensor``, in older programs: an uninitialized tensor of the default dtype from
+    sizes, or one of the numbers in a sequence; a tensor shares its memory. Raises TypeError for anything else,
+    RuntimeError for a device that is not the CPU.
 
     >>> import rushlight as torch
     >>> torch.Tensor([1, 2]), torch.Tensor(2, 3).shape
@@ -362,7 +363,7 @@ def filled_in(self, *args, **names):
 
 @attach
 def __array_wrap__(self, array, context=None, return_scalar=False):
-    """What NumPy's functions of a tensor give: a tensor."""
+    """Convert the result of a NumPy function of a tensor to a tensor."""
     return from_numpy(np.asarray(array)) if np.asarray(array).dtype in dtypes.FROM_NUMPY else array
 
 
@@ -431,8 +432,8 @@ def shown(obj, dtype):
 
 @observed
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None) -> Tensor:
-    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None
-    where it can.
+    """A tensor of ``obj``: with ``copy`` True never sharing memory, with False always (else ValueError), with None if
+    possible.
 
     >>> import numpy, rushlight as torch
     >>> numbers = numpy.zeros(2)
@@ -502,7 +503,7 @@ def __dlpack__(self, stream=None, **kwargs):
             f"Can't export tensors with the {'conjugate' if self.is_conj() else 'negative'} bit set: give a clone()")
     provider = self._rush_meta.device.provider
     if (self.dtype is dtypes.bfloat16 if provider.on_host
-            else provider.dlpack != EXTENSION):  # of which nobody else knows what an address means
+            else provider.dlpack != EXTENSION):  # whose addresses other libraries cannot interpret
         from .dlpack import exported
         return exported(self, stream)
     return to_numpy(self).__dlpack__()
@@ -523,8 +524,8 @@ def __cuda_array_interface__(self) -> dict:
     return interface_of(self)
 
 
-EXTENSION = 12  # DLPack's type of devices that have none of their own
-HOST = 1, 3  # DLPack's types of devices whose memory is the host's: its own, and what CUDA has pinned
+EXTENSION = 12  # DLPack's device type for devices without one of their own
+HOST = 1, 3  # DLPack's device types in host memory: the CPU, and CUDA's pinned memory
 
 
 class Capsule:
@@ -541,8 +542,8 @@ class Capsule:
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack, or with what a capsule holds: on ``device``, and
-    as a copy if ``copy`` says so.  BufferError where it is on another device and ``copy`` is False."""
+    """A tensor that shares memory with any object that supports DLPack, or with a capsule: on ``device``, and as a copy
+    if ``copy`` is True. Raises BufferError if it is on another device and ``copy`` is False."""
     found = taken_over(ext_tensor)
     elsewhere = device is not None and devices.device(device) != found.device
     if elsewhere and (copy is False or not devices.device(device).provider.has_data):
@@ -552,7 +553,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
 
 
 def taken_over(source) -> Tensor:
-    """A tensor over what speaks DLPack, where it lies."""
+    """A tensor that shares memory with an object that supports DLPack."""
     from .dlpack import place_of
     number, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else place_of(source)
     if number not in HOST:

@@ -1,4 +1,4 @@
-"""What operators expect of sizes and numbers: checked now, or by the program that is captured when it runs."""
+"""Operators' preconditions on sizes and numbers: checked immediately, or by the captured program when it runs."""
 from __future__ import annotations
 
 from .expr import Expr, eq, le
@@ -6,8 +6,8 @@ from .shape_env import ShapeEnv
 
 
 def expect(condition, error):
-    """Raises what ``error()`` gives unless a condition holds (a bool, or an Expr that is not decided yet).  What data
-    decide, a captured program checks when it runs; it holds from here on."""
+    """Raise the result of ``error()`` unless a condition holds (a bool, or an Expr that is not decided yet). A
+    data-dependent condition is checked by the captured program when it runs, and assumed afterwards."""
     if isinstance(condition, Expr) and condition.op != "number" and ShapeEnv.present() and ShapeEnv.current().postpones(
             condition, error):
         return
@@ -21,7 +21,7 @@ def at_most(a, b):
 
 
 def expect_elements(sizes, error):
-    """Raises what ``error()`` gives unless every size is at least 1, as ``expect`` does."""
+    """Raise the result of ``error()`` unless every size is at least 1, as ``expect`` does."""
     for size in sizes:
         expect(at_most(1, size), error)
 

@@ -24,8 +24,8 @@ from .shape_env import ShapeEnv, decide, real
 
 
 class Expr(Node):
-    """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (what else tells it apart) and ``dtype`` (None:
-    integer).
+    """One node of an expression: ``op``, ``args`` (Exprs), ``arg`` (further data that identifies it) and ``dtype``
+    (None: integer).
 
     ``low`` and ``high`` bound an integer Expr.
     """
@@ -139,7 +139,7 @@ def const(value: int) -> Expr:
 
 
 def size(name: str, low: int = 2, high=INFINITY) -> Expr:
-    """A symbol: a whole number in [low, high], at least 2 unless said otherwise."""
+    """A symbol: an integer in [low, high], at least 2 by default."""
     return Expr("size", (), (name, low, high), None, low, high)
 
 
@@ -214,7 +214,7 @@ def add(a, b):
 
 
 def combine(pairs, constant: int):
-    """A constant plus the sum of the products of these (integer, coefficient)."""
+    """A constant plus the sum of integer * coefficient over these pairs."""
     parts: dict = {}
     for a, coefficient in pairs:
         found, x = terms(a)
@@ -355,9 +355,9 @@ def minimum(a, b):
 
 
 def position(value: Expr, limit) -> Expr:
-    """A scalar used as an index of a dimension of size ``limit``: known to lie in [0, limit) once checked.
+    """A scalar used as an index of a dimension of size ``limit``: known to be in [0, limit) once checked.
 
-    One that counts, and certainly lies there, is that integer itself.
+    One that counts, and is certainly in range, is that integer itself.
     """
     counted = value.args[0] if value.op == "value" else value.arg if value.op == "number" else None
     if counted is not None and within(plain(counted), limit):
@@ -366,15 +366,14 @@ def position(value: Expr, limit) -> Expr:
 
 
 def divisor(value: Expr) -> Expr:
-    """A whole number that others are divided by: once checked, not 0.  One that certainly is not is that number
-    itself."""
+    """An integer used as a divisor: once checked, not 0. One that is certainly not 0 is that number itself."""
     counted = value.args[0].low if value.op == "value" else value.arg if value.op == "number" else 0
     return value if counted > 0 or value.op == "number" and counted else Expr("divisor", (value,), None, value.dtype)
 
 
 # --- proofs -----------------------------------------------------------------------------------------------------------
 def at_least(e, bound: int) -> bool:
-    """Whether e >= bound is certain."""
+    """True if e >= bound is certain."""
     if isinstance(e, int):
         return e >= bound
     if e.low >= bound:
@@ -383,7 +382,7 @@ def at_least(e, bound: int) -> bool:
 
 
 def nonnegative(e) -> bool:
-    """Whether e >= 0 for all values: loop variables go to their worst end, symbols are counted from their least value.
+    """True if e >= 0 for all values: loop variables go to their worst end, symbols are counted from their least value.
 
     >>> s = size("s")
     >>> i = index("i", s)
@@ -403,7 +402,7 @@ def nonnegative(e) -> bool:
             if atom.op == "index" and (coefficient < 0) != (worst[atom] < 0) or atom.low < 0:
                 return False
     if any(not atom.free.isdisjoint(worst) for m in parts for atom in factors(m) if atom.op != "index"):
-        return False  # the worst end for one term need not be the worst within //, min and the like
+        return False  # the worst end for one term need not be the worst within //, min and similar
     ends = {a: extent_of(a) - 1 if c < 0 else 0 for a, c in worst.items()}
     if ends:
         return nonnegative(substitute(e, ends))
@@ -416,7 +415,7 @@ def nonnegative(e) -> bool:
 
 
 def within(e, limit) -> bool:
-    """Whether 0 <= e < limit is certain."""
+    """True if 0 <= e < limit is certain."""
     if isinstance(e, int):
         return 0 <= e and at_least(limit - e, 1)
     if e.low < 0:
@@ -505,7 +504,7 @@ def value(e, dtype) -> Expr:
 
 
 def scalar_of(e, dtype) -> Expr:
-    """A number, or what follows from sizes, as a scalar of a dtype."""
+    """A number, or an integer Expr, as a scalar of a dtype."""
     return (convert if e.dtype else value)(e, dtype) if isinstance(e, Expr) else number(e, dtype)
 
 
@@ -513,7 +512,7 @@ EXACT = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": o
 
 
 def computed(op: str, args):
-    """An operation on numbers of which some follow from sizes: an integer where it is exact, else a float64 scalar.
+    """An operation on numbers, some derived from sizes: an integer if that is exact, else a float64 scalar.
 
     >>> s = size("s")
     >>> computed("sub", (s, 1)), computed("div", (1.0, s))
@@ -525,7 +524,7 @@ def computed(op: str, args):
 
 
 def apply(op: str, *args, dtype=None, arg=None) -> Expr:
-    """A scalar operation; numbers among the arguments take the dtype of the Exprs beside them."""
+    """A scalar operation; numbers among the arguments take the dtype of the Exprs among them."""
     like = next((a.dtype for a in reversed(args) if isinstance(a, Expr)), dtype)
     args = tuple(a if isinstance(a, Expr) else number(a, like) for a in args)
     result = dtype or (bool_ if op in COMPARISONS else args[-1].dtype)
@@ -539,8 +538,8 @@ def convert(x: Expr, dtype) -> Expr:
 
 
 def as_stored(x: Expr) -> Expr:
-    """What memory would hold of a half, which is carried as float32: so that a sum is the same whether its terms lay in
-    memory or not."""
+    """The value that memory would hold of a 16-bit float, which is carried as float32: so that a sum is the same with
+    and without materialized terms."""
     return apply("as_stored", x) if x.dtype.is_half and x.op != "load" else x
 
 
@@ -550,8 +549,8 @@ def where(condition: Expr, a, b) -> Expr:
 
 
 def repeated(count: int, start: Expr, step, going=None, name: str = "s") -> Expr:
-    """What ``start`` is after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype): a
-    loop within one element's value.
+    """The state after ``step(k, state)`` for k = 0, 1, ..., count - 1 (given as a scalar of the same dtype), starting
+    from ``start``: a loop within one element's value.
 
     It may end earlier, once ``going(state)`` holds for no element that is computed at the same time.
     """

@@ -1,10 +1,10 @@
-"""What kernels report through a program's error flag: a number that says what went wrong, and where; 0 is nothing."""
+"""Codes that kernels report through a program's error flag: the kind of the error and its position; 0 is no error."""
 from __future__ import annotations
 
 from .errors import ZeroDivisorError
 
 OUT_OF_RANGE = 1
-BATCHED = 128  # added to a kind: the matrix is one of several, and its number is told
+BATCHED = 128  # added to a kind: the matrix is one of several, and its number is included
 LAST = 0x7FFFFFFF
 _kinds: dict = {}
 
@@ -19,7 +19,7 @@ def declare(number: int, error: type, message: str) -> int:
 
 
 def word(kind: int, at: int, matrix: int) -> int:
-    """What a kernel puts into the flag, so that of several the largest is the first matrix's.
+    """The int64 that a kernel stores in the flag; the largest of several is the first matrix's.
 
     >>> word(2, 3, 0) > word(2, 3, 1)
     True
@@ -28,7 +28,7 @@ def word(kind: int, at: int, matrix: int) -> int:
 
 
 def error(word: int):
-    """The error for a word of the flag; None for an index out of range, of which the word tells no more."""
+    """The error for an int64 of the flag; None for an index out of range, which has no further data."""
     if word == OUT_OF_RANGE:
         return None
     kind, message = _kinds[word & BATCHED - 1]

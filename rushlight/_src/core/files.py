@@ -7,18 +7,17 @@ import stat
 
 from .platform import here
 
-STREAMS = "/dev/", "/proc/"  # what lies there leads to open files: it is written as it is
+STREAMS = "/dev/", "/proc/"  # paths to open files: they are written directly
 MEMORY = "/dev/shm/"
 
 
 @contextlib.contextmanager
 def replaced(path):
-    """A binary file to write, which takes the place of ``path`` when the block ends without an error.
+    """A binary file to write, which replaces ``path`` when the block ends without an error.
 
-    The new file has the mode of the old one, or what the umask gives; symbolic links stay and what they lead to is
-    replaced; an interrupted process leaves nothing behind where the file system knows files without names.  Pipes and
-    devices, files of other users or with several names, and files in folders that cannot be written are written
-    directly.
+    The new file has the mode of the old one, or what the umask gives; symbolic links stay and their target is replaced;
+    an interrupted process leaves nothing behind if the file system supports unnamed files. Pipes and devices, files of
+    other users or with several names, and files in directories that are not writable are written directly.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "file")
@@ -61,7 +60,7 @@ def replaced(path):
 
 
 def status(path):
-    """What ``os.stat`` says, or None where there is nothing."""
+    """The result of ``os.stat``, or None if the path does not exist."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -69,7 +68,7 @@ def status(path):
 
 
 def direct(path, old) -> bool:
-    """Whether a path is written as it is, not replaced."""
+    """True if a path is written directly, not replaced."""
     whole = os.path.abspath(path)
     if whole.startswith(STREAMS) and not whole.startswith(MEMORY):
         return True
@@ -79,7 +78,7 @@ def direct(path, old) -> bool:
 
 
 def beside(path) -> str:
-    """A new name in the same folder."""
+    """A new name in the same directory."""
     return f"{path}.{os.urandom(6).hex()}.partial"
 
 
@@ -87,7 +86,7 @@ def given(handle, name) -> str:
     """The name that a file without one has now."""
     folder = os.open(os.path.dirname(name), os.O_RDONLY)
     try:
-        # without a folder Python would link the link
+        # without a directory Python would link the link
         os.link(f"/proc/self/fd/{handle}", os.path.basename(name), dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)
@@ -95,7 +94,7 @@ def given(handle, name) -> str:
 
 
 def unnamed(path):
-    """The descriptor of a new file in the folder of ``path``, and its name: None for one that has none yet, as on
+    """The descriptor of a new file in the directory of ``path``, and its name: None for one that has none yet, as on
     Linux."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         try:

@@ -1,10 +1,10 @@
-"""A folder of this user alone, of which every file is signed: what anybody else may have written is never read.
+"""A directory of this user alone in which every file is signed: data that another user may have written is never read.
 
-A folder that another user owns, or that others may write to (by its mode, also through a group in which this user is
-not alone), is refused, and so is such a file in it.
-Files begin with an HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the folder that only this
-user may read.  A symbolic link to the folder is followed once, when it is opened, and what it leads to has to pass;
-links in place of files are refused.
+A directory that another user owns or may write to (by its mode, also through a group with other members) is rejected,
+and so is such a file in it.
+Files begin with an HMAC-SHA256 over their name and content, keyed by ``secret``, a file of the directory that only this
+user may read. A symbolic link to the directory is followed once, when it is opened, and its target must pass; links in
+place of files are rejected.
 """
 import contextlib
 import errno
@@ -20,11 +20,11 @@ from .platform import here
 logger = logging.getLogger("rushlight.cache")
 
 SECRET = "secret"
-LENGTH = 32  # of the secret, and of what signs a file
+LENGTH = 32  # of the secret, and of a file's signature
 PATIENCE = 1.0  # seconds in which another process may finish writing a secret where files cannot be linked
 FRESH = 3600  # seconds in which a file counts as used lately: no need to say so again
 BLOCK = 1 << 12  # bytes that file systems allocate at once
-TEMPORARY = "tmp"  # what the names of files begin with that are being written
+TEMPORARY = "tmp"  # prefix of the names of files that are being written
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ = os.O_RDONLY | _SAFE
 SHARE = os.O_RDWR | os.O_CREAT | os.O_APPEND | _SAFE  # for a file to which several processes of this user append
@@ -32,12 +32,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | 
 
 
 class Refused(OSError):
-    """A folder or file that is not this user's alone."""
+    """A directory or file that is not this user's alone."""
 
 
 def check(path, status, forbidden=0o022, handle=None):
-    """Refused for what another user owns, or what has one of the ``forbidden`` permissions, except for those of a group
-    in which this user is alone.  ``handle``: the file's descriptor, where it is open."""
+    """Raise Refused for a file that another user owns, or that has one of the ``forbidden`` permissions, except for
+    those of a group whose only member is this user. ``handle``: the file's descriptor, if it is open."""
     if not here.owns(status):
         raise Refused(errno.EPERM, f"user {status.st_uid} owns it, not {here.user()}", path)
     if here.others_may(status, forbidden, path if handle is None else handle):
@@ -47,7 +47,7 @@ def check(path, status, forbidden=0o022, handle=None):
 
 
 def make(path):
-    """Makes a folder and those it lies in, as far as they are missing, each for this user alone whatever the umask."""
+    """Create a directory and its missing parents, each for this user alone whatever the umask."""
     missing = []
     while not os.path.isdir(path) and path != os.path.dirname(path):
         missing.append(path)
@@ -66,8 +66,8 @@ def open_own(path, flags=_READ, forbidden=0o022) -> int:
 
 
 def open_with_status(path, flags=_READ, forbidden=0o022) -> tuple:
-    """Return the descriptor and the ``stat_result`` of a file that is this user's.  Raise Refused for a link, for
-    anything but a file, and for what ``check`` refuses."""
+    """Return the descriptor and the ``stat_result`` of a file that is this user's. Raise Refused for a link, for
+    anything but a file, and for a file that ``check`` rejects."""
     try:
         handle = os.open(path, flags, 0o600)
     except OSError as error:
@@ -117,8 +117,8 @@ def taken(size: int) -> int:
 
 
 def entries(path):
-    """The files in the folders of a folder, and in theirs: os.DirEntry each.  What another process removes meanwhile is
-    left out."""
+    """The files two levels below a directory: os.DirEntry each. Entries removed by another process meanwhile are
+    skipped."""
     for depth in range(2):
         path = [entry.path for folder in (path if depth else [path]) for entry in listed(folder)
                 if entry.is_dir(follow_symlinks=False)]
@@ -134,15 +134,15 @@ def listed(path) -> list:
 
 
 class Folder:
-    """The folder at a path, made where it is missing.  OSError where that is impossible; Refused for one of somebody
-    else."""
+    """The directory at a path, created if missing. Raises OSError if that is impossible, Refused if another user has
+    access."""
 
     def __init__(self, path):
         self.path = os.path.realpath(path)
         self.open()
 
     def open(self):
-        """Makes what is missing of the folder and its secret."""
+        """Create the directory and its secret if they are missing."""
         make(self.path)
         check(self.path, os.stat(self.path))
         self.secret = self.agreed()
@@ -192,7 +192,7 @@ class Folder:
                 os.unlink(temporary)
 
     def current(self) -> bool:
-        """Whether the folder and its secret are there still."""
+        """True if the directory and its secret still exist."""
         try:
             return os.stat(os.path.join(self.path, SECRET)).st_ino == self.place
         except OSError:
@@ -204,19 +204,19 @@ class Folder:
         return os.path.join(folder, f"{TEMPORARY}{os.urandom(8).hex()}")
 
     def signature(self, name, content) -> bytes:
-        """What proves that a process of this user wrote this content under this name."""
+        """A signature that proves that a process of this user wrote this content under this name."""
         found = hmac.new(self.secret, name.encode() + b"\0", "sha256")
         found.update(content)
         return found.digest()
 
     def get(self, name) -> bytes:
-        """The content of a file, by its path within the folder.  OSError where there is none, Refused for one that we
-        did not write."""
+        """The content of a file, by its path within the directory. Raises OSError if there is none, Refused for one
+        with a wrong signature."""
         path = os.path.join(self.path, name)
         whole = read(path)
         content = memoryview(whole)[LENGTH:]
         if not hmac.compare_digest(whole[:LENGTH], self.signature(name, content)):
-            raise Refused(errno.EBADMSG, "it is damaged, or was not written under this folder's secret", path)
+            raise Refused(errno.EBADMSG, "it is damaged, or was not signed with this directory's secret", path)
         return bytes(content)
 
     def put(self, name, content):
@@ -232,9 +232,9 @@ class Folder:
             raise
 
     def trim(self, most: int):
-        """Removes the files that were not used for longest, down to three quarters of ``most`` bytes, where there are
-        more; and what was left half written.  Others may do the same meanwhile, and a file that was written anew since
-        it was looked at stays."""
+        """If the files take more than ``most`` bytes, remove the least recently used ones down to three quarters of
+        that, and incomplete ones. Other processes may do the same meanwhile, and a file that was rewritten since it was
+        inspected stays."""
         found, old = [], time.time() - FRESH
         for entry in entries(self.path):
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""A fork while other threads run: it takes the package's locks first, so that the child finds whole, and free, what
-these guard.
+"""Forks while other threads run: a fork takes the package's locks first, so that the child finds the guarded state
+consistent, and the locks free.
 
-Who holds one of them may take those that ``ORDER`` names later, never an earlier one; a fork takes them in this order.
+The holder of a lock may take those later in ``ORDER``, never an earlier one; a fork takes them in this order.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCKS: dict = {name: [] for name in ORDER}
 
 
 def guarded(name: str, lock):
-    """The lock (anything with ``acquire`` and ``release``), which a fork takes from now on."""
+    """Register the lock (anything with ``acquire`` and ``release``) to be held during a fork, and return it."""
     LOCKS[name].append(lock)
     return lock
 

@@ -1,12 +1,12 @@
 """The stack of interpreters, and the one way an operator is called while any is active.
 
-An interpreter gives operators another meaning: writing them down (Trace), mapping over a batch, carrying tangents.  The
-one on top answers a call; while it does, it stands aside, so what it calls in turn goes to the one below.  With an
-empty stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
+An interpreter gives operators another meaning: tracing them (Trace), mapping over a batch, carrying tangents. The one
+on top answers a call; while it does, it is removed from the stack, so its own calls go to the one below. With an empty
+stack an operator simply runs, by the plan cache of ``core/native/calls.py``.
 
-All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``).  Its ``stack`` and
-``modes`` are tuples, so that each change is one assignment, between whose halves no interrupt can come; blocks are
-Scopes (``core/native/scopes.py``), which are left in one step.
+All of this belongs to threads: ``mine`` is the calling thread's (``core/native/objects.py``). Its ``stack`` and
+``modes`` are tuples, so that each change is one assignment, which no interrupt can split; blocks are Scopes
+(``core/native/scopes.py``), which are left in one step.
 """
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .native.scopes import AUTOCAST, GRAD, ON_ERROR, PUSHED, STACK
 
 
 def is_recording() -> bool:
-    """Whether the calling thread records what it computes for the backward pass."""
+    """True if the calling thread records operators for the backward pass."""
     return mine.grad != 0
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether an ``inference_mode`` block is active."""
+    """True if an ``inference_mode`` block is active."""
     return mine.inference != 0
 
 
@@ -57,17 +57,17 @@ class Interpreter(Scope):
     """One meaning of a program: ``call(op, args, kwargs)`` answers one operator call.  A context manager."""
 
     draws = 1  # how many times over random operators draw
-    traces = False  # whether it writes down the program of one device, for which devices make no difference
-    dispatches = False  # whether classes with ``__torch_dispatch__`` answer first, by operators that it is asked for
-    breaks = False  # whether a call that it refuses runs uncompiled instead
+    traces = False  # True if it traces the program of one device, for which devices make no difference
+    dispatches = False  # True if classes with ``__torch_dispatch__`` answer first, by the operators requested
+    breaks = False  # True if a call that it rejects runs uncompiled instead
     reserve = None  # (blocks) -> (seed, first block): how they draw, if not now
-    settings_read = None  # the set of (owner, name) whose values decided what was written down, where that is kept
+    settings_read = None  # the set of (owner, name) whose values the trace depends on, if it is recorded
 
     def call(self, op, args, kwargs):
         raise NotImplementedError
 
     def empty(self, meta):
-        """A tensor with undefined contents, or None: memory is allocated as ever."""
+        """Return an uninitialized tensor, or None to allocate memory as usual."""
         return None
 
     def constant(self, make):
@@ -106,7 +106,7 @@ class Unwatched(Scope):
 
 
 def is_idle() -> bool:
-    """Whether operators of the calling thread simply run."""
+    """True if operators of the calling thread simply run."""
     return not mine.stack and not mine.modes
 
 
@@ -116,7 +116,7 @@ def active() -> tuple:
 
 
 def decided(owner, name: str):
-    """Tells the interpreters that the value of ``owner.name`` decides what the program does from here on."""
+    """Record in the interpreters that the program depends on the value of ``owner.name``."""
     for interpreter in mine.stack:
         if interpreter.settings_read is not None:
             interpreter.settings_read.add((owner, name))

@@ -15,7 +15,7 @@ from .meta import (Meta, broadcast, channels_last_strides, dense_strides, is_cha
                    row_major, same, same_sizes)
 
 
-MOST_KNOWN = 8192  # views of one kind, beyond which what is known of them is found anew
+MOST_KNOWN = 8192  # cached views of one kind, beyond which the cache is rebuilt
 
 
 class Primitives:
@@ -26,7 +26,7 @@ P = Primitives()
 
 
 def is_tensor(value) -> bool:
-    """Whether a rule's argument is a tensor-like value rather than a Python number."""
+    """True if a rule's argument is a tensor-like value rather than a Python number."""
     return hasattr(value, "_rush_meta")
 
 
@@ -60,7 +60,7 @@ def by_stride(shape, strides):
 
 
 def compared(shape, strides, a, b) -> bool | None:
-    """Whether dimension a lies further in than b; None where strides do not tell."""
+    """True if dimension a is further in than b; None if strides do not decide."""
     if is_zero(strides[a]) or is_zero(strides[b]):
         return None
     before = decided(lt(strides[a], strides[b]))
@@ -70,7 +70,7 @@ def compared(shape, strides, a, b) -> bool | None:
 
 
 def decided(condition) -> bool | None:
-    """Whether a condition on sizes holds, which is assumed where it is open; None where nothing can be assumed."""
+    """True if a condition on sizes holds; an undecided one becomes a guard; None if guards are not possible."""
     return bool(condition) if condition.op == "number" or ShapeEnv.present() else None
 
 
@@ -79,9 +79,8 @@ def is_zero(stride) -> bool:
 
 
 def layout_like(shape, metas, alone=True):
-    """Strides of an elementwise result: as the first full-size input lies densely in memory, else row-major.  Beside
-    numbers and tensors of other shapes (not ``alone``) dimensions of size 1 take their place among the others, as
-    PyTorch has it."""
+    """Strides of an elementwise result: those of the first dense full-size input, else row-major. Together with numbers
+    and tensors of other shapes (not ``alone``), dimensions of size 1 are ordered among the others, as in PyTorch."""
     for meta in metas:
         if same_sizes(meta.shape, shape):
             if not alone and not all(map(same, meta.strides, row_major(shape))):
@@ -103,20 +102,20 @@ def layout_like(shape, metas, alone=True):
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
 def layout_kept(meta):
-    """Strides of a copy: those of the tensor where it lies without gaps, be some of size-1 dimensions what they are,
-    else as of an elementwise result."""
+    """Strides of a copy: those of the tensor if it is dense, whatever those of size-1 dimensions, else as of an
+    elementwise result."""
     if meta.numel == 0 or dense_strides(meta.shape, meta.strides) is not None:
         return tuple(meta.strides)
     return layout_like(meta.shape, [meta])
 
 
 class Kind:
-    """What all primitives of a kind have in common."""
+    """The base class of kinds: the behavior common to all primitives of a kind."""
 
     name = "kind"
     lowers = True
-    computes = False  # whether results are numbers of another value, which some dtypes are not for
-    shares = False  # whether results may share memory with their argument: see ``strided``
+    computes = False  # True if results have new values, which some dtypes do not support
+    shares = False  # True if results may share memory with their argument: see ``strided``
     arity: int | None = None  # how many leading parameters are values; the rest are static (None: all are values)
 
     def meta(self, op, *args, **params):
@@ -134,12 +133,11 @@ class Kind:
 class Elementwise(Kind):
     """out[i] = scalar(x[i], y[i], ...), with broadcasting.
 
-    Traits: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient, NotImplemented:
-    one that nobody has written, which raises where it is wanted, a Python 1 or -1 for plus or minus identity, a Python
-    0 for what is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
-    ``result`` the dtype where it is not that of the arguments; ``passes`` whether out[i] is x[i], in another dtype at
-    most; ``alike(args)`` those arguments that must have one dtype.  In kernels it is the scalar operation of the same
-    name.
+    Traits: ``numpy``; ``partials(y, *args)`` gives d out / d arg for each argument (None: no gradient; NotImplemented:
+    an unimplemented one, which raises when it is needed; a Python 1 or -1 for plus or minus identity; a Python 0 for a
+    function that is constant wherever it is smooth: zeros, also where an argument is infinite or NaN);
+    ``result`` the dtype if it is not that of the arguments; ``passes``: out[i] is x[i], in another dtype at most;
+    ``alike(args)`` those arguments that must have one dtype. In kernels it is the scalar operation of the same name.
     """
 
     name, computes, passes = "elementwise", True, False
@@ -210,7 +208,7 @@ class View(Kind):
 
     def __init__(self, numpy, shape, source, transpose, alias=None):
         self.numpy, self.shape, self.source, self.transpose, self.alias = numpy, shape, source, transpose, alias
-        self.known = {}  # what ``strided`` found: programs ask for the same views again and again
+        self.known = {}  # cache of ``strided``: programs request the same views repeatedly
 
     def meta(self, op, x, **params):
         shared = self.strided(op, x, **params)
@@ -219,7 +217,7 @@ class View(Kind):
     def strided(self, op, x, **params):
         if self.alias is None:
             return None
-        if type(x.nbytes) is not int:  # comparing sizes that vary makes assumptions
+        if type(x.nbytes) is not int:  # comparing dynamic sizes adds guards
             return self.shown(x, params)
         key = x, tuple(params.items())
         try:
@@ -231,7 +229,7 @@ class View(Kind):
             return found
 
     def shown(self, x, params):
-        """What ``strided`` answers."""
+        """The result of ``strided``."""
         found = self.alias(x, **params)
         return found and (x.like(self.shape(x.shape, **params), found[0]), found[1])
 
@@ -240,10 +238,10 @@ class View(Kind):
 
 
 class Recast(Kind):
-    """The same memory as numbers of another dtype: complex ones, or the real ones they consist of.
+    """The same memory viewed in another dtype: as complex numbers, or as their real and imaginary parts.
 
-    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: what x becomes if
-    the result is given a value; ``transpose(g)``.
+    Traits: ``numpy``; ``alias(meta)`` -> (Meta, offset in elements of its dtype); ``put(x, value)``: x after a value is
+    assigned to the result; ``transpose(g)``.
     """
 
     name = "recast"
@@ -294,8 +292,7 @@ class Bytes(Kind):
 
 
 class Turn(Recast):
-    """The same memory, of which every element is read as another number, and written so that it is read as the value:
-    conjugated, or negated.
+    """The same memory, whose elements are conjugated or negated on every read and write.
 
     Traits: ``numpy``; ``bit``, that of ``Meta.turned``; ``compute(x)``: the same in memory of its own, its own inverse
     and transpose.
@@ -310,7 +307,7 @@ class Turn(Recast):
 
 
 class Join(Kind):
-    """Several tensors side by side along ``dim``, row by row; images with channels last stay so."""
+    """Several tensors concatenated along ``dim``, row by row; channels-last images stay so."""
 
     name = "join"
     arity = 1
@@ -448,8 +445,8 @@ class Create(Kind):
 
 
 class Contract(Kind):
-    """Sums of products over shared dimensions: matrix product, convolution.  Traits: ``numpy``, ``describe``,
-    ``gradient``, and ``result``, the dtype where it is not that of the first argument."""
+    """Sums of products over shared dimensions: matmul, convolution. Traits: ``numpy``, ``describe``, ``gradient``, and
+    ``result``, the dtype if it is not that of the first argument."""
 
     name, computes = "contract", True
     arity = 2
@@ -487,9 +484,9 @@ class Foreign(Kind):
 
 
 class Exchanged(Foreign):
-    """What processes exchange.  Traits as of Foreign, and ``there(where, source, target, **params)``: does it in the
-    memory of a device, for (address, Meta) of the input and the result; whether it did.  ``begin(x, **params)`` starts
-    it on an array, which stays as it is until the exchange is over, and gives its number."""
+    """Collectives and messages. Traits as of Foreign, and ``there(where, source, target, **params)``: run it in the
+    memory of a device, for (address, Meta) of the input and the result; True if it did. ``begin(x, **params)`` starts
+    it on an array, which must stay unchanged until the collective is complete, and returns its handle, a number."""
 
     def __init__(self, numpy, describe, gradient, there, begin):
         super().__init__(numpy, describe, gradient)

@@ -13,8 +13,8 @@ ROOT, HIDDEN = __name__.split(".")[:2]
 
 
 class Beyond:
-    """Who answers for names that no room has, and for modules below one that is a file: ``compat/table.py``, which the
-    package's root puts here."""
+    """The resolver of names that no package defines, and of modules below one that is a file: ``compat/table.py``,
+    which the package's root installs here."""
 
     standing: frozenset = frozenset()  # modules by whose name their package knows something else
 
@@ -29,7 +29,7 @@ class Beyond:
 
     @staticmethod
     def listed(package: str) -> list | None:
-        """What ``import *`` takes from a module that says nothing of it, None where that is what it has."""
+        """The names that ``import *`` takes from a module without its own list, None if it takes the module's names."""
 
     @staticmethod
     def ask(package: str, name: str):
@@ -55,18 +55,18 @@ KEEPING = {types.ModuleType: Package, Watched: WatchedPackage}
 
 
 def loaded(path: str):
-    """Sees to it that the package of a module keeps what it knows by the module's name."""
+    """Make the package of a module keep its own attribute of the module's name."""
     if path in Beyond.standing:
         package = sys.modules[path.rpartition(".")[0]]
         package.__class__ = KEEPING.get(type(package), type(package))
 
 
 def later(package: str, homes: dict | None = None):
-    """The ``__getattr__`` of a module: modules in it are its attributes, ``homes`` say which module defines which other
-    names, and the table of PyTorch's names has the rest.
+    """The ``__getattr__`` of a module: its submodules are its attributes, ``homes`` says which module defines which
+    other names, and the table of PyTorch's names has the rest.
 
-    Homes are relative to the package (``".compiling"``: beside it).  What it returns raises AttributeError for a name
-    that is nowhere.
+    Homes are relative to the package (``".compiling"``: next to it). The function returned raises AttributeError for a
+    name that is defined nowhere.
 
     >>> found = later("rushlight", {"futures": ("Future",)})
     >>> found("Future").__module__, found("linalg").__name__
@@ -75,7 +75,7 @@ def later(package: str, homes: dict | None = None):
     home_of = {name: home for home, names in (homes or {}).items() for name in names}
 
     def found(name: str):
-        if name == "__path__":  # each ``from package import name`` of a module that is no package asks for it
+        if name == "__path__":  # looked up by each ``from package import name`` of a module that is no package
             if Beyond.below(package):
                 return []
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -100,7 +100,8 @@ def later(package: str, homes: dict | None = None):
 
 
 def everything(module, lazy) -> list:
-    """What ``import *`` takes: PyTorch's list, else all public names, also those that are defined elsewhere."""
+    """The names that ``import *`` takes: PyTorch's list, else all public names, also those that are defined in other
+    modules."""
     listed = Beyond.listed(module.__name__)
     if listed is None:
         names = dict.fromkeys([*vars(module), *lazy, *Beyond.names(module.__name__)])
@@ -119,7 +120,7 @@ def facade():
 
 
 def room(name: str):
-    """A room of the package, imported now.
+    """Import a subpackage and return it.
 
     >>> room("futures").__name__
     'rushlight.futures'
@@ -129,7 +130,7 @@ def room(name: str):
 
 
 def entered(place: str, name: str):
-    """A function of a room above, which is imported when it is first called.
+    """A function of a higher layer, whose module is imported at the first call.
 
     >>> entered("futures", "collect_all").__name__
     'collect_all'
@@ -143,8 +144,7 @@ def entered(place: str, name: str):
 
 
 class Public(SourceFileLoader):
-    """Loads a module that stands at a path of PyTorch's: a name that its file does not define is looked for in the
-    table."""
+    """Loads a module at a path of PyTorch's: a name that its file does not define is looked up in the table."""
 
     def exec_module(self, module):
         loaded(module.__name__)
@@ -167,5 +167,5 @@ class Paths:
 
 
 def activate():
-    """Gives every module that is imported from now on the names of the table."""
+    """Give every module that is imported afterwards the names of the table."""
     sys.meta_path.insert(0, Paths)

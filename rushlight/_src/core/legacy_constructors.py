@@ -13,7 +13,7 @@ from .op import OPS
 
 
 def is_size(value) -> bool:
-    """Whether a value counts elements: an integer, of NumPy too, but no bool."""
+    """True if a value counts elements: an integer, also a NumPy one, but no bool."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "iu"
     return not isinstance(value, bool) and (isinstance(value, (Expr, Tensor)) or hasattr(type(value), "__index__"))

@@ -10,8 +10,8 @@ type_of = type  # below, a method has that name
 
 @attach
 def type(self, dtype=None, non_blocking=False):
-    """The legacy type's name, or a conversion to a dtype, a type of tensors (of its device) or its name.  ``Tensor`` is
-    the type of the default dtype.  ValueError for another name, TypeError for what is none of these."""
+    """The legacy type's name, or a conversion to a dtype, a type of tensors (of its device) or its name. ``Tensor`` is
+    the type of the default dtype. Raises ValueError for another name, TypeError for any other object."""
     if dtype is None:
         place = self._rush_meta.device.type
         return f"torch.{'' if place == 'cpu' else f'{place}.'}{dtypes.type_name(self.dtype)}Tensor"

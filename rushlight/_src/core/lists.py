@@ -12,8 +12,8 @@ from .native import Tensor
 
 
 def number(tensor, kind):
-    """The only element as a number of Python's, of one kind or (None) its own.  ValueError where there are several,
-    RuntimeError where it has an imaginary part."""
+    """The only element as a Python number, of one kind or (None) its own. Raises ValueError if there are several,
+    RuntimeError if it has an imaginary part."""
     if tensor._rush_meta.numel != 1:
         raise ValueError(
             "only one element tensors can be converted to Python scalars, not one of shape "
@@ -75,9 +75,9 @@ def array_of(data, dtype):
 
 
 def plain(data, dtype):
-    """Nested lists with Python's numbers for arrays, and for tensors of one element.  TypeError, ValueError and
-    RuntimeError for what a dtype does not take: fractions are cut from Python's numbers alone, imaginary parts from
-    none."""
+    """Nested lists with Python numbers instead of arrays and of tensors with one element. Raises TypeError, ValueError
+    or RuntimeError for values that a dtype does not take: fractions are truncated for Python numbers only, imaginary
+    parts for none."""
     if isinstance(data, np.ndarray):
         return data.tolist()
     if isinstance(data, (list, tuple)):
@@ -92,7 +92,7 @@ def plain(data, dtype):
 
 
 def first_of(data):
-    """What nested lists begin with."""
+    """The first item of nested lists."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return data

@@ -1,4 +1,4 @@
-"""What can be logged, and switching it on: every stage between a call and machine code has a logger of its own.
+"""The logs: every stage between a call and machine code has a logger of its own.
 
     RUSHLIGHT_LOGS=plans,fusion python train.py
 """
@@ -94,8 +94,8 @@ def set_logs(*names: str, **switches: bool):
 
 
 def from_environment():
-    """Switch on the logs that ``RUSHLIGHT_LOGS`` names, with the file and format that are asked for, and writing into
-    the directories of ``RUSHLIGHT_DEBUG`` and ``TORCH_COMPILE_DEBUG``."""
+    """Switch on the logs that ``RUSHLIGHT_LOGS`` names, with the configured file and format, and writing into the
+    directories of ``RUSHLIGHT_DEBUG`` and ``TORCH_COMPILE_DEBUG``."""
     handler.configure(settings.torch_logs_out, settings.torch_logs_format)
     names = [name.strip() for name in settings.logs.split(",") if name.strip()]
     if names:

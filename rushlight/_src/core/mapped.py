@@ -14,9 +14,9 @@ from .tensor import empty
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None,
               requires_grad=False) -> Tensor:
-    """The first ``size`` elements [size] of a file, read when they are looked at.
+    """The first ``size`` elements [size] of a file, mapped into memory.
 
-    Writes reach the file only if ``shared``; it is then made, or made longer, where that is needed.  RuntimeError for a
+    Writes reach the file only if ``shared``; it is then created, or extended, if necessary. Raises RuntimeError for a
     file that cannot be opened or is too short.
 
     >>> import numpy as np, os, tempfile
@@ -30,7 +30,7 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
     if device is not None and not devices.placed(device).provider.on_host or layout is not None and str(
             layout) != "torch.strided" or pin_memory:
         raise RuntimeError(
-            "from_file: the tensor is strided, in ordinary memory of the processor: leave layout, device and "
+            "from_file: the tensor is strided, in pageable CPU memory: leave layout, device and "
             "pin_memory out")
     if size < 0:
         raise RuntimeError(f"from_file: the number of elements is {size}, less than 0")

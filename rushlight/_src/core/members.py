@@ -1,4 +1,4 @@
-"""Members of tensors: of other layouts and devices, those that PyTorch has removed, and matrices turned."""
+"""Members of tensors: of other layouts and devices, those that PyTorch has removed, and transposed matrices."""
 from __future__ import annotations
 
 import numpy as np
@@ -74,7 +74,7 @@ def dense_dim(self) -> int:
 @attach
 @property
 def output_nr(self) -> int:
-    """Which result of its operator the tensor is."""
+    """The index of the tensor among its operator's results."""
     return self._rush_output
 
 
@@ -101,8 +101,8 @@ def is_distributed(self) -> bool:
 
 @attach
 def record_stream(self, stream):
-    """Notes that a stream uses the tensor which was made on another: its memory is used again only after what the
-    stream has been given when it is freed."""
+    """Record that a stream uses a tensor that was made on another: after it is freed, its memory is reused only when
+    the work queued on the stream by then is done."""
     where = self._rush_meta.device
     where.provider.used_by(where.index or 0, self._rush_storage, stream.stream_id)
 
@@ -163,8 +163,8 @@ def polygamma_(self, n):
 
 @attach
 def module_load(self, other, assign=False):
-    """What takes this tensor's place where a module loads ``other``: other itself with ``assign``, else this one with
-    other's elements.  Classes of either that override functions answer."""
+    """The replacement of this tensor when a module loads ``other``: other itself with ``assign``, else this one with
+    other's elements. Classes of either that override functions answer."""
     found = answered(Tensor.module_load, (self, other), {"assign": assign})
     if found is not NOBODY:
         return found

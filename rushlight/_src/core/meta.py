@@ -1,4 +1,4 @@
-"""Meta: what is known of a tensor without its data.  Interned, so "same metadata" is ``is``."""
+"""Meta: the metadata of a tensor. Interned, so "same metadata" is ``is``."""
 from __future__ import annotations
 
 import dataclasses
@@ -16,8 +16,8 @@ from .forking import guarded
 
 
 def size_given(size, place: int):
-    """A size as an int, or as it is where it is symbolic; ``place`` is where it stands in the shape.  TypeError for
-    what is no whole number."""
+    """A size as an int, or unchanged if it is symbolic; ``place`` is its position in the shape. Raises TypeError for
+    anything that is not an integer."""
     if isinstance(size, (int, Expr)) or hasattr(type(size), "symbol"):  # as ragged sizes say of themselves
         return size
     try:
@@ -81,8 +81,8 @@ def row_major(shape) -> tuple:
 
 
 def nested_strides(shape, order) -> list:
-    """Strides of memory without gaps whose dimensions lie in each other as ``order`` says, innermost first; 0 for those
-    it leaves out."""
+    """Strides of dense memory whose dimensions are nested in ``order``, innermost first; 0 for those that it leaves
+    out."""
     strides, step = [0] * len(shape), 1
     for dim in order:
         strides[dim] = step
@@ -101,8 +101,7 @@ def held(table: dict, key) -> int:
 
 
 def dropped(table: dict):
-    """Removes the values that nobody refers to but the table.  Another thread may take one out while this looks, which
-    then stays."""
+    """Remove the values that only the table refers to. A value that another thread takes out meanwhile stays."""
     alone = held({None: object()}, None)
     for key in list(table):
         if held(table, key) <= alone:
@@ -112,10 +111,10 @@ def dropped(table: dict):
 
 
 class Meta:
-    """Shape, strides (in elements), dtype and device of a tensor.  Equal metas are one object.
+    """Shape, strides (in elements), dtype and device of a tensor. Equal metas are one object.
 
-    ``turned``: how elements differ from the numbers in memory, as the bits CONJUGATED and NEGATED tell (0: they are
-      those numbers).
+    ``turned``: the conj and neg bits, CONJUGATED and NEGATED, that relate elements to the stored values (0: they are
+    equal).
     """
 
     __slots__ = ("shape", "strides", "dtype", "device", "numel", "nbytes", "contiguous", "itemsize", "pattern",
@@ -126,12 +125,12 @@ class Meta:
 
     def __new__(cls, shape, strides, dtype: dtype, device: device = cpu, turned=0):
         key = (shape, strides, dtype, device, turned) if turned else (shape, strides, dtype, device)
-        return cls.known.get(key) or cls.entered(key, cls.made(*key))  # seen by other threads once it is whole
+        return cls.known.get(key) or cls.entered(key, cls.made(*key))  # visible to other threads once it is complete
 
     @classmethod
     def entered(cls, key, made) -> "Meta":
-        """What is known under a key from now on; those that nobody has any more are forgotten when there are twice as
-        many as there were then."""
+        """The value interned under a key; unreferenced ones are removed when there are twice as many as after the last
+        removal."""
         with cls.lock:
             if len(cls.known) >= cls.most:
                 dropped(cls.known)
@@ -183,7 +182,7 @@ class Meta:
         return self if self.device is where else Meta(tuple(self.shape), self.strides, self.dtype, where, self.turned)
 
     def turning(self, bits: int) -> "Meta":
-        """The same memory, of which these bits of ``turned`` are the others."""
+        """The same memory with these bits of ``turned`` flipped."""
         return Meta(tuple(self.shape), self.strides, self.dtype, self.device, self.turned ^ bits) if bits else self
 
     plain = property(lambda self: self.turning(self.turned), doc="The same memory as it is.")
@@ -208,7 +207,7 @@ PLAIN = frozenset((int, float, str, bool, type(None)))
 
 
 def settled(value, sizes: dict):
-    """A value of which the symbolic sizes, however deep within, are the numbers that they are for ``sizes``.
+    """A value with every symbolic size replaced by its int in ``sizes``, recursively.
 
     >>> from rushlight._src.core.expr import size
     >>> from rushlight._src.core.dtypes import float32
@@ -238,8 +237,8 @@ MOST = (1 << 63) - 1  # elements, bytes or steps that 64 bits count
 
 
 def extent_of(shape, strides):
-    """(elements, their span, whether they are contiguous) of a shape of plain ints far from what 64 bits count; None
-    for others, which are looked at closely."""
+    """(number of elements, their span, True if contiguous) of a shape of plain ints far below the 64-bit limit; None
+    for others, which need the full checks."""
     count, last, in_order = 1, 1, True
     for k in range(len(shape) - 1, -1, -1):
         size, stride = shape[k], strides[k]
@@ -264,7 +263,7 @@ def check_sizes(shape):
 
 
 def check_countable(shape, strides, itemsize: int):
-    """RuntimeError for sizes of which the elements, their bytes or a stride are more than 64 bits can count."""
+    """Raise RuntimeError if the number of elements, their bytes or a stride exceeds 64 bits."""
     count = product(shape)
     if type(count) is int and (count > MOST or count and is_beyond(span(shape, strides) * itemsize)):
         raise RuntimeError(
@@ -280,12 +279,12 @@ def is_one(size) -> bool:
 
 
 def is_contiguous(shape, strides) -> bool:
-    """Whether elements lie in row-major order without gaps; strides of size-1 dimensions do not matter."""
+    """True if elements are dense in row-major order; strides of size-1 dimensions do not matter."""
     return any(type(size) is int and size == 0 for size in shape) or in_order(shape, strides)
 
 
 def in_order(shape, strides) -> bool:
-    """Whether each stride is the product of the sizes further in."""
+    """True if each stride is the product of the inner sizes."""
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
         if is_one(size):
@@ -297,14 +296,14 @@ def in_order(shape, strides) -> bool:
 
 
 def is_channels_last(meta: Meta) -> bool:
-    """Whether the second dimension lies innermost and the rest in order."""
+    """True if the second dimension is innermost and the rest in order."""
     order = (0, *range(2, len(meta.shape)), 1)
     return in_order([meta.shape[k] for k in order], [meta.strides[k] for k in order])
 
 
 def suggests_channels_last(meta: Meta) -> bool:
-    """Whether the strides of images, which may have gaps, grow from the second dimension over the last ones to the
-    first: results for them have channels last."""
+    """True if the strides of images, which may have gaps, increase from the second dimension over the last ones to the
+    first: results for them are channels-last."""
     shape, strides, least = meta.shape, meta.strides, 0
     if len(shape) not in (4, 5) or not all(type(n) is int for n in (*shape, *strides)):
         return len(shape) in (4, 5) and not meta.contiguous and is_channels_last(meta)
@@ -316,7 +315,7 @@ def suggests_channels_last(meta: Meta) -> bool:
 
 
 def channels_last_strides(shape) -> tuple:
-    """Strides of memory in which the second dimension lies innermost and the rest in order."""
+    """Strides of memory with the second dimension innermost and the rest in order."""
     return tuple(nested_strides(shape, (1, *reversed(range(2, len(shape))), 0)))
 
 
@@ -360,7 +359,7 @@ def has_gaps(meta) -> bool:
 
 
 def same_sizes(a, b) -> bool:
-    """Whether two shapes are known to be one (never a guard)."""
+    """True if two shapes are certainly equal (never adds a guard)."""
     return len(a) == len(b) and all(map(same, a, b))
 
 

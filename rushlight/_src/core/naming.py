@@ -1,5 +1,5 @@
-"""Which classes belong to the package, whatever name their ``__module__`` says: where ``import torch`` means Rushlight,
-that of PyTorch (``compat/homes.py``)."""
+"""Identify the package's classes, whatever their ``__module__``: if ``import torch`` means Rushlight, it names a module
+of PyTorch (``compat/homes.py``)."""
 from __future__ import annotations
 
 FRAMEWORK = __name__.partition(".")[0]

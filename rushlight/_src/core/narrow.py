@@ -1,4 +1,4 @@
-"""Floats of one or two bytes, and pairs of them: what they are as float32 or complex64, and how these are rounded."""
+"""float8, float16 and bfloat16, and pairs of them: conversion to float32 or complex64, and rounding from these."""
 from __future__ import annotations
 
 import functools
@@ -9,12 +9,11 @@ from .dtypes import bfloat16, complex32, float16
 
 
 class Format:
-    """A float of one byte: a sign, an exponent, ``mantissa`` bits; ``bias`` is subtracted from the exponent
-    (Micikevicius et al. 2022, "FP8 formats for deep learning").
+    """A float8 format: a sign, an exponent, ``mantissa`` bits; ``bias`` is subtracted from the exponent (Micikevicius
+    et al. 2022, "FP8 formats for deep learning").
 
-    ``infinite``: the largest exponent stands for infinities and NaN; ``finite``: only the largest code is NaN, and what
-      is too large becomes the largest
-    number; ``unsigned``: minus zero is NaN, and what is too large.
+    ``infinite``: the largest exponent encodes infinities and NaN; ``finite``: only the largest encoding is NaN, and
+    overflow saturates; ``unsigned``: minus zero is NaN, and so is overflow.
     """
 
     def __init__(self, mantissa: int, bias: int, kind: str):
@@ -44,7 +43,7 @@ FORMATS = {"float8_e4m3fn": Format(3, 7, "finite"), "float8_e4m3fnuz": Format(3,
 
 @functools.lru_cache(maxsize=None)
 def tables(name: str):
-    """The numbers of all codes; the middles between neighbours from 0 up; and the code of what is too large."""
+    """The values of all encodings; the midpoints between adjacent ones from 0 up; and the encoding of overflow."""
     values = FORMATS[name].decoded()
     positive = values[:128]
     ladder = positive[np.isfinite(positive)].astype(np.float64)

@@ -61,7 +61,7 @@ class Node:
         """Drops the nodes that only the table holds, the caller holding the lock.  Other threads may look nodes up
         meanwhile, and wait for the lock before they make one."""
         table, keys = Node._table, list(Node._table)
-        while keys:  # users before what they use: a node is made after its parts
+        while keys:  # users before their operands: a node is made after its parts
             key = keys.pop()
             node = table[key]
             if getrefcount(node) == HELD:
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def operations(self) -> frozenset:
-        """What this and its parts are made by: "load", "sum", "index" ..."""
+        """The operations that compute this and its parts: "load", "sum", "index" ..."""
         if self._operations is None:
             inner = frozenset().union(*(a.operations for a in self.args))
             self._operations = inner if self.op in inner else inner | {self.op}

@@ -1,7 +1,7 @@
-"""What an operator is, and the registry of all of them.
+"""The Op class, and the registry of all operators.
 
-An operator is declared once, by its body: a function over simpler operators.  Its name, documentation, parameters and
-meaning come from that function.  A primitive has a kind (``core/kinds.py``) instead of a body.
+An operator is declared once, by its body: a function over simpler operators. Its name, documentation, parameters and
+semantics come from that function. A primitive has a kind (``core/kinds.py``) instead of a body.
 """
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value,
 
 
 class Recent(dict):
-    """A dict that forgets what was not used lately.  Looking up costs what it does in any dict: when it is full, all
-    that it has is ``older``, and what is missed and found there is young again (``again``)."""
+    """A dict that evicts entries that were not used lately. Lookup costs the same as in any dict: when it is full, all
+    its entries become ``older``, and a miss that is found there is moved back (``again``)."""
 
     __slots__ = ("older", "__weakref__")
     tables: dict = {}  # id of each that lives: a weak reference
@@ -84,20 +84,20 @@ def named(name: str) -> Op:
 
 
 def is_quantized(value) -> bool:
-    """Whether a value is a quantized tensor, or has one in it."""
+    """True if a value is a quantized tensor, or has one in it."""
     if isinstance(value, Tensor):
         return value._rush_meta.dtype.scheme is not None
     return isinstance(value, (tuple, list)) and any(map(is_quantized, value))
 
 
 def body_of(operator: Op, args):
-    """What an operator does: its body, or for quantized tensors its rule, if it has one."""
+    """The body of an operator, or for quantized tensors its rule, if it has one."""
     rule = operator.rules.get("quantized")
     return rule if rule is not None and is_quantized(args) else operator.body
 
 
 def looked_up(self, name):
-    """What functions have and operators compute: ``__name__``, ``__signature__`` and the like."""
+    """Attributes of functions that operators compute: ``__name__``, ``__signature__`` and similar."""
     if name in ("__name__", "__qualname__"):
         return self.name.rpartition(".")[2]
     if name == "__signature__":
@@ -164,7 +164,7 @@ def make(name, body=None, kind=None, signature=None, scalars=0, entered=False, *
 
 
 def forget():
-    """Drops all plans, and what is planned for many sizes: something changed that decided how they came out."""
+    """Drop all plans, including shape-generic ones, after a change of state that they depend on."""
     for reference in list(Recent.tables.values()):
         table = reference()
         if table is not None:
@@ -194,8 +194,8 @@ def op(body=None, *, samples=(), namespace="", method=None, view=False, **traits
 
 
 def pinning(body):
-    """The body of an operator that makes tensors, whose ``pin_memory`` puts them into memory from which the accelerator
-    copies without waiting.  RuntimeError where there is no such memory, or the tensor does not lie in the host's."""
+    """The body of an operator that makes tensors, with a ``pin_memory`` argument that allocates pinned memory. Raises
+    RuntimeError if there is no such memory, or the tensor is not on the CPU."""
     @functools.wraps(body)
     def run(*args, pin_memory=False, **kwargs):
         made = body(*args, **kwargs)
@@ -204,7 +204,7 @@ def pinning(body):
 
 
 def pinned(made):
-    """A new tensor in pinned memory, as ``pin_memory=True`` asks for it; of the device meta as it is."""
+    """A new tensor in pinned memory, for ``pin_memory=True``; a meta tensor as it is."""
     provider = Registry.of(Registry.present())
     if not made._rush_meta.device.provider.has_data:
         return made
@@ -215,9 +215,9 @@ def pinned(made):
 
 
 def in_parts(operator: Op, mask=1) -> bool:
-    """Whether a call runs the operators of its body one by one: composites do, but those that say ``planned`` are one
-    program where nothing interprets them, and those that say ``lean`` where no argument wants a gradient, too
-    (``mask`` is 0)."""
+    """True if a call runs the operators of its body one by one: composites do, except that those with the trait
+    ``planned`` are one program if no interpreter is active, and so are those with ``lean`` if no argument requires a
+    gradient (``mask`` is 0)."""
     traits = operator.traits
     return bool(traits.get("composite")) and not traits.get("planned") and bool(mask or not traits.get("lean"))
 
@@ -247,14 +247,14 @@ NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1":
 
 
 def parted(values, names) -> tuple:
-    """(positional arguments, keywords) of a call whose values stand in one row; the last ones have these ``names``
-    (None: none has)."""
+    """(positional arguments, keywords) of a call whose values are in one row; the last ones have these ``names`` (None:
+    none has)."""
     positional = len(values) - len(names or ())
     return values[:positional], dict(zip(names or (), values[positional:]))
 
 
 def applied(function, values, names):
-    """Makes a call whose values stand in one row (see ``parted``)."""
+    """Make a call whose values are in one row (see ``parted``)."""
     if not names:
         return function(*values)
     args, kwargs = parted(values, names)
@@ -263,7 +263,7 @@ def applied(function, values, names):
 
 def keywords(operator: Op, names: tuple) -> tuple:
     """The operator's own names of the keywords of a call: NumPy's, and further ones that it declares as ``aliases``,
-    are known too.  TypeError where two mean one parameter.
+    are accepted too. Raises TypeError if two name one parameter.
 
     >>> keywords(named("sum"), ("axis", "keepdims"))
     ('dim', 'keepdim')
@@ -279,7 +279,7 @@ def keywords(operator: Op, names: tuple) -> tuple:
     return found
 
 
-SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords for what may also be given one by one
+SIZES = frozenset(("size", "sizes", "shape", "dims", "repeats"))  # keywords whose items may also be given one by one
 
 
 def respelled(operator: Op, args: tuple, names: tuple):
@@ -311,8 +311,8 @@ def bind(operator: Op, args, kwargs):
 
 @functools.lru_cache(maxsize=None)
 def parameters_of(operator: Op):
-    """(positional names, keyword names, {name: default}) of a registered operator; () where its signature has
-    parameters that take any number."""
+    """(positional names, keyword names, {name: default}) of a registered operator; () if its signature has variadic
+    parameters."""
     parameters = operator.signature.parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return ()
@@ -322,7 +322,7 @@ def parameters_of(operator: Op):
 
 
 def bound_simply(parameters, args, kwargs):
-    """What ``inspect`` would find, without its cost; None where it should look (and complain)."""
+    """The result of ``inspect``'s binding, without its cost; None if ``inspect`` must run (and raise)."""
     if not parameters:
         return None
     positional, keywords, defaults = parameters

@@ -1,7 +1,7 @@
-"""What may be given for a parameter: which Python types an operator's tensors, sizes, dimensions and flags may have.
+"""Check operands: the Python types that an operator's tensors, sizes, dimensions and flags may have.
 
 A parameter's kind follows from its name, which means the same in every operator of the package, or is int by its
-annotation; ``None`` may stand where it is the default.  Checked when a plan is made, so that calls pay nothing.
+annotation; ``None`` is valid if it is the default. Checked when a plan is made, so that calls pay nothing.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = {
     TEXT: "UPLO approximate driver indexing interpolation rounding_mode side",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
-# parameters whose ints are sizes, dimensions and the like: those of some kinds, and those that bodies check
+# parameters whose ints are sizes, dimensions and similar: those of some kinds, and those that bodies check
 COUNTS = {name for name, kind in KINDS.items() if kind in (INT, PLACES, INTS)}.union(
     "axis destination index output_size padding source start step".split())
 NO_TENSOR = (bool, int, float, complex, str, list, tuple, dict, type(None))
@@ -43,9 +43,9 @@ BEYOND = 1 << 63
 
 @functools.lru_cache(maxsize=None)
 def parameters(op: Op) -> tuple:
-    """({name: (kind of what it takes, whether None may stand)}, names by position, and which takes all further
-    arguments) of an operator.  Run-time numbers whose name does not say that they are ints, and parameters that are
-    annotated ``object``, take what the body makes of them."""
+    """({name: (the kind that it takes, True if None is valid)}, names by position, and the index of the one that takes
+    all further arguments) of an operator. Run-time scalars that are not ints by name, and parameters annotated
+    ``object``, are left to the body."""
     scalars, found, order, last = declared_scalars(op), {}, [], None
     for k, parameter in enumerate(op.signature.parameters.values()):
         kind = INT if parameter.annotation in (int, "int") else KINDS.get(parameter.name)
@@ -58,17 +58,17 @@ def parameters(op: Op) -> tuple:
 
 
 def takes_element(op: Op, name: str) -> bool:
-    """True if a number given for a parameter is computed with, as elements are: parameters of operators that users
-    call, unless their name says that they take sizes or dimensions."""
+    """True if a number given for a parameter is used in computations like an element: parameters of operators that
+    users call, unless their name says that they take sizes or dimensions."""
     if op.kind is not None or "::" in op.name or op.name.rpartition(".")[2].startswith("_"):
         return False
     return name not in COUNTS
 
 
 def check_operands(op: Op, args, names=()):
-    """TypeError for an argument of a type that the operator does not take, ValueError for a whole number that 64 bits
-    do not hold."""
-    # bodies call it, who know
+    """Raise TypeError for an argument of a type that the operator does not take, ValueError for an integer beyond 64
+    bits."""
+    # called by bodies, which pass valid operands
     if op.signature is None or op.kind is not None or op.traits.get("derived") or op.name.rpartition(".")[2].startswith(
             "_"):
         return

@@ -1,4 +1,4 @@
-"""How the elements of two tensors share memory."""
+"""Memory overlap of tensors."""
 from __future__ import annotations
 
 from .errors import OverlapError
@@ -10,8 +10,8 @@ APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
 
 
 def overlap(a: Tensor, b: Tensor) -> str:
-    """How the elements of two tensors share memory: not at all, all of them alike, some, or not known without looking
-    at each."""
+    """The overlap of the elements of two tensors: none, identical, partial, or unknown without comparing single
+    elements."""
     if not a._rush_meta.numel or not b._rush_meta.numel:
         return APART
     first, second = span_of(a), span_of(b)
@@ -25,8 +25,7 @@ def overlap(a: Tensor, b: Tensor) -> str:
 
 
 def inner_overlap(tensor: Tensor) -> int:
-    """How a tensor's elements share memory with one another: 0 not at all, 1 some do, 2 not known from sizes and
-    strides at once."""
+    """The overlap of a tensor's elements with one another: 0 none, 1 some, 2 unknown from sizes and strides alone."""
     meta = tensor._rush_meta
     if not meta.numel or dense_strides(meta.shape, meta.strides) is not None:
         return 0

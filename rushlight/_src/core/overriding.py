@@ -1,5 +1,4 @@
-"""Who may answer an operator call before the operator does: classes with ``__torch_function__`` or
-``__torch_dispatch__``, and modes.
+"""Overrides of operator calls: classes with ``__torch_function__`` or ``__torch_dispatch__``, and modes.
 
 Plain tensors never come here: an instance of another class, or an active mode, makes the hot path hand the call over.
 """
@@ -16,7 +15,7 @@ from .native import Scope, Tensor, held, mine, scopes
 from .tensor import attach, blank, show
 
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
-KINDS: dict[type, int] = {}  # what is known of the classes seen as arguments
+KINDS: dict[type, int] = {}  # {class seen as an argument: its overrides}
 FIELDS = ("_rush_storage", "_rush_offset", "itemsize", "_rush_meta", "_rush_needs_grad", "_rush_output",
           "_rush_grad_node", "_base", "_rush_seen")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
@@ -36,7 +35,7 @@ def declared(kind: type, name: str):
 
 
 def kind_of(kind: type) -> int:
-    """Whether a class overrides functions, or dispatch, or nothing."""
+    """The overrides of a class: of functions, dispatch, or nothing."""
     found = KINDS.get(kind)
     if found is None:
         found = KINDS[kind] = describe(kind)
@@ -114,12 +113,12 @@ class _EnableTorchFunction:
 
 
 def enabled() -> bool:
-    """Whether classes with ``__torch_function__`` answer operators here."""
+    """True if classes with ``__torch_function__`` answer operators here."""
     return not mine.plain
 
 
 class TorchFunctionState(enum.Enum):
-    """Who may answer operators before they run."""
+    """The overrides that are enabled in this thread."""
 
     ENABLED = 0
     SUBCLASSES_DISABLED = 1
@@ -142,8 +141,8 @@ NOBODY = object()
 
 
 def answered(function, args, kwargs, of_operators=False):
-    """What an active mode or an overriding class among the arguments makes of a call; NOBODY where there is neither.
-    ``of_operators``: the function is made of operators, which classes with ``by_operators`` answer instead."""
+    """The result of a call from an active mode or an overriding class among the arguments; ``NOBODY`` if there is
+    neither. ``of_operators``: the function is made of operators, which classes with ``by_operators`` answer instead."""
     values = (*args, *kwargs.values()) if kwargs else args
     kinds, mode = () if mine.plain else overriding(values, FUNCTION), None
     if of_operators:
@@ -170,12 +169,13 @@ def answered(function, args, kwargs, of_operators=False):
 
 
 def of_mode(name: str, *args, **kwargs):
-    """What an active mode makes of a member of Tensor that is no operator."""
+    """The result of an active mode for a member of Tensor that is no operator."""
     return answered(getattr(Tensor, name), args, kwargs)
 
 
 def read_by_mode(tensor):
-    """The only element of a tensor as a mode that sees operators tells it; NOBODY where none is innermost."""
+    """The only element of a tensor, read through the innermost interpreter if it is a mode that sees operators; else
+    ``NOBODY``."""
     reading = getattr(interpret.top(), "read_element", None)
     return NOBODY if reading is None else reading(tensor)
 
@@ -240,8 +240,8 @@ def as_subclass(self, cls):
 
 
 class Running(threading.local):
-    """The function that ``default`` runs in this thread: one that comes back is of another library, which asks us
-    again."""
+    """The function that ``default`` runs in this thread: a function that comes back belongs to another library, which
+    calls Rushlight again."""
 
     function = None
 
@@ -250,7 +250,7 @@ running = Running()
 
 
 def default(cls, func, types, args=(), kwargs=None):
-    """What a subclass does that says nothing else: run as ever, and give results its own class."""
+    """The default for a subclass: run the function unchanged, and wrap its results in the subclass."""
     if not all(issubclass(cls, kind) for kind in types) or running.function is func:
         return NotImplemented
     outer, running.function = running.function, func
@@ -261,7 +261,7 @@ def default(cls, func, types, args=(), kwargs=None):
     finally:
         running.function = outer
     if func in UNCHANGED or kind_of(cls) & DISPATCH and interpret.top() is not None:
-        return result  # under a transform a result is the transform's, and what answered for the class lies within it
+        return result  # under a transform a result is the transform's, and wraps the subclass's result
     if kind_of(cls) & DISPATCH and any(isinstance(a, cls) and "_wraps" in vars(a)
                                        for a in (*args, *(kwargs or {}).values())):
         return result  # an instance over the memory of the result would wrap nothing
@@ -325,7 +325,7 @@ def member(own, name):
 
 
 def offered(function, args, kwargs, run):
-    """The answer of a subclass, or of the plain member where none is asked."""
+    """The result of a subclass override, or of the plain member without one."""
     found = kind_of(type(args[0]))
     if found & FUNCTION and not mine.plain:
         result = answered(function, args, kwargs)
@@ -337,8 +337,8 @@ def offered(function, args, kwargs, run):
 
 
 class Dispatch:
-    """What answers for classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` puts itself here, since it
-    records what they answer."""
+    """The handler of classes with ``__torch_dispatch__``: ``autograd/dispatching.py`` installs itself here, since it
+    records their results."""
 
     call = read = None
 
@@ -351,14 +351,14 @@ def make_subclass(cls, data, require_grad=False, *, dispatch_sizes_strides_polic
         raise TypeError(f"_make_subclass() takes a Tensor, not {type(data).__name__}")
     made = blank(cls)
     show(made, data)
-    with DisableTorchFunction():  # the instance is not finished: its class is asked nothing yet
+    with DisableTorchFunction():  # the instance is incomplete: its class is not called yet
         made.requires_grad = require_grad
     return made
 
 
 def unplaced(cls, meta, offset):
-    """An instance of a subclass over memory that nobody writes, so large that all its elements lie in it: the system
-    gives pages only to those who touch them.  Where sizes vary there are no kernels, and one element stands for all."""
+    """An instance of a subclass over memory that is never written, of the full size: the system allocates pages only
+    when they are touched. With dynamic shapes there are no kernels, and the memory holds one element."""
     made, reach = blank(cls), extent_of(meta.shape, meta.strides)
     count = 1 if reach is None else offset + reach[1]
     made._rush_storage = meta.device.provider.storage(meta.device.index, count * meta.dtype.itemsize)

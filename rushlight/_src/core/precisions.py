@@ -1,7 +1,7 @@
-"""Which operators have a precision of their own under autocast: a list for each kind of accelerator beside the host's.
+"""Operators with a fixed precision under autocast: a list for each kind of accelerator in addition to the host's.
 
-The host's list is what operators declare (the trait ``autocast``).  A list here says where accelerators differ from it,
-as PyTorch's documentation does.  A device's ``Provider`` says which list its calls follow.
+The host's list is what operators declare (the trait ``autocast``). A list here gives an accelerator's differences, as
+PyTorch's documentation does. A device's ``Provider`` says which list its calls follow.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLASSES = {None: 0, "half": HALF, "float32": FLOAT32, "parts": PARTS}
 HOST = "cpu"
 MEANT, MEANT_THERE = 0xFF, 0xFF00  # the bits of ``mine.autocast`` that an operator with a class heeds
 
-# --- what all accelerators compute in float32, in the arguments' widest dtype, or in half precision
+# --- operators that all accelerators compute in float32, in the arguments' widest dtype, or in half precision
 IN_FLOAT32 = frozenset("""
     acos asin cosh erfinv exp expm1 log log10 log1p log2 reciprocal rsqrt sinh tan pow rpow square
     sum prod cumsum cumprod logsumexp softmax log_softmax nn.functional.softmax nn.functional.log_softmax
@@ -30,7 +30,7 @@ IN_FLOAT32 = frozenset("""
 IN_WIDEST = frozenset("""addcdiv addcmul atan2 cross dot index_put nn.functional.bilinear nn.functional.grid_sample
                       scatter_add tensordot inner""".split())
 IN_HALF = frozenset("addmv addr mv chain_matmul linalg.multi_dot einsum".split())
-# --- what only some say
+# --- operators in the lists of some accelerators only
 NORMS = frozenset("""rms_norm nn.functional.rms_norm nn.functional.normalize nn.functional.pairwise_distance
                   nn.functional.interpolate nn.functional.upsample nn.functional.upsample_bilinear
                   nn.functional.upsample_nearest""".split())
@@ -42,8 +42,8 @@ LISTS = (HOST, *OWN)
 
 
 def class_in(kind: str, name: str, declared) -> int:
-    """The class of an operator in a list; ``declared``: what it says for the host, which holds for products and for
-    what computes as its parts do on all devices."""
+    """The class of an operator in a list; ``declared``: its class on the host, which is valid on all devices for
+    matmuls and for operators that compute as their parts do."""
     if kind == HOST:
         return CLASSES[declared]
     own = OWN[kind].get(name)

@@ -1,4 +1,4 @@
-"""How tensors print."""
+"""Printing of tensors."""
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +15,7 @@ from .tensor import attach
 
 
 class Options:
-    """What ``set_printoptions`` sets."""
+    """The options of ``set_printoptions``."""
 
     precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
 
@@ -127,8 +127,8 @@ def render(values, formatter, indent, short) -> str:
 
 @attach
 def __repr__(self, *, tensor_contents=None):
-    """What a tensor is: its elements, or what its class says instead (``tensor_contents``), and what the elements leave
-    open."""
+    """The string form of a tensor: its elements, or what its class gives instead (``tensor_contents``), and metadata
+    that the elements do not show."""
     kind = self.__class__
     # users' classes say their names
     prefix = "tensor(" if is_own(kind) else f"{kind.__name__}("
@@ -165,7 +165,8 @@ def __repr__(self, *, tensor_contents=None):
 
 
 def spell_history(tensor) -> list:
-    """Return what texts say of a tensor's history: the name of its node, "Invalid" for one that asking for raises."""
+    """The part of a tensor's string form that shows its history: the name of its node, "Invalid" if reading ``grad_fn``
+    raises."""
     try:
         node = tensor.grad_fn
     except RuntimeError:
@@ -188,7 +189,7 @@ def elements(tensor, indent: int) -> str:
 
 
 def quantizer(tensor) -> list[str]:
-    """How a quantized tensor's numbers are told."""
+    """The quantization parameters in a quantized tensor's string form."""
     found = tensor._rush_meta.dtype.scheme
     told = [f"quantization_scheme={found.kind}"]
     if hasattr(found, "scale"):

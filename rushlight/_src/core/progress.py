@@ -1,4 +1,4 @@
-"""A line on standard error while something long is compiled, where somebody watches."""
+"""A line on standard error during a long compilation, if it is a terminal."""
 from __future__ import annotations
 
 import os
@@ -12,7 +12,7 @@ EVERY = 0.5  # seconds between two states of the line
 
 
 class Progress:
-    """What is being compiled: ``begin`` and ``end`` around it (they may nest), ``step`` for each piece."""
+    """The progress of a compilation: ``begin`` and ``end`` around it (they may nest), ``step`` for each piece."""
 
     def __init__(self, clock=time.perf_counter):
         self.clock, self.depth, self.shown = clock, 0, False

@@ -9,7 +9,7 @@ Handler = namedtuple("Handler", "flatten_fn unflatten_fn")  # value -> (children
 
 
 def is_namedtuple(value) -> bool:
-    """Whether a value (or class) is a named tuple."""
+    """True if a value (or class) is a named tuple."""
     kind = value if isinstance(value, type) else type(value)
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
@@ -36,7 +36,7 @@ def register_pytree_node(kind: type, flatten, unflatten) -> None:
 
 
 class TreeSpec:
-    """How a tree is nested: the container's class (None for a leaf), its context, and the specs of its children."""
+    """The nesting of a tree: the container's class (None for a leaf), its context, and the specs of its children."""
 
     __slots__ = ("type", "context", "children_specs", "num_leaves")
 
@@ -146,7 +146,8 @@ def tree_map_only(kind, function, tree):
 
 
 def flatten_as(tree, spec: TreeSpec) -> list:
-    """The leaves of a tree that must be nested like ``spec``, at the depth of whose leaves anything may stand."""
+    """The leaves of a tree that must be nested like ``spec``; any subtree may take the position of a leaf of
+    ``spec``."""
     if spec.type is None:
         return [tree]
     if container(tree) is not spec.type and not {container(tree), spec.type} <= DICTS:

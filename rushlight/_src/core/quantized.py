@@ -1,8 +1,8 @@
-"""Dtypes of quantized tensors: whole numbers in memory, and what they mean.
+"""Dtypes of quantized tensors: stored integers and their quantization parameters.
 
-A quantized tensor is an ordinary tensor whose dtype has a scheme: x = (q - zero point) * scale.  Equal schemes are one
-dtype, so plans, views and guards tell quantized tensors apart as they do all others; kernels read the whole numbers.
-What users see as ``dtype`` is torch.quint8 and its kin.
+A quantized tensor is an ordinary tensor whose dtype has a scheme: x = (q - zero point) * scale. Equal schemes are one
+dtype, so plans, views and guards distinguish quantized tensors like all others; kernels read the integers. Users see as
+``dtype`` one of torch.quint8, torch.qint8 and torch.qint32.
 """
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .forking import guarded
 
 QUANTIZED = {one.name: one for one in dtypes.NAMED if one.name in ("qint8", "quint8", "qint32")}
 qint8, quint8, qint32 = (QUANTIZED[name] for name in ("qint8", "quint8", "qint32"))
-WHOLE = {qint8: dtypes.int8, quint8: dtypes.uint8, qint32: dtypes.int32}  # what lies in memory
+WHOLE = {qint8: dtypes.int8, quint8: dtypes.uint8, qint32: dtypes.int32}  # the stored dtypes
 BOUNDS = {qint8: (-128, 127), quint8: (0, 255), qint32: (-(1 << 31), (1 << 31) - 1)}
 
 
 class qscheme:
-    """How whole numbers stand for others: torch.per_tensor_affine and its kin."""
+    """A quantization scheme: torch.per_tensor_affine and similar."""
 
     __slots__ = ("name",)
 
@@ -53,7 +53,7 @@ class PerTensor(NamedTuple):
     kind = per_tensor_affine
 
     def values(self, whole: np.ndarray) -> np.ndarray:
-        """What whole numbers stand for, float32."""
+        """Dequantize integers to float32."""
         return (whole.astype(np.int64) - self.zero_point).astype(np.float32) * np.float32(self.scale)
 
 
@@ -68,7 +68,7 @@ class PerChannel(NamedTuple):
     kind = property(lambda self: per_channel_affine_float_qparams if self.floating else per_channel_affine)
 
     def values(self, whole: np.ndarray) -> np.ndarray:
-        """What whole numbers stand for, float32."""
+        """Dequantize integers to float32."""
         shape = [-1 if k == self.axis else 1 for k in range(whole.ndim)]
         scales, zero_points = (np.array(one, np.float32).reshape(shape) for one in (self.scales, self.zero_points))
         return (whole.astype(np.float32) - zero_points) * scales
@@ -80,7 +80,7 @@ lock = guarded("metas", threading.RLock())
 
 
 def quantized(base: dtype, scheme) -> dtype:
-    """The dtype of tensors of ``base`` (qint8, quint8 or qint32) whose numbers mean what a scheme says.
+    """The dtype of tensors of ``base`` (qint8, quint8 or qint32) with a quantization scheme.
 
     >>> quantized(quint8, PerTensor(0.5, 3)) is quantized(quint8, PerTensor(0.5, 3))
     True

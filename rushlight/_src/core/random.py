@@ -1,4 +1,4 @@
-"""The counter-based random stream: what number comes next depends only on the seed and how many were drawn."""
+"""The counter-based RNG stream: the next number depends only on the seed and the count of numbers drawn."""
 from __future__ import annotations
 
 import ctypes
@@ -115,14 +115,14 @@ streams: dict = {}  # by device: its default stream
 
 
 def stream_of(where) -> Generator:
-    """The default stream of a device: it has the seed of the processor's, and starts again when that is given one."""
+    """The default stream of a device: it has the seed of the CPU's, and restarts when that is seeded."""
     if where not in streams:
         streams[where] = DeviceGenerator(where)
     return streams[where]
 
 
 def places() -> dict:
-    """Where the default streams are, by device."""
+    """The offsets of the default streams, by device."""
     return {one.device: one.place for one in (default_generator, *streams.values())}
 
 
@@ -151,7 +151,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state():
-    """Where the default stream is."""
+    """The state of the default stream."""
     return default_generator.get_state()
 
 

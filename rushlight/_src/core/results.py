@@ -33,7 +33,7 @@ def creating(kind):
 
 
 def is_result(cls) -> bool:
-    """Whether a class is one that ``named`` made."""
+    """True if a class is one that ``named`` made."""
     return cls in _types.values()
 
 

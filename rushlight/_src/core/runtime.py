@@ -1,8 +1,8 @@
-"""Numbers that a program is told when it runs, as its body sees them while it is written down.
+"""Run-time scalars as an operator's body sees them while it is traced.
 
-A body may compute with such a number, which becomes part of the program; compare it, which is answered by its value
-here and noted as a condition; or need it as it is (a size, an argument of ``math``), which fixes it.  The program holds
-for all numbers that meet the conditions.
+A body may compute with such a scalar, which becomes part of the program; compare it, which uses its current value and
+adds a guard; or need its value (a size, an argument of ``math``), which fixes it. The program is valid for all scalars
+that satisfy the guards.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .dtypes import float64, int64
 from .kinds import P
 from .native import Tensor
 
-WIDE = 1 << 63  # what an int64 does not hold
+WIDE = 1 << 63  # beyond the range of int64
 ARITHMETIC = {"add": ("+", operator.add, "add"), "sub": ("-", operator.sub, "sub"), "mul": ("*", operator.mul, "mul"),
               "truediv": ("/", operator.truediv, "div"), "pow": ("**", operator.pow, "pow"),
               "floordiv": ("//", operator.floordiv, "floor_divide"), "mod": ("%", operator.mod, "remainder")}
@@ -21,12 +21,12 @@ FLOATS_ONLY, INTS_ONLY = {"pow"}, {"floordiv", "mod"}  # results that programs c
 
 
 def alike(value, wanted) -> bool:
-    """Whether two numbers are one in kind and bits."""
+    """True if two numbers have the same type and bits."""
     return type(value) is type(wanted) and repr(value) == repr(wanted)
 
 
 class Conditions:
-    """What was assumed of run-time numbers: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the
+    """The guards on run-time scalars: ``tests`` (condition on the arguments ``a`` of the call: outcome), and the
     arguments that are ``fixed``."""
 
     def __init__(self):
@@ -43,16 +43,15 @@ class Conditions:
 
 
 def holds(text: str):
-    """A function of a call's arguments that tells whether the conditions hold; ``text`` was written by
-    ``Conditions``."""
+    """A predicate on a call's arguments that is True if the conditions hold; ``text`` was written by ``Conditions``."""
     scope = {"alike": alike}
     exec(f"def check(a):\n try:\n  return {text}\n except (ArithmeticError, ValueError):\n  return False", scope)
     return scope["check"]
 
 
 class Known:
-    """What is known of a run-time number: its ``value`` in the call that is planned, how it follows from the arguments
-    (``text``, ``sources``)."""
+    """A run-time scalar: its ``value`` in the call that is planned, and its derivation from the arguments (``text``,
+    ``sources``)."""
 
     __slots__ = ("value", "text", "sources", "conditions")
 
@@ -60,13 +59,13 @@ class Known:
         self.value, self.text, self.sources, self.conditions = value, text, sources, conditions
 
     def fix(self):
-        """The value, which is assumed from now on."""
+        """Return the value, and guard on it."""
         self.conditions.fixed |= self.sources
         self.conditions.tests[f"alike({self.text}, {literal(self.value)})"] = True
         return self.value
 
     def decide(self, text: str, outcome: bool) -> bool:
-        """The outcome of a condition, which is assumed from now on."""
+        """Return the outcome of a condition, and guard on it."""
         self.conditions.tests[text] = outcome
         return outcome
 
@@ -78,21 +77,21 @@ def literal(value) -> str:
 
 def is_number(value) -> bool:
     """True if an operand promotes as Python's numbers do: a plain one, or one that is a Tensor while a program is
-    written down (``weak``)."""
+    traced (``weak``)."""
     return not isinstance(value, Tensor) or getattr(value, "weak", False)
 
 
 def has_value(value) -> bool:
     """True if a body may compare an operand with others: a number (``is_number``) that is plain or a ``RunTime``.
 
-    Checks of numbers ask this.  ``isinstance(value, Tensor)`` is true for run-time numbers, so it may decide how
-    something is computed, but not whether it is valid.
+    Validity checks of scalars use this predicate. ``isinstance(value, Tensor)`` is true for run-time scalars, so it may
+    decide how something is computed, but not its validity.
     """
     return isinstance(value, RunTime) or not isinstance(value, Tensor)
 
 
 def known_of(value) -> Known | None:
-    """What is known of an operand: a run-time number or a plain one; None for all others."""
+    """The Known of a scalar operand, run-time or plain; None for all others."""
     if isinstance(value, RunTime):
         return value.node.number
     return Known(value, literal(value), frozenset(), None) if type(value) in (bool, int, float) else None
@@ -152,7 +151,7 @@ def fixing(function):
 
 
 class RunTime:
-    """The arithmetic of Python numbers, beside Traced: a number that is only known at run time."""
+    """Python-number arithmetic for a run-time scalar, as a mixin of Traced."""
 
     weak = True
     __add__, __radd__ = arithmetic("add")
@@ -171,7 +170,7 @@ class RunTime:
     is_integer = fixing(lambda value: float(value).is_integer())
 
     def within(self, least, most) -> bool:
-        """Whether the number lies between two, as one condition."""
+        """True if the number is between two others; adds one guard."""
         mine = self.node.number
         return mine.decide(f"({literal(least)} <= {mine.text} <= {literal(most)})", least <= mine.value <= most)
 

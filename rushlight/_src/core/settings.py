@@ -24,9 +24,9 @@ class Overrides(threading.local):
 
 
 class Setting:
-    """One row of the table; ``read`` turns the environment's text into the value, ValueError if it can't.
+    """One row of the table; ``read`` converts the environment's string into the value, or raises ValueError.
 
-    ``aliases``: further variables, of which the first that is not empty counts where ``variable`` is empty."""
+    ``aliases``: further variables; the first that is not empty is used if ``variable`` is empty."""
 
     def __init__(self, variable: str, default, read, text: str, aliases: tuple = ()):
         self.variable, self.default, self.read, self.__doc__ = variable, default, read, text
@@ -61,7 +61,7 @@ def switch(text: str) -> bool:
 
 
 def is_one(text: str) -> bool:
-    """True if a variable of another project, of which no value is refused, is 1."""
+    """True if a variable of another project, whose other values are not errors, is 1."""
     return text == "1"
 
 
@@ -98,7 +98,7 @@ def seconds(text: str) -> float:
 
 
 def foreign_count(text: str):
-    """A number that another library reads too: what makes no sense to us is not ours to refuse."""
+    """A count that another library reads too: an invalid value is ignored, because it may be valid there."""
     try:
         return count(text)
     except ValueError:
@@ -111,17 +111,17 @@ class Settings:
 
     native = Setting("RUSHLIGHT_NATIVE", True, switch, "Whether the hot path is compiled; read once, at import.")
     kernels = Setting("RUSHLIGHT_KERNELS", True, switch,
-                      "Whether operators run by generated kernels; if not, all but contractions run by their NumPy "
-                      "meaning.")
+                      "Whether operators run by generated kernels; if not, all but contractions run by the NumPy "
+                      "reference implementation.")
     cpu = Setting("RUSHLIGHT_CPU", "native", one_of("generic", "avx2", "avx512", "vnni", "neon", "amx-model", "native"),
-                  "Instruction sets that generated code may use and torch.cpu tells of: all of the CPU's, those of a "
+                  "Instruction sets that generated code may use and torch.cpu reports: all of the CPU's, those of a "
                   "level (docs/devices.md), or all with a model of AMX tiles; read once.")
     cache = Setting("RUSHLIGHT_CACHE", None, str,
-                    "Folder of the disk cache, which has to be this user's alone (default: ~/.cache/rushlight); 0 "
+                    "Directory of the disk cache, which must be this user's alone (default: ~/.cache/rushlight); 0 "
                     "disables it.")
     cache_mb = (Setting("RUSHLIGHT_CACHE_MB", 1024, count,
-                        "Megabytes that the disk cache takes at most; beyond, entries go that were not used for "
-                        "longest."))
+                        "Maximum size of the disk cache in megabytes; beyond it the least recently used entries are "
+                        "removed."))
     force_weights_only = Setting("TORCH_FORCE_WEIGHTS_ONLY_LOAD", False, yes,
                                  "Whether load() reads weights only, whatever the program says.")
     force_no_weights_only = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", False, yes,
@@ -130,30 +130,30 @@ class Settings:
                         "Megabytes that packed copies of weights take at most; looked at when a program is first found "
                         "to read the same weights again.")
     store = Setting("RUSHLIGHT_STORE", True, switch,
-                    "Whether the disk cache holds plans too: what was traced, differentiated and assembled, beside "
+                    "Whether the disk cache holds plans (traced, differentiated and assembled programs) in addition to "
                     "machine code.")
     regions = Setting("RUSHLIGHT_REGIONS", True, switch,
-                      "Whether programs that repeat a stretch, as models do their layers, are planned by one with few "
-                      "of them.")
+                      "Whether programs with a repeated subgraph (layers of a model) are planned by one with few "
+                      "repetitions.")
     threads = Setting("RUSHLIGHT_NUM_THREADS", None, count,
                       "Threads that kernels run on (default: OMP_NUM_THREADS, else the physical cores).")
     nodes = Setting("RUSHLIGHT_NODES", "first", one_of("first", "interleave"),
-                    "Where memory lies on machines of several sockets: on the node of the thread that touches a page "
-                    "first, or on all nodes by turns; read once, at import (Linux).")
+                    "NUMA placement of memory: on the node of the thread that touches a page "
+                    "first, or interleaved across all nodes; read once, at import (Linux).")
     launch_graphs = Setting("RUSHLIGHT_GRAPHS", False, switch,
-                            "Launches of a program are recorded by a GPU's driver once, and given again as one.")
+                            "Whether launches of a program are captured once by a GPU's driver, and replayed as one.")
     allocator = Setting("PYTORCH_ALLOC_CONF", "", str,
                         "Choices of the allocator of GPUs, `name:value` with commas between, that gpu.md describes; "
                         "others warn.")
     allocator_cuda = Setting("PYTORCH_CUDA_ALLOC_CONF", "", str, "The same, where PYTORCH_ALLOC_CONF is empty.")
     allocator_hip = Setting("PYTORCH_HIP_ALLOC_CONF", "", str, "The same, where both others are empty.")
     vendor = Setting("RUSHLIGHT_VENDOR", "auto", one_of("auto", "never", "always"),
-                     "Whether products and attention of GPUs are left to their vendor's libraries: where these are "
-                     "expected, or were measured, to be faster; never; or wherever they can do them.")
+                     "Whether matmul and attention on GPUs use the vendor's libraries: if these are "
+                     "expected, or were measured, to be faster; never; or whenever they support the call.")
     vendor_path = Setting("RUSHLIGHT_VENDOR_PATH", "", str,
-                          "Folders in which libraries of GPUs' vendors are looked for before all others.")
+                          "Directories that are searched first for libraries of GPU vendors.")
     launch_blocking = Setting("CUDA_LAUNCH_BLOCKING", False, switch,
-                              "A GPU's programs are waited for, so that errors are raised where they come from.")
+                              "Whether GPU programs run synchronously, so that errors are raised where they come from.")
     openmp_threads = Setting("OMP_NUM_THREADS", None, foreign_count,
                              "What other libraries take as the number of threads.")
     max_autotune = Setting("RUSHLIGHT_MAX_AUTOTUNE", False, switch,
@@ -173,7 +173,7 @@ class Settings:
     recompile_limit = Setting("RUSHLIGHT_RECOMPILE_LIMIT", 8, count,
                               "How often one piece of code is captured before it runs uncompiled.")
     progress = Setting("RUSHLIGHT_PROGRESS", 2.0, seconds,
-                       "Seconds after which a compilation tells a terminal how far it is; 0 for never.")
+                       "Seconds after which a compilation reports its progress on a terminal; 0 for never.")
     check = Setting("RUSHLIGHT_CHECK", "", one_of("accuracy", "minify"),
                     "Whether compiled graphs are compared with eager ones: accuracy raises where they "
                     "differ, minify also writes a small script that shows it.")
@@ -183,7 +183,7 @@ class Settings:
     verify = Setting("RUSHLIGHT_VERIFY", False, switch,
                      "Whether every stage of a compilation is followed by a check of what it left.")
     debug = Setting("RUSHLIGHT_DEBUG", "", str,
-                    "Folder into which every stage of each compilation is written; read once, at import.")
+                    "Directory into which every stage of each compilation is written; read once, at import.")
     compile_debug = Setting("TORCH_COMPILE_DEBUG", False, is_one,
                             "Whether the stages of compiled functions are written below torch_compile_debug; read "
                             "once, at import.")

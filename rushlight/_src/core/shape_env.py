@@ -15,9 +15,10 @@ class Active(threading.local):
 
 
 class ShapeEnv:
-    """Answers questions that algebra leaves open, from example values of the symbols, and notes what was assumed.
+    """Decides conditions that algebra leaves open, from example values of the symbols, and records them as guards.
 
-    ``guards`` lists (condition, outcome): the program made under this ShapeEnv holds wherever they come out the same.
+    ``guards`` lists (condition, outcome): the program made under this ShapeEnv is valid wherever they have the same
+    outcome.
 
     >>> from .expr import size
     >>> s = size("s")
@@ -32,12 +33,12 @@ class ShapeEnv:
 
     def __init__(self, hints=None):
         self.hints, self.guards, self._known, self.programs = dict(hints or {}), [], {}, {}
-        self.estimating = False  # whether scalars that only enter results may be estimates: see ``estimated``
+        self.estimating = False  # True if scalars that only affect results may be estimates: see ``estimated``
 
     @classmethod
     def known_programs(cls, otherwise: dict) -> dict:
-        """What was compiled under the active ShapeEnv, and may rest on its guards; ``otherwise`` where there are
-        none."""
+        """The programs compiled under the active ShapeEnv, which may depend on its guards; ``otherwise`` if there are
+        no guards."""
         return cls._active.stack[-1].programs if cls._active.stack else otherwise
 
     @classmethod
@@ -48,7 +49,7 @@ class ShapeEnv:
 
     @classmethod
     def present(cls) -> bool:
-        """Whether there are some that decide."""
+        """True if a ShapeEnv is active."""
         return bool(cls._active.stack)
 
     def __enter__(self):
@@ -59,7 +60,7 @@ class ShapeEnv:
         ShapeEnv._active.stack.remove(self)
 
     def decide(self, condition: Node) -> bool:
-        """Whether the condition holds for the example values; recorded once."""
+        """True if the condition holds for the example values; recorded once."""
         outcome = self._known.get(condition)
         if outcome is None:
             outcome = self._known[condition] = bool(evaluate(condition, self.hints))
@@ -67,26 +68,26 @@ class ShapeEnv:
         return outcome
 
     def integer(self, e: Node) -> int:
-        """The value of e for the example values; from now on assumed equal to it."""
+        """The value of e for the example values; adds a guard that e equals it."""
         value = evaluate(e, self.hints)
         self.decide(e.equals(value))
         return value
 
     def real(self, symbol: str, a, b):
-        """A number that is not whole, of sizes: for the example values, which are assumed from now on unless only
-        shapes are asked for."""
+        """A non-integral function of sizes, for the example values; these become guards unless only shapes are
+        computed."""
         if self.estimating:
             return REAL[symbol](evaluate(a, self.hints), evaluate(b, self.hints))
         return REAL[symbol](*(self.integer(e) if isinstance(e, Node) else e for e in (a, b)))
 
     def postpones(self, condition: Node, error) -> bool:
-        """Whether a check waits for the program to run: see ``expect``."""
+        """True if a check is postponed until the program runs: see ``expect``."""
         return False
 
 
 def guess(e):
-    """The number that an integer is for the example values, with nothing assumed: for estimates, which decide how fast
-    a result comes, not what it is."""
+    """The value of an integer for the example values, without a guard: for heuristics, which affect speed, not
+    results."""
     return evaluate(e, ShapeEnv.current().hints) if isinstance(e, Node) else e
 
 
@@ -100,8 +101,8 @@ def real(symbol: str, a, b):
 
 
 def estimated(e):
-    """A scalar operand as a number where only shapes are asked for, and any number of its kind will do; else as it
-    is."""
+    """A scalar operand as a number if only shapes are computed, since any number of its kind is valid then; else
+    unchanged."""
     if isinstance(e, Node) and ShapeEnv._active.stack and ShapeEnv._active.stack[-1].estimating:
         return evaluate(e, ShapeEnv._active.stack[-1].hints)
     return e

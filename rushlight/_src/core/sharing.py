@@ -1,8 +1,8 @@
-"""Memory that several processes see: a mapping of a file that has no name, which a forked child inherits and other
-processes are handed.
+"""Memory that several processes share: a mapping of an unnamed file, which a forked child inherits and other processes
+receive.
 
-Reading and writing are not ordered between processes: whoever wants to see what another has written waits for it by
-other means.  A process that hands memory over through a queue has to live until it has been taken.
+Reads and writes are not ordered between processes: a reader must synchronize with the writer by other means. A process
+that sends memory through a queue must live until it has been received.
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .tensor import blank, borrowed, show
 
 
 class Shared:
-    """A mapping, and the file behind it (``file``).  ``before``: where the bytes lay until then, which arrays made of
-    them may still show.  ``living``: how many there are, each with an open file."""
+    """A mapping, and the file behind it (``file``). ``before``: the previous memory of the bytes, which arrays made of
+    them may still alias. ``living``: how many there are, each with an open file."""
 
     living = 0
 
@@ -37,7 +37,7 @@ def closed(file):
 
 
 def is_shared(storage: Storage) -> bool:
-    """Whether a storage's bytes are in memory that processes share."""
+    """True if a storage's bytes are in memory that processes share."""
     return isinstance(storage.owner, Shared)
 
 
@@ -64,9 +64,9 @@ def shared_bytes(nbytes: int) -> Tensor:
 
 
 def handed(tensor: Tensor):
-    """How a tensor goes to another process: by the file of its memory, so that both see what either writes.  What a
-    child hands over is copied where it is not in shared memory yet: the child may end before it is taken.  So are
-    tensors for which there are no files left, with a warning."""
+    """Reduce a tensor for another process: by the file of its memory, so that both see what either writes. A child's
+    memory that is not shared yet is copied, because the child may end before it is received. So are tensors for which
+    there are no files left, with a warning."""
     if tensor._rush_grad_node is not None:
         raise RuntimeError(
             "a tensor that has a history and wants a gradient cannot go to another process, where its history is not: "
@@ -97,7 +97,7 @@ def received(kind, opened, told, nbytes, offset, meta, wants_gradient):
 
 
 def hand_over():
-    """From now on tensors in shared memory go through the queues and pipes of ``multiprocessing`` as what they are."""
+    """Make ``multiprocessing`` send tensors in shared memory by reference through its queues and pipes."""
     for kind in {state.tensor, state.parameter}:
         reduction.ForkingPickler.register(kind, handed)
 

@@ -1,7 +1,7 @@
-"""Imports while Python ends: objects whose ``__del__`` computes may need modules that nothing has needed before.
+"""Imports while Python ends: objects whose ``__del__`` computes may need modules that were never imported before.
 
-Python takes the import system away, and forgets the names of modules, before it destroys the objects of ``__main__``.
-What it had at exit is put back when an operator needs it then, and only then.
+Python disables the import system, and clears the names of modules, before it destroys the objects of ``__main__``.
+Their state at exit is restored if an operator needs it then, and only then.
 """
 import atexit
 import builtins
@@ -10,8 +10,8 @@ import sys
 
 SYSTEM = "meta_path", "path", "path_hooks", "path_importer_cache"  # the attributes of sys that imports read
 PACKAGES = frozenset((__name__.partition(".")[0], "numpy", "llvmlite", *sys.stdlib_module_names))
-_kept: dict = {}  # what they were at exit
-_modules: dict = {}  # the modules that had been imported: those that our own import, so that users' ones go as ever
+_kept: dict = {}  # their state at exit
+_modules: dict = {}  # the modules of PACKAGES imported at exit; users' modules are destroyed as usual
 
 
 def note():

@@ -17,7 +17,7 @@ OF_CAPTURE = ("guards", "graph_breaks", "recompiles", "dynamic")
 
 
 class Folder(logging.Handler):
-    """Collects what is logged until a plan is complete (the log ``plans`` says so), and writes it to
+    """Collects log records until a plan is complete (a record of the log ``plans``), and writes them to
     ``root/0007_operator/graph.py``."""
 
     def __init__(self, root: str):
@@ -25,7 +25,7 @@ class Folder(logging.Handler):
         self.root, self.count, self.texts = os.path.abspath(root), 0, {}
 
     def install(self):
-        """Switches every log on, into this folder (what goes to standard error stays as it is)."""
+        """Switch every log on, into this directory (logs to standard error are unchanged)."""
         for name in LOGS:
             target = logger(name)
             target.addHandler(self)
@@ -40,7 +40,7 @@ class Folder(logging.Handler):
             self.flush_to(record.getMessage().partition(":")[0])
 
     def flush_to(self, operator: str):
-        """Writes what was collected."""
+        """Write the collected records."""
         if not self.texts:
             return
         folder = os.path.join(self.root, self.directory_of(operator))
@@ -68,22 +68,21 @@ class Folder(logging.Handler):
 
 class CompileDebugFolder(Folder):
     """The same for compiled functions alone, in PyTorch's layout:
-    ``torch_compile_debug/run_<time>-pid_<id>/torchinductor/model__0_inference_0.0/fx_graph_readable.py``.  A backward
-    program has the number of the last function that was compiled before it; the last number counts directories.
-
-    Processes that fork write into directories of their own."""
+    ``torch_compile_debug/run_<time>-pid_<id>/torchinductor/model__0_inference_0.0/fx_graph_readable.py``. A backward
+    program has the number of the last function that was compiled before it; the last number counts directories. Forked
+    processes write into separate directories."""
 
     def __init__(self, parent: str):
         super().__init__(os.path.join(parent or os.getcwd(), "torch_compile_debug"))
         self.models, self.began = 0, f"{datetime.datetime.now():%Y_%m_%d_%H_%M_%S_%f}"
 
     def install(self):
-        """Switch every log on, into the directory; functions are planned anew, since stored plans log nothing."""
+        """Switch every log on, into the directory; functions are planned again, since stored plans log nothing."""
         settings.store = False
         super().install()
 
     def flush_to(self, operator: str):
-        """Write what was collected for a compiled function; of other plans, keep what was logged by capture alone."""
+        """Write the records collected for a compiled function; of other plans, keep the records of capture alone."""
         if operator in COMPILED:
             self.models += operator == "compiled"
             super().flush_to(operator)

@@ -1,4 +1,4 @@
-"""What may be written where: dtypes, shapes, and memory in which several elements are one place."""
+"""Check the targets of writes: dtypes, shapes, and memory in which several elements overlap."""
 from __future__ import annotations
 
 from .dtypes import can_cast, type_name
@@ -16,7 +16,8 @@ def check_cast(result: Meta, target: Meta):
 
 
 def check_exact(op, result: Meta, target: Meta):
-    """CastError for operators that convert nothing into what they write, or only to some dtypes."""
+    """Raise CastError if the target has a dtype that the operator does not write: another than the result's, or one
+    outside a list."""
     allowed = op.traits.get("out_of")
     if allowed and target.dtype.name not in allowed:
         raise CastError(f"{op.name} only supports {allowed[0]} tensor for result, got: {type_name(target.dtype)}",
@@ -37,7 +38,7 @@ def check_shape(result: Meta, target: Meta):
 
 
 def check_distinct(name: str, target: Meta):
-    """SelfOverlapError for a target of which several elements are one place in memory."""
+    """Raise SelfOverlapError for a target in which several elements share one memory location."""
     if is_expanded(target):
         raise SelfOverlapError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -47,6 +48,6 @@ def check_distinct(name: str, target: Meta):
 
 
 def is_expanded(meta: Meta) -> bool:
-    """Whether several elements of such a tensor are one place in memory."""
+    """True if several elements of such a tensor share one memory location."""
     return any(type(stride) is int and stride == 0 and not is_one(size)
                for size, stride in zip(meta.shape, meta.strides)) and bool(meta.numel)

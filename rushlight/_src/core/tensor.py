@@ -1,4 +1,4 @@
-"""Tensor: what a user sees of one, beyond the operators that the registry attaches as methods."""
+"""Tensor: the members of a tensor other than the operators that the registry attaches as methods."""
 from __future__ import annotations
 
 from . import dtypes
@@ -22,7 +22,7 @@ def attach(function):
 
 
 def described(shape, dtype, strides=None, device=None) -> Meta:
-    """What is said of a new tensor; NegativeSizeError for sizes below 0."""
+    """The Meta of a new tensor. Raises NegativeSizeError for sizes below 0."""
     shape = tuple(shape)
     if any(size < 0 for size in shape):
         raise NegativeSizeError(f"a size is negative in {list(shape)}", "sizes of 0 or more")
@@ -31,14 +31,14 @@ def described(shape, dtype, strides=None, device=None) -> Meta:
 
 
 def empty(shape, dtype, strides=None, device=None) -> Tensor:
-    """A tensor with undefined contents."""
+    """Return an uninitialized tensor."""
     return empty_of(described(shape, dtype, strides, device))
 
 
 def no_memory(nbytes: int):
-    """Raises what an allocation that the machine cannot serve raises."""
+    """Raise OutOfMemoryError for an allocation that the system cannot serve."""
     raise OutOfMemoryError(f"can't allocate memory: {nbytes} bytes", "at most what the machine has left",
-                           "use smaller batches or dtypes, or let go of tensors that are no longer needed")
+                           "use smaller batches or dtypes, or delete tensors that are no longer needed")
 
 
 heap.refuse = no_memory
@@ -52,7 +52,7 @@ def check_size(meta: Meta):
 
 
 def empty_of(meta: Meta) -> Tensor:
-    """A tensor with this metadata and undefined contents."""
+    """Return an uninitialized tensor with this metadata."""
     interpreter = top()
     if interpreter is not None and (made := interpreter.empty(meta)) is not None:
         return made
@@ -91,15 +91,14 @@ def show(tensor: Tensor, other: Tensor):
 
 
 def count_apart(tensor: Tensor, version: int):
-    """From now on the writes to a tensor and its views are counted by themselves, and those through other tensors
-    over the same memory are not."""
+    """Give a tensor and its views a version counter of their own, separate from other tensors over the same memory."""
     tensor._rush_counter = Storage()
     tensor._rush_counter.version = version
 
 
 def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
-    """Lets a tensor show the memory of another, and count on from the writes it has, and so many more, together with
-    its views and all that counted with it."""
+    """Make a tensor share the storage of another; it, its views and all that share its version counter continue that
+    counter, advanced by ``writes``."""
     own = None if tensor._rush_storage is None else movable(tensor)
     expect_gradients(tensor)
     show(tensor, other)
@@ -110,8 +109,8 @@ def take_memory(tensor: Tensor, other: Tensor, writes: int = 0):
 
 
 def expect_gradients(tensor: Tensor):
-    """Notes at the node of a tensor whose metadata are about to be replaced what its gradients are to be like: the
-    tensor as it is now.  The first note stays, since it describes what the node computed."""
+    """Record in the node of a tensor whose metadata are about to be replaced the metadata that its gradients must have:
+    the tensor's current ones. The first record stays, since it describes what the node computed."""
     node = tensor._rush_grad_node
     if node is None and tensor._rush_accumulator is not None:
         node = tensor._rush_accumulator()
@@ -121,7 +120,7 @@ def expect_gradients(tensor: Tensor):
 
 
 def movable(tensor: Tensor) -> Storage:
-    """What counts the writes to a tensor, and holds no memory."""
+    """The version counter of a tensor, as an object that holds no memory."""
     found = counter(tensor)
     if found is tensor._rush_storage:
         found.counted = Storage()
@@ -130,16 +129,15 @@ def movable(tensor: Tensor) -> Storage:
 
 
 def refuse_leaf(tensor: Tensor):
-    """Raises LeafWrittenError for a leaf that wants a gradient, and is to be written in place where that is
-    recorded."""
+    """Raise LeafWrittenError for a leaf that requires a gradient and is about to be written in place while gradients
+    are recorded."""
     kind = "a leaf" if tensor._base is None else "a view of a leaf"
     raise LeafWrittenError(f"{kind} Variable that requires grad is being used in an in-place operation.",
                            "a result, or a leaf without gradient", "change a clone(), or do it under no_grad()")
 
 
 def resolved(tensor: Tensor) -> Tensor:
-    """A tensor whose elements are the numbers in memory: a copy of what is conjugated or negated, any other one
-    itself."""
+    """A tensor whose elements are the stored values: a copy if it is conjugated or negated, else the tensor itself."""
     return tensor.clone() if tensor._rush_meta.turned else tensor
 
 
@@ -150,8 +148,8 @@ def address(tensor: Tensor) -> int:
 
 
 def give_out(tensor: Tensor):
-    """Notes that others learn where a tensor's memory lies, and may write there without being counted: nothing that
-    follows from the elements is kept (``native/weights.py``), and nodes get copies of the saved values that users may
+    """Record that a tensor's address is exposed, so that its memory may be written without being counted: nothing
+    derived from the elements is cached (``native/weights.py``), and nodes get copies of the saved values that users may
     write (``autograd/lending.py``)."""
     weights.show(tensor._rush_storage)
     if tensor._rush_storage.lent is not None:
@@ -159,12 +157,12 @@ def give_out(tensor: Tensor):
 
 
 def place(tensor: Tensor) -> int:
-    """Where the first element lies, for whoever reads it at once, or compares it."""
+    """The address of the first element, for callers that only compare it or read at once."""
     return tensor._rush_storage.address + tensor._rush_offset * tensor.itemsize
 
 
 def flat(values):
-    """What is in lists and tuples, in order, however deep."""
+    """Yield the items of nested lists and tuples, in order."""
     for v in values:
         if type(v) in (list, tuple):
             yield from flat(v)
@@ -307,7 +305,7 @@ def _fix_weakref(self):
 
 @attach
 def _rush_holder(self):
-    """The tensor of whose memory ``as_strided`` shows a part: this, or what it is a view of within a program."""
+    """The tensor whose memory ``as_strided`` views: this, or its base within a program."""
     return self
 
 
@@ -319,7 +317,7 @@ def _rush_memory_bytes(self):
 
 @attach
 def storage_offset(self) -> int:
-    """Where the first element lies in the storage, in elements.
+    """The storage offset of the first element, in elements.
 
     >>> torch.zeros(2, 3)[1].storage_offset()
     3
@@ -335,7 +333,7 @@ def data_ptr(self) -> int:
 
 @attach
 def is_contiguous(self, memory_format=None) -> bool:
-    """Whether elements lie in row-major order, or in the order of ``memory_format``."""
+    """True if elements are in row-major order, or in the order of ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         rank = 4 if memory_format.name == "channels_last" else 5
         return self.ndim == rank and is_channels_last(self._rush_meta)
@@ -344,32 +342,32 @@ def is_contiguous(self, memory_format=None) -> bool:
 
 @attach
 def is_same_size(self, other):
-    """Whether two tensors have the same shape."""
+    """True if two tensors have the same shape."""
     return tuple(self.shape) == tuple(other.shape)
 
 
 @attach
 def is_set_to(self, other):
-    """Whether two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
+    """True if two tensors are the same elements of the same memory: equal storage, offset, shape and strides."""
     return (self._rush_storage is other._rush_storage and self._rush_meta is other._rush_meta
             and self._rush_offset == other._rush_offset)
 
 
 @attach
 def is_floating_point(self) -> bool:
-    """Whether the dtype is a floating one (complex ones are not)."""
+    """True if the dtype is a floating one (complex ones are not)."""
     return self._rush_meta.dtype.is_floating_point
 
 
 @attach
 def is_complex(self) -> bool:
-    """Whether the dtype is complex."""
+    """True if the dtype is complex."""
     return self._rush_meta.dtype.is_complex
 
 
 @attach
 def is_signed(self) -> bool:
-    """Whether the dtype has negative numbers."""
+    """True if the dtype has negative numbers."""
     return self._rush_meta.dtype.is_signed
 
 
@@ -378,13 +376,13 @@ Tensor._rush_turned = property(lambda self: self._rush_meta.turned)
 
 @attach
 def is_conj(self) -> bool:
-    """Whether the elements are the conjugates of the numbers in memory."""
+    """True if the elements are the conjugates of the stored values."""
     return bool(self._rush_turned & CONJUGATED)
 
 
 @attach
 def is_neg(self) -> bool:
-    """Whether the elements are the negatives of the numbers in memory."""
+    """True if the elements are the negatives of the stored values."""
     return bool(self._rush_turned & NEGATED)
 
 
@@ -397,7 +395,7 @@ def get_device(self) -> int:
 
 @attach
 def is_inference(self) -> bool:
-    """Whether the tensor's memory was made in inference mode: nobody counts what is written there."""
+    """True if the tensor's memory was allocated in inference mode, so that writes to it are not counted."""
     return counter(self).version < 0
 
 
@@ -407,7 +405,7 @@ def _version(self) -> int:
     """How often the tensor's memory was written.  InferenceTensorError for an inference tensor."""
     if counter(self).version < 0:
         raise InferenceTensorError(
-            "the version of an inference tensor is asked for: Inference tensors do not track version counter",
+            "Inference tensors do not track version counter",
             "a tensor made outside of inference mode", CLONE)
     return counter(self).version
 
@@ -416,14 +414,14 @@ CLONE = "take a clone() of it outside of inference_mode(), or compute it under n
 
 
 def unwritable(tensor: Tensor):
-    """Raises what writing into an inference tensor raises outside of inference mode."""
+    """Raise the error for a write into an inference tensor outside of inference mode."""
     raise InferenceTensorError(
         "Inplace update to inference tensor outside InferenceMode is not allowed: its memory has no version counter",
         "a tensor made outside of inference mode", CLONE)
 
 
 def unsaveable(tensor: Tensor):
-    """Raises what an operator raises that has to keep an inference tensor for its backward pass."""
+    """Raise the error for an operator that must save an inference tensor for its backward pass."""
     raise InferenceTensorError(
         f"Inference tensors cannot be saved for backward: {tensor._rush_meta.dtype} {list(tensor.shape)}, made in "
         "inference mode, is needed for a gradient",
@@ -448,7 +446,7 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 @attach
 @property
 def requires_grad(self) -> bool:
-    """Whether operators on this tensor are recorded for the backward pass."""
+    """True if operators on this tensor are recorded for the backward pass."""
     base = self._base
     return bool(self._rush_needs_grad) or base is not None and (
         bool(base._rush_needs_grad) if self._rush_storage is None else history.joins(self))

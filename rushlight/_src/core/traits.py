@@ -1,7 +1,7 @@
-"""What an operator may declare about itself: ``Op.traits``, by name, with the type of each.
+"""The declared properties of an operator: ``Op.traits``, by name, with the type of each.
 
 Traits are given where an operator is declared or made (``op``, ``declare``, ``make`` in ``op.py``) and hold for all of
-its calls.  What is computed from an operator later (its derivatives, what its calls have taught) lies in ``Op.caches``.
+its calls. Data computed from an operator later (its derivatives, results of its calls) is stored in ``Op.caches``.
 """
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from types import FunctionType, MethodType
 
 FUNCTION = FunctionType, MethodType
 
-# name: type of the value (None is "not declared", for all of them), what it says
+# name: type of the value (None is "not declared", for all of them), its meaning
 TRAITS: dict[str, tuple] = {
-    # where users find it, and what they may write
+    # location in PyTorch's namespace, and accepted call forms
     "namespace": (str, "the module of PyTorch: '' for the top level, 'nn.functional', 'linalg', ..."),
     "method": (bool, "it is a method of Tensor"),
     "method_only": (bool, "it is a method, and no function of the top level"),

@@ -1,5 +1,4 @@
-"""What memory holds that was made without contents: whatever lay there, or one value where results are to be the same
-every time."""
+"""The contents of uninitialized memory: unspecified, or one value if results must be deterministic."""
 from __future__ import annotations
 
 import numpy as np
@@ -10,15 +9,15 @@ from .op import OPS
 
 
 class Level:
-    """How results are to be the same every time, as a position in ``determinism.LEVELS``, and whether memory without
-    contents is filled then."""
+    """The determinism level, as a position in ``determinism.LEVELS``; ``fills``: True if uninitialized memory is filled
+    then."""
 
     now, fills = 0, True
 
 
 def settled(tensor: Tensor, begin: int = 0) -> Tensor:
-    """A fresh tensor.  Where results are to be the same every time, its elements (those behind the first ``begin`` of a
-    row-major one) are NaN, or the largest number of a dtype that has none."""
+    """A fresh tensor. If results must be deterministic, its elements (those after the first ``begin`` of a row-major
+    one) are NaN, or the largest number of a dtype without NaN."""
     if Level.now and Level.fills and tensor._rush_meta.numel > begin and tensor._rush_meta.device.provider.has_data \
             and not tensor.is_quantized:
         part = tensor if not begin else OPS["as_strided"](tensor, (tensor._rush_meta.numel - begin,), (1,),

@@ -1,4 +1,4 @@
-"""Watching: an interpreter that sees each operator call and lets it run as ever."""
+"""Watching: an interpreter that sees each operator call and runs it unchanged."""
 from __future__ import annotations
 
 from .interpret import Interpreter, Suspended
@@ -7,8 +7,8 @@ from .op import body_of
 
 
 class Watching(Interpreter):
-    """Override ``around(op, args, kwargs, run)``: ``run()`` computes the call.  What composite operators call is seen
-    too, inside."""
+    """Override ``around(op, args, kwargs, run)``: ``run()`` computes the call. The operators that composites call are
+    seen as well."""
 
     def call(self, op: Op, args, kwargs):
         def run():

@@ -1,1 +1,1 @@
-"""Programs written down: which tensors, computed by which operators, in which order."""
+"""The graph IR: tensors, the operators that compute them, and their order."""

@@ -5,20 +5,19 @@ from ..core.expr import Expr
 from ..core.meta import Meta
 
 
-PLAIN = frozenset((int, float, bool, str, type(None)))  # what never holds Nodes
+PLAIN = frozenset((int, float, bool, str, type(None)))  # types that never hold Nodes
 
 
 class Node:
     """One value of a program: an input (``op`` is None) or the result of ``op(*args, **params)``.
 
-    ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static.  ``meta`` is a Meta, or a tuple of
-    Metas where the operator returns several tensors (``item`` nodes then name the parts).  ``inside`` is the Graph of
-    the operator's own body where that was traced.  No gradient flows through a ``constant`` (detached, or made under
-    no_grad).
-    ``number``: what is known of a run-time number while its program is being written (``core/runtime.py``).
-    ``turned``: of an input, how the value differs from the numbers in memory, as Metas tell; its own meta is that of
-      the value.
-    ``checked``: what the node was when its types were last found to be right (``verify.py``).
+    ``args`` hold Nodes, Python numbers and tuples of these; ``params`` are static. ``meta`` is a Meta, or a tuple of
+    Metas if the operator returns several tensors (``item`` nodes then select one). ``inside`` is the Graph of the
+    operator's own body if that was traced. No gradient flows through a ``constant`` (detached, or made under no_grad).
+    ``number``: facts about a run-time scalar while its program is traced (``core/runtime.py``).
+    ``turned``: of an input, the conj and neg bits that relate the value to the stored values; its own meta is that of
+    the value.
+    ``checked``: the node's state when its types were last verified (``verify.py``).
     """
 
     __slots__ = ("name", "op", "args", "params", "meta", "inside", "where", "weak", "constant", "number", "turned",
@@ -44,7 +43,7 @@ class Node:
             return self._used
 
     def become(self, op, args, params=None):
-        """Is computed in another way from now on."""
+        """Replace the operator and the arguments that compute this node."""
         self.op, self.args, self.params, self.inside, self._used = op, args, params or {}, None, tuple(nodes_in(args))
 
     def __repr__(self):
@@ -89,12 +88,11 @@ class Store:
 
 
 class Graph:
-    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores).  ``held``: inputs
+    """``inputs`` (Nodes without op), ``nodes`` in order of execution, ``outputs`` (Nodes or Stores). ``held``: inputs
     that belong to modules;
-    ``views``: of captured graphs, node -> the one whose memory it shows; ``recorded``: the nodes in the order of the
-      program, where that is another; ``changed``: the nodes made within whose memory is written to later, None where
-      that is not known or inputs are written to as well; ``verified``: what it consisted of when the rules were last
-      found to hold (``verify.py``)."""
+    ``views``: of captured graphs, {node: the one whose memory it aliases}; ``recorded``: the nodes in program order, if
+    that differs; ``changed``: the nodes made within whose memory is written later, None if that is unknown or inputs
+    are written as well; ``verified``: the state of the graph when its invariants were last verified (``verify.py``)."""
 
     __slots__ = ("inputs", "nodes", "outputs", "held", "views", "recorded", "changed", "verified")
 
@@ -112,7 +110,7 @@ class Graph:
         return node
 
     def changes(self, *nodes) -> bool:
-        """Whether the program writes to the memory of one of these nodes."""
+        """True if the program writes to the memory of one of these nodes."""
         return bool(self.changed) and any(self.root(n) in self.changed for n in nodes)
 
     def prune(self) -> "Graph":

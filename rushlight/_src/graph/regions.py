@@ -1,7 +1,7 @@
-"""Programs with a stretch that repeats, as one with few stretches and what makes it longer.
+"""Programs with a repeated subgraph, as a short program with few repetitions and the data to extend it.
 
-before: ``x = layer(x, w0); x = layer(x, w1); ... x = layer(x, w23)``, each layer written out;
-after: the same with the first and the last few layers, whose plan ``eager/regions.py`` makes as long as the whole.
+before: ``x = layer(x, w0); x = layer(x, w1); ... x = layer(x, w23)``, each layer spelled out;
+after: the same with only the first and last few layers; ``eager/regions.py`` extends its plan to the full length.
 """
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..core.kinds import P
 from .graph import PLAIN, Graph, Node, map_nodes, nodes_in
 from .repetition import COPIED, Irregular, Longer, Repetition, find
 
-# stretches of the short program: the one that is copied has its like before and behind it, and first and last ones may
+# repetitions in the short program: the copied one has an equal one before and after it, and the first and the last may
 # differ
 KEPT = 5
-WORTHWHILE = 2  # stretches that planning must save
+WORTHWHILE = 2  # repetitions that must be saved in planning
 
 
 class Region:
-    """A program and a short form of it.  ``longer``: how the short one goes on, on its nodes; ``inputs`` and
-    ``outputs`` are those of the whole as things of ``longer``: (node of the short program, number of its copy).
-    ``behind``: by how many stretches the first one is further on in the random stream, which programs that run backward
-    begin with the last of."""
+    """A program and a short form of it. ``longer``: how to extend the short one, on its nodes; ``inputs`` and
+    ``outputs`` are those of the full program as values of ``longer``: (node of the short program, number of its copy).
+    ``behind``: the number of repetitions by which the first one is further on in the RNG stream; nonzero for backward
+    programs, which begin with the last repetition."""
 
     behind = 0
 
@@ -38,8 +38,8 @@ class Region:
 
 
 class Lengthened(Region):
-    """A program that is known by its short form; written out when it is first run.  ``leaves``: what its inputs, and
-    other values that no stretch computes, are as Nodes, by things of ``longer``."""
+    """A program given by its short form and expanded when it is first run. ``leaves``: {value of ``longer``: Node} for
+    its inputs and other values that no repetition computes."""
 
     def __init__(self, short: Graph, longer: Longer, inputs, outputs, leaves: dict):
         super().__init__(short, longer, inputs, outputs)
@@ -61,7 +61,7 @@ class Lengthened(Region):
 
 
 def rebuilt(node: Node, used, name: str, count=0) -> Node:
-    """The node with other nodes in place of those it uses, in order, and counting so much further."""
+    """Return a copy of the node that uses the nodes of ``used`` in order, with ``count`` added to its increment."""
     args = map_nodes(node.args, lambda n: next(used))
     if count:
         args = args[0], args[1] + count
@@ -70,14 +70,14 @@ def rebuilt(node: Node, used, name: str, count=0) -> Node:
 
 
 def entries_of(nodes) -> list:
-    """Nodes as entries: each defines itself, and uses others.  TypeError for arguments that cannot be told apart."""
+    """Nodes as entries: each defines itself and uses others. Raises TypeError for arguments that cannot be compared."""
     return [((n.op, skeleton(n.args if counted(n) is None else n.args[:1]),
               tuple((k, skeleton(v)) for k, v in n.params.items()), n.meta, n.weak, n.constant),
              (n, *nodes_in((n.args, tuple(n.params.values()))))) for n in nodes]
 
 
 def counted(node: Node):
-    """By how much a node counts a run-time number on, as places in the random stream are; None for all other nodes."""
+    """The increment of a node that advances a run-time scalar, such as an RNG offset; None for all other nodes."""
     counts = (node.op is P.add
               or node.op.traits.get("counts")) and len(node.args) == 2 and type(node.args[1]) is int and isinstance(
                   node.args[0], Node)
@@ -85,26 +85,26 @@ def counted(node: Node):
 
 
 def number_in(node: Node):
-    """The run-time number that a node is; None for all that is in memory."""
+    """The run-time scalar that a node is; None for all values in memory."""
     if node.op is P.convert and node.dtype is node.args[0].dtype:
         node = node.args[0]
     return node if node.is_scalar else None
 
 
 def steps_of(run: Repetition) -> dict:
-    """{run-time number: by how much more it is counted on from stretch to stretch}.  Irregular where that varies."""
+    """{run-time scalar: its increment from one repetition to the next}. Raises Irregular if the increment varies."""
     found: dict = {}
     for k in range(run.start, run.end - run.length):
         before, after = (run.entries[j][1][0] for j in (k, k + run.length))
         if counted(before) is not None:
             step = counted(after) - counted(before)
             if found.setdefault(number_in(before.args[0]), step) != step:
-                raise Irregular("random numbers are not drawn stretch by stretch")
+                raise Irregular("the RNG offset does not advance equally in every repetition")
     return found
 
 
 def further_on(node: Node, steps: dict, stretches: int) -> int:
-    """By how much more a node counts on so many stretches further on."""
+    """The change of a node's increment when it moves back by ``stretches`` repetitions."""
     return 0 if counted(node) is None else stretches * steps.get(number_in(node.args[0]), 0)
 
 
@@ -121,7 +121,7 @@ def skeleton(value):
 
 
 def shortened(graph: Graph) -> Region | None:
-    """A program without all but KEPT of the stretches that it repeats; None where there are too few."""
+    """Return a program reduced to KEPT of its repetitions; None if there are too few."""
     try:
         whole = find(entries_of(graph.nodes))
         if whole is None or whole.count < KEPT + WORTHWHILE:
@@ -132,9 +132,9 @@ def shortened(graph: Graph) -> Region | None:
 
 
 def without(graph: Graph, whole: Repetition, more: int) -> Region:
-    """The program without ``more`` stretches behind the one that is copied."""
+    """Return the program without the ``more`` repetitions after the copied one."""
     def kept(node: Node):
-        """What stands for a node in the short program: (node, number of the copy)."""
+        """The counterpart of a node in the short program: (node, number of the copy)."""
         stretch = whole.stretch_of(node)
         if stretch is None or stretch <= COPIED or stretch > COPIED + more:
             return node, 0
@@ -149,13 +149,13 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
         used = whole.entries[k][1][1:]
         copies = {things[n][1] for n in used}
         if copies - {0, more} or more in copies and not first_kept <= k < first_kept + whole.length:
-            raise Irregular("what follows refers to one of the first stretches")
+            raise Irregular("an entry after the repetitions refers to one other than the last")
         made[node] = rebuilt(node, iter([made[things[n][0]] for n in used]), node.name,
                              further_on(node, steps, -more if k >= first_kept else 0))
     outputs = [(made[node], copy) for node, copy in map(things.__getitem__, graph.outputs)]
     shown = set(map(things.__getitem__, graph.outputs))
     if any((n, c) not in shown for n, _ in shown if whole.stretch_of(n) == COPIED for c in range(more + 1)):
-        raise Irregular("some of the stretches have results that others have not")
+        raise Irregular("some repetitions have results that others do not have")
     short = Graph([n for n in graph.inputs if not things[n][1]], [made[n] for n in graph.nodes if not things[n][1]],
                   [n for n, copy in outputs if not copy])
     again = Repetition(entries_of(short.nodes), whole.start, whole.length, KEPT)
@@ -163,8 +163,8 @@ def without(graph: Graph, whole: Repetition, more: int) -> Region:
 
 
 def in_demand(nodes, fixed: set) -> list:
-    """Nodes in an order in which those that are not ``fixed`` come right before the first that needs them."""
-    needed: dict = {}  # node: the place of the first that needs it
+    """Nodes in an order in which those that are not ``fixed`` come right before their first user."""
+    needed: dict = {}  # node: the index of its first user
     for number, node in reversed(list(enumerate(nodes))):
         place = number if node in fixed else needed.setdefault(node, number)
         for used in node.used:

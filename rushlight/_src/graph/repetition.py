@@ -1,10 +1,9 @@
-"""Sequences in which a stretch repeats, such as the layers of a model: where it does, and how the sequence reads with
-more such stretches.
+"""Repeated subgraphs in a sequence, such as the layers of a model: find them, and extend the sequence by more of them.
 
-An entry of a sequence is a pair ``(form, things)``: what it is, and what it defines and uses.  Things are only told
-apart; one is *born* where it first appears.  Stretches are alike if their entries have the same forms, and refer in the
-same places to the same things (from before) or to things that are born one stretch later.  So a longer sequence is
-known entry by entry: a stretch more refers to things one stretch further on.
+An entry of a sequence is a pair ``(form, values)``: its operation, and the values that it defines and uses. Only the
+identity of values matters; a value is *born* where it first appears. Repetitions are alike if their entries have the
+same forms and refer, at the same positions, either to the same earlier values or to values born one repetition later.
+So every entry of a longer sequence is determined: each further repetition refers to the values one repetition later.
 """
 from __future__ import annotations
 
@@ -12,24 +11,24 @@ from collections import Counter
 
 import numpy as np
 
-LEAST = 3           # stretches that show how it goes on: one before and one behind the one that is copied
-COPIED = 1          # the number of the stretch that is copied
+LEAST = 3           # repetitions needed to extend the sequence: the copied one, one before it and one after it
+COPIED = 1          # index of the repetition that is copied
 MOST_CANDIDATES = 64
 
 
 class Irregular(Exception):
-    """A sequence does not go on as its stretches do; the text says why."""
+    """The sequence cannot be extended by its repeated subgraph; the message says why."""
 
 
 class Book(dict):
-    """A dict in which a thing that is missing is an irregularity."""
+    """A dict that raises Irregular for a missing key."""
 
     def __missing__(self, thing):
         raise Irregular(f"{thing} has no counterpart")
 
 
 def born_in(entries) -> Book:
-    """{thing: (entry, place in it) where it first appears}."""
+    """{value: (entry, position in it) where it first appears}."""
     born = Book()
     for k, (_, things) in enumerate(entries):
         for place, thing in enumerate(things):
@@ -39,15 +38,15 @@ def born_in(entries) -> Book:
 
 
 class Repetition:
-    """``count`` stretches of ``length`` entries from the entry ``start`` on.  ``outer``: things from before that all
-    stretches refer to.
+    """``count`` repetitions of ``length`` entries, from the entry ``start`` on. ``outer``: earlier values that all
+    repetitions refer to.
 
-    Raises Irregular where stretches refer to more than the one before them.
+    Raises Irregular if a repetition refers to one further back than its predecessor.
     """
 
     def __init__(self, entries, start: int, length: int, count: int, born=None):
         self.entries, self.start, self.length, self.count = entries, start, length, count
-        self.end, self.seam = start + count * length, start + (COPIED + 1) * length  # copies go to the seam
+        self.end, self.seam = start + count * length, start + (COPIED + 1) * length  # copies are inserted here
         self.born, self.outer = born or born_in(entries), set()
         for k in range(start + length, self.end):
             first = k - (k - start) % length
@@ -56,26 +55,27 @@ class Repetition:
                 if thing is before or thing == before:
                     self.outer.add(thing)
                     if at >= start + length:
-                        raise Irregular("a stretch refers to one that is not the one before it")
+                        raise Irregular("a repetition refers to one that is not its predecessor")
                 elif at < first - length:
-                    raise Irregular("a stretch reaches back over more than one")
+                    raise Irregular("a repetition refers to one further back than its predecessor")
 
     def stretch_of(self, thing):
-        """The number of the stretch that a thing is born in; None for what no other stretch has a counterpart of."""
+        """The index of the repetition in which a value is born; None for a value without a counterpart in the
+        others."""
         at = self.born.get(thing, (-1,))[0]
         return (at - self.start) // self.length if self.start <= at < self.end and thing not in self.outer else None
 
     def counterpart(self, thing, stretch: int):
-        """What a thing of one stretch is in another one."""
+        """The counterpart of a value in another repetition."""
         at, place = self.born[thing]
         return self.entries[at + (stretch - self.stretch_of(thing)) * self.length][1][place]
 
 
 class Longer:
-    """A sequence with ``more`` stretches.  Its things are pairs: (thing, 0), or (thing of the copied stretch, number of
-    the copy).
+    """A sequence extended by ``more`` repetitions. Its values are pairs: (value, 0), or (value of the copied
+    repetition, number of the copy).
 
-    A *shift* says how many stretches further on an entry stands than in the short sequence.
+    The *shift* of an entry is the number of repetitions by which it moves back relative to the short sequence.
     """
 
     def __init__(self, repetition: Repetition, more: int):
@@ -90,12 +90,12 @@ class Longer:
         yield from ((k, self.more) for k in range(short.seam, len(short.entries)))
 
     def things(self, entry: int, shift: int) -> list:
-        """What an entry of the longer sequence refers to."""
+        """The values that an entry of the longer sequence refers to."""
         return [self.thing(entry, place, shift) for place in range(len(self.short.entries[entry][1]))]
 
     def thing(self, entry: int, place: int, shift: int):
-        """One of the things that an entry refers to.  Irregular where what follows the stretches refers to one that is
-        not the last."""
+        """One of the values that an entry refers to. Raises Irregular if an entry after the repetitions refers to one
+        other than the last."""
         short, length = self.short, self.short.length
         thing = short.entries[entry][1][place]
         at = short.born[thing][0]
@@ -103,29 +103,30 @@ class Longer:
             return thing, 0
         if entry >= short.seam:
             if at < short.seam - length or entry >= short.seam + length or entry >= short.end:
-                raise Irregular("what follows the stretches refers to one of the first")
+                raise Irregular("an entry after the repetitions refers to one other than the last")
             return thing, shift
         if at >= short.seam - length:
             return thing, shift
         return short.entries[entry + length][1][place], shift - 1
 
     def further(self, thing, shift: int):
-        """What a thing is ``shift`` stretches further on."""
+        """The counterpart of a value ``shift`` repetitions later."""
         stretch = self.short.stretch_of(thing)
         if stretch is None:
             return thing, 0
         wanted = stretch + shift
         if not 0 <= wanted < self.short.count + self.more:
-            raise Irregular("a stretch beyond the last")
+            raise Irregular("a repetition beyond the last")
         copy = min(max(wanted - COPIED, 0), self.more)
         return self.short.counterpart(thing, wanted - copy), copy if wanted - copy == COPIED else 0
 
     def shift_of(self, thing) -> int:
-        """How many stretches further on a thing of the short sequence stands in the longer one."""
+        """The number of repetitions by which a value of the short sequence moves back in the longer one."""
         return self.more if self.short.born[thing][0] >= self.short.seam else 0
 
     def spread(self, things) -> list:
-        """A list of things with the copies of those that are copied, stretch by stretch, behind the last of these."""
+        """Return a list of values with the copies of the copied ones inserted after the last of these, one repetition
+        at a time."""
         copied = [thing for thing in things if self.short.stretch_of(thing) == COPIED]
         made = [(thing, 0) for thing in things]
         if copied:
@@ -169,7 +170,7 @@ def distances(forms) -> list:
 
 
 def longest(holds) -> tuple:
-    """Where the longest run of True begins and ends."""
+    """The bounds of the longest run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], holds.astype(np.int8), [0]))))
     if not len(edges):
         return 0, 0
@@ -178,7 +179,7 @@ def longest(holds) -> tuple:
 
 
 def alike(entries, born, k: int, length: int) -> bool:
-    """Whether an entry and the one a stretch further on refer to corresponding things."""
+    """True if an entry and the one a repetition later refer to corresponding values."""
     for a, b in zip(entries[k][1], entries[k + length][1]):
         if a is not b and a != b:
             at, place = born[a]

@@ -21,7 +21,7 @@ PLAIN = (int, float, complex, bool, str, bytes, type(None), dtype, device, slice
 
 
 def text_of(value, numbers=None) -> str:
-    """Text that tells values apart: equal for equal values, in any process.  Nodes are their ``numbers``.
+    """A string that identifies a value: equal for equal values, in any process. Nodes are their ``numbers``.
 
     Raises Unsaveable for objects that only this process has, such as a user's functions.
 
@@ -59,10 +59,10 @@ def own(operator) -> Op:
 
 
 def fingerprint(graph: Graph, extra=(), known=own) -> str:
-    """A digest that is equal for programs which differ in names and places in source only; ``extra``: what else tells
-    them apart.
+    """A digest that is equal for programs that differ only in names and source locations; ``extra``: further data to
+    distinguish programs by.
 
-    ``known`` refuses operators of which the name says too little (Unsaveable).
+    ``known`` raises Unsaveable for operators whose name does not identify them.
     """
     numbers = {node: k for k, node in enumerate([*graph.inputs, *graph.nodes])}
     lines = [text_of(extra)]
@@ -80,7 +80,8 @@ class Reference(int):
 
 
 def rows(graph: Graph) -> tuple:
-    """A graph without references from node to node, of which encoding would recurse through the whole program."""
+    """Encode a graph without references from node to node, because pickling those would recurse through the entire
+    program."""
     numbers = {node: Reference(k) for k, node in enumerate([*graph.inputs, *graph.nodes])}
 
     def refer(value):
@@ -114,7 +115,7 @@ def from_rows(saved: tuple) -> Graph:
     return Graph(made[:count], made[count:], results)
 
 
-# --- what programs hold besides plain values --------------------------------------------------------------------------
+# --- values other than plain ones in programs -------------------------------------------------------------------------
 def array_parts(array):
     """The dtype's name, the shape and the bytes of a NumPy array of numbers."""
     if array.dtype.kind not in "biufc" or array.dtype.names or not array.flags.c_contiguous:
@@ -140,7 +141,7 @@ register(np.ndarray, b"A", array_parts, array_of, shared=False)
 
 
 def save(graph: Graph) -> bytes:
-    """A graph as bytes.  Unsaveable where it holds what only this process has."""
+    """A graph as bytes. Raises Unsaveable if it holds objects that only this process has."""
     return encode(rows(graph))
 
 

@@ -7,7 +7,7 @@ from .graph import Graph, Node, Store, map_nodes
 
 def settled_graph(graph: Graph, sizes: dict) -> Graph:
     """The same program for these sizes."""
-    # of a part of a program, what was computed before
+    # inputs of a sub-program: the enclosing program computes them
     env = {n: Node(n.name, None, meta=settled(n.meta, sizes), weak=n.weak) for n in graph.inputs}
     inputs, nodes = list(env.values()), []
     for node in graph.nodes:

@@ -1,5 +1,5 @@
-"""What has to hold of every program between stages: values before their use, results as operators say, writes that do
-not meet."""
+"""Verify the invariants of programs between stages: definitions before uses, results as the operators declare, writes
+that do not overlap."""
 from __future__ import annotations
 
 import operator
@@ -14,14 +14,14 @@ class Malformed(AssertionError):
 
 
 def verify(graph: Graph, after: str = ""):
-    """Raises Malformed, which names the stage it came ``after``, unless
+    """Raise Malformed, which names the stage it came ``after``, unless
 
     - every value is an input or was computed before it is read (uses);
-    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; where sizes are
+    - every primitive's result has the shape and dtype that its kind gives for its arguments (types; if sizes are
       numbers);
-    - what is stored into an input has its shape, and no input is stored into twice (effects).
+    - each value stored into an input has its shape, and no input is stored into twice (effects).
 
-    Returns at once if the rules held before and nothing that they are about has been replaced since.
+    Returns at once if the invariants held before and no node has been replaced since.
     """
     state = state_of(graph)
     if graph.verified is not None and is_same(state, graph.verified):
@@ -74,12 +74,12 @@ def is_same(state: tuple, other: tuple) -> bool:
 
 
 def metas(nodes) -> list:
-    """What is known of the values of nodes."""
+    """The Metas of nodes."""
     return [node.meta for node in nodes]
 
 
 def is_checked(node: Node) -> bool:
-    """Whether no stage has changed a node since its types were found to be right."""
+    """True if no stage has changed a node since its types were verified."""
     if not node.checked:
         return False
     op, args, params, meta, inside, given = node.checked
@@ -108,7 +108,7 @@ def symbolic(value) -> bool:
 
 
 def alike(expected, found) -> bool:
-    """Whether two Metas, or tuples of them, have the same shapes and dtypes."""
+    """True if two Metas, or tuples of them, have the same shapes and dtypes."""
     if isinstance(expected, tuple):
         return isinstance(found, tuple) and len(expected) == len(found) and all(map(alike, expected, found))
     return isinstance(found, Meta) and tuple(expected.shape) == tuple(found.shape) and expected.dtype is found.dtype

@@ -1,4 +1,4 @@
-"""Which memory shows a value: chains of views resolved to what they are views of."""
+"""Resolve chains of views to the value whose memory they alias."""
 from __future__ import annotations
 
 from ..core.meta import Meta
@@ -19,12 +19,12 @@ def through_views(node: Node) -> Node:
 
 
 def in_memory(node: Node) -> Meta:
-    """How a value of its own lies: results of several as they are declared, all others in rows."""
+    """The Meta of a value in memory of its own: as declared for one of several results, row-major for all others."""
     return node.meta if node.op is None or is_part(node) else Meta.of(node.shape, node.dtype, node.meta.device)
 
 
 def step_of(node: Node) -> bool:
-    """Whether a node shows the memory of its argument, where strides allow."""
+    """True if a node aliases the memory of its argument, if strides allow."""
     return node.op is not None and node.op.kind is not None and node.op.kind.shares and node.op.name != "prims.part"
 
 
@@ -56,11 +56,11 @@ def view_of_input(node: Node):
 
 
 def operands(nodes) -> set:
-    """What contractions and library calls among these nodes read from memory."""
+    """The values that contractions and library calls among these nodes read from memory."""
     readers = [node for node in nodes if node.op.kind.name in ("contract", "foreign") and not is_part(node)]
     return {through_views(used) for node in readers for used in node.used}
 
 
 def is_part(node: Node) -> bool:
-    """Whether a node is one of several results of another."""
+    """True if a node is one of several results of another."""
     return node.op.name == "prims.item"

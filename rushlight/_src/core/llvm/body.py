@@ -20,8 +20,8 @@ class Module:
 class Body:
     """A function under construction.
 
-    Instructions go to the current block; a value is its text (``%v.7``, ``42``, ``null``).  What is done once, such as
-    to reserve stack memory, is gathered in the entry block.
+    Instructions go to the current block; a value is a string (``%v.7``, ``42``, ``null``). One-time instructions, such
+    as stack allocations, are collected in the entry block.
     """
 
     def __init__(self, name, result, parameters, attributes="nounwind", linkage=""):
@@ -88,7 +88,7 @@ class Body:
         self.finish(f"br label %{label}")
 
     def fork(self, condition, yes, no, weights=None):
-        """Jumps to one of two blocks, by an ``i1``; ``weights`` tells which is likely."""
+        """Jump to one of two blocks, by an ``i1``; ``weights``: the branch weights."""
         self.finish(f"br i1 {condition}, label %{yes}, label %{no}" + (f", !prof {weights}" if weights else ""))
 
     def text(self):

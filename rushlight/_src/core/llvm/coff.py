@@ -11,14 +11,14 @@ from .relocation import Unknown
 
 MACHINE, SECTION = 0x8664, 40  # number of x86-64, bytes of a section's header
 ZEROED, INFO, REMOVED, COMDAT, DISCARDED, WRITABLE = 0x80, 0x200, 0x800, 0x1000, 1 << 25, 1 << 31
-ADDRESS, NUMBER, RELATIVE = 1, 3, range(4, 10)  # relocations: eight bytes, from the base, from what follows
+ADDRESS, NUMBER, RELATIVE = 1, 3, range(4, 10)  # relocations: 8 bytes, from the base, PC-relative
 PROVIDED = "_fltused", "@feat.00"  # marks without an address
 FRAMES = b".pdata"  # how the frames of functions are unwound
 
 
 class ObjectFile:
-    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
-    not write."""
+    """One object file: its sections as Pieces, its symbols, its relocations. Raises Unknown for features that the code
+    generator does not emit."""
 
     def __init__(self, image: bytes, renamed: dict):
         machine, count, _, table, symbols, optional, _ = struct.unpack_from("<HHIIIHH", image)
@@ -40,7 +40,7 @@ class ObjectFile:
             self.rows += [(self.pieces[-1], *row) for row in rows if kept]
         self.symbols, more = [], 0
         for name, value, section, _, kind, others in struct.iter_unpack("<8sIhHBB", image[table:strings]):
-            if more:  # what tells more of the symbol before
+            if more:  # auxiliary records of the symbol before
                 more -= 1
                 self.symbols.append(None)
                 continue
@@ -58,12 +58,12 @@ class ObjectFile:
         return [name for name, section, _, _ in filter(None, self.symbols) if section == 0 and name not in PROVIDED]
 
     def place_of(self, k: int):
-        """Where symbol ``k`` lies; None for an outside one."""
+        """The position of symbol ``k``; None for an outside one."""
         _, section, value, _ = self.symbols[k]
         return self.pieces[section - 1].place + value if section > 0 else None
 
     def relocate(self, image):
-        """Fills in what depends on places, counted from the beginning of an image: ``image`` has its bytes (``out``),
+        """Apply the relocations, with places relative to the beginning of an image: ``image`` has its bytes (``out``),
         the place of a symbol or of a jump there (``target(file, k)``), and writes eight bytes that hold an address
         (``absolute(place, file, k, addend, writable)``)."""
         for piece, offset, k, kind in self.rows:

@@ -1,21 +1,21 @@
 """Object files in the memory of this process, and the addresses of their functions.
 
-Machine code is unmapped when nobody holds it, so whoever can run it must hold it.  That follows from the types:
+Machine code is unmapped when it is unreferenced, so code that can run it must hold a reference. The types ensure this:
 
-- ``Pages`` is memory of code.  Its finalizer alone unmaps.
+- ``Pages`` is memory of code. Its finalizer alone unmaps.
 - ``LoadedObject`` holds the pages of one object file, its stubs, and the objects that it imports from.
-- ``Function`` is an address, an int, that holds its LoadedObject.  Nothing else makes addresses of compiled functions.
+- ``Function`` is an address, an int, that holds its LoadedObject. Nothing else makes addresses of compiled functions.
 
-An int computed or copied from a Function holds nothing.  Whoever keeps such a plain int keeps the Function beside it:
+An int computed or copied from a Function holds nothing. The owner of such a plain int keeps the Function as well:
 
-- ``Code`` (``devices/cpu/code.py``), for the words of a program; ``Processor.code`` refuses plain ints.  A plan holds
-  its Code, and a call holds its plan while the program runs, so other threads may run what is dropped here.
+- ``Code`` (``devices/cpu/code.py``), for an encoded program; ``Processor.code`` rejects plain ints. A plan holds its
+  Code, and a call holds its plan while the program runs, so other threads may run code whose plan is dropped here.
 - the function that ``eager/filling.py`` writes names Functions, and the plans that it makes hold them (``Filled``).
-- ``callable_at`` makes ctypes functions that hold what they call.
+- ``callable_at`` makes ctypes functions that hold the functions that they call.
 - tables by address or by digest (``devices/cpu/llvm/jit.py``) hold LoadedObjects weakly.
 
-Kept for good: what LLVM's own linker has put into memory, the hot path (``core/native``), the thread pool.  Nothing is
-unmapped while Python ends: daemon threads may still run code.  A child of a fork unmaps its own copies alone.
+Never unmapped: code that LLVM's own linker has loaded, the hot path (``core/native``), the thread pool. Nothing is
+unmapped while Python ends: daemon threads may still run code. A child of a fork unmaps its own copies alone.
 """
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ class Pages(int):
 
 
 class LoadedObject:
-    """An object file in memory.  ``addresses``: of its exported functions, by name, as plain ints; ``held``: what must
-    live as long as they may be called; ``digest``, ``source``: of the compilation, where it is in tables of those."""
+    """An object file in memory. ``addresses``: of its exported functions, by name, as plain ints; ``held``: objects
+    that must live as long as the functions may be called; ``digest``, ``source``: of the compilation, if it is in
+    tables of those."""
 
     digest = source = None
 

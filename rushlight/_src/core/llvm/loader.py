@@ -1,7 +1,7 @@
-"""Makes an object file part of this process without LLVM, which then is needed only where something is compiled anew.
+"""Load an object file into this process without LLVM, which is then needed only to compile new code.
 
-Covers what our code generator writes: for Linux ELF on x86-64 and AArch64, with the kinds of relocation of
-``relocation.py``; for Windows COFF on x86-64 (``coff.py``), for macOS Mach-O on 64-bit ARM (``macho.py``).  ``load``
+Covers the output of Rushlight's code generator: for Linux ELF on x86-64 and AArch64, with the kinds of relocation of
+``relocation.py``; for Windows COFF on x86-64 (``coff.py``), for macOS Mach-O on 64-bit ARM (``macho.py``). ``load``
 raises ``Unknown`` for anything else, and LLVM links it.
 """
 import ctypes
@@ -47,7 +47,7 @@ def load(image, exports, imports=None) -> LoadedObject:
 
 
 def layout_of(image, imports):
-    """What puts an object file into memory, by its format."""
+    """The loader of an object file, by its format."""
     if len(image) >= 64 and image[:6] == b"\x7fELF\x02\x01":
         machine = MACHINES.get(struct.unpack_from("<H", image, 18)[0])
         if machine is not None:
@@ -63,14 +63,14 @@ def layout_of(image, imports):
 
 
 class Layout:
-    """Where everything goes: code and constants first, then jumps and addresses of outside symbols, then data on pages
-    of its own."""
+    """The placement of an object file in memory: code and constants first, then jumps and addresses of outside symbols,
+    then data on separate pages."""
 
     def __init__(self, imports, machine):
         self.imports, self.machine = imports, machine
 
     def take(self, code, end):
-        """Memory for so many bytes, whose first ones will be ``code``."""
+        """Allocate ``end`` bytes, which will begin with ``code``."""
         self.code = code
         self.pages = Pages(rounded(max(end, code, 1), PAGE))
         self.base = int(self.pages)
@@ -114,7 +114,7 @@ class ElfLayout(Layout):
         self.jumps = {k: end + 16 * n for n, k in enumerate(outside)}
         self.slots = {}
         slots = end + 16 * len(outside)
-        self.slots_at = slots  # what relocations call the global offset table
+        self.slots_at = slots  # the global offset table of relocations
         code = end = rounded(slots + 8 * len(self.symbols), PAGE)
         for section in (s for s in self.sections if s.allocated and s.writable):
             section.place = end = rounded(end, section.alignment)
@@ -162,7 +162,7 @@ class Found:
         self.layout, self.k = layout, k
 
     def address(self):
-        """Where it lies; of what lies outside, a jump there."""
+        """The address of the symbol; for an outside one, that of a jump to it."""
         layout = self.layout
         return layout.jumps[self.k] if self.k in layout.jumps else layout.address(self.k) - layout.base
 
@@ -172,8 +172,8 @@ class Found:
 
 
 class FileLayout(Layout):
-    """Of COFF and Mach-O, whose readers packages have, too: ``target``, ``slot`` and ``absolute`` are what they ask of
-    an image."""
+    """The layout of COFF and Mach-O files, whose readers packages use as well: they call ``target``, ``slot`` and
+    ``absolute`` of an image."""
 
     def __init__(self, file, imports, machine):
         super().__init__(imports, machine)

@@ -19,10 +19,9 @@ def forever(thing):
 
 
 def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic"):
-    """What generates code for a processor, by LLVM's names, at an optimisation level (0 to 3).
+    """A code generator for a CPU, by LLVM's names, at an optimization level (0 to 3).
 
-    ``triple``: of which kind of machine the processor is, "" for this one; ``reloc``: "pic" for code that runs wherever
-    it is loaded."""
+    ``triple``: the target triple, "" for this machine's; ``reloc``: "pic" for position-independent code."""
     llvm = bindings()
     if triple:
         llvm.initialize_all_targets()
@@ -37,10 +36,11 @@ def new_machine(cpu, features, level, codemodel, triple="", jit=True, reloc="pic
 
 
 class Linker:
-    """Puts object files into this process.  What LLVM's own linker has put there stays.
+    """Links object files into this process. Files that LLVM's own linker has loaded stay.
 
-    ``machine()`` makes the target machine of LLVM's own linker, which is made only where our loader does not know a
-    file: machines must not be shared with it.  ``searching``: that one looks other symbols up in the process.
+    ``machine()`` makes the target machine of LLVM's own linker, which is made only if Rushlight's loader does not
+    support a file: machines must not be shared with it. ``searching``: that linker looks other symbols up in the
+    process.
     """
 
     def __init__(self, name, machine, searching=False):

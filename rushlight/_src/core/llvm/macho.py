@@ -17,8 +17,8 @@ EXTERNAL, DEFINED = 1, 0xE  # of a symbol's type
 
 
 class ObjectFile:
-    """One object file: its sections as Pieces, its symbols, its relocations.  Unknown for what the code generator does
-    not write."""
+    """One object file: its sections as Pieces, its symbols, its relocations. Raises Unknown for features that the code
+    generator does not emit."""
 
     def __init__(self, image: bytes, renamed: dict):
         magic, machine, _, kind, count, _, _, _ = struct.unpack_from("<8I", image)
@@ -61,13 +61,13 @@ class ObjectFile:
         return [name for name, _, section, _ in self.symbols if not section]
 
     def place_of(self, k: int):
-        """Where symbol ``k`` lies; None for an outside one."""
+        """The position of symbol ``k``; None for an outside one."""
         _, _, section, value = self.symbols[k]
         return self.pieces[section - 1].place + value - self.starts[section - 1] if section else None
 
     def relocate(self, image):
-        """Fills in what depends on places, as ``coff.ObjectFile`` does; ``image.slot(file, k)`` is the place of eight
-        bytes with the address of a symbol."""
+        """Apply the relocations, as ``coff.ObjectFile`` does; ``image.slot(file, k)`` is the place of eight bytes with
+        the address of a symbol."""
         addend, less = 0, None
         for piece, offset, kind, outer, length, k in self.rows:
             place = piece.place + offset

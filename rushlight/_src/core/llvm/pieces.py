@@ -1,9 +1,9 @@
-"""What shared objects are written of: bytes that get places."""
+"""The pieces of a shared object: bytes that get places."""
 from __future__ import annotations
 
 
 class Piece:
-    """Bytes with a place in the file: a section of an object file, or data of ours.  ``pointers``: {offset: (name,
+    """Bytes with a place in the file: a section of an object file, or generated data. ``pointers``: {offset: (name,
     addend)} of addresses within it."""
 
     def __init__(self, data: bytes, alignment=16, writable=False, size=None, pointers=None):

@@ -1,8 +1,8 @@
 """The CPU's instruction sets: those that it has (``host``), and those that it may use (``instruction_sets``), which the
 setting ``RUSHLIGHT_CPU`` restricts.
 
-Code generation, ``torch.cpu``, packages and tuned choices all ask ``instruction_sets``, so that a CPU that plays a
-lesser one does so for every caller.  ``host`` is for what must hold of the real CPU; each of its callers says why.
+Code generation, ``torch.cpu``, packages and tuned choices all call ``instruction_sets``, so that a restricted CPU is
+the same for every caller. ``host`` is for properties of the real CPU; each of its callers says why.
 """
 import functools
 import hashlib
@@ -68,8 +68,8 @@ def instruction_sets(level: str | None = None) -> InstructionSets:
 def restrict(level: str, cpu: str, found: dict, may_use_tiles) -> InstructionSets:
     """The instruction sets that `level` leaves of those `found` on an x86-64 CPU.
 
-    A level never adds an instruction set, except that "amx-model" has a model of AMX tiles.  ``may_use_tiles()`` asks
-    the operating system for AMX tiles.
+    A level never adds an instruction set, except that "amx-model" has a model of AMX tiles. ``may_use_tiles()``
+    requests AMX tiles from the operating system.
 
     Example:
         >>> found = {"avx2": True, "avx512f": False}

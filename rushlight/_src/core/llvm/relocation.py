@@ -1,5 +1,5 @@
-"""What object files of a kind of machine look like: numbers of its ELF, jumps to outside functions, and relocations.
-The loader puts such files into a process by it, and packages into shared objects.
+"""The object-file format of an architecture: its ELF numbers, jumps to outside functions, and relocations. Used to load
+such files into a process, and to link them into shared objects.
 
 Source: System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture, section 5.7.
 """
@@ -15,14 +15,14 @@ class Unknown(Exception):
 
 
 class Machine:
-    """``number``: of the machine in ELF headers; ``page``: the largest pages that its systems have; ``absolute``,
+    """``number``: of the machine in ELF headers; ``page``: the largest page size of its systems; ``absolute``,
     ``global_address``, ``relative``: kinds of relocation that hold eight bytes: a symbol's address, one that the
     dynamic loader looks up, and one within the object.
 
-    ``apply(image, place, kind, found, addend)`` fills in a relocation of an object file at a place of an image, which
-    has its bytes (``out``) and where its table of addresses begins (``slots_at``); ``found``: what has the ``address``
-    of the symbol and the place of its ``slot`` in that table.  All count from the image's beginning, which is that of a
-    page.  Unknown for a kind that the code generator does not write.
+    ``apply(image, place, kind, found, addend)`` applies a relocation of an object file at a place of an image, which
+    has its bytes (``out``) and the start of its table of addresses (``slots_at``); ``found``: an object with the
+    ``address`` of the symbol and the place of its ``slot`` in that table. All are relative to the image's beginning,
+    which is that of a page. Raises Unknown for a kind that the code generator does not emit.
     """
 
     number = page = absolute = global_address = relative = 0
@@ -102,7 +102,7 @@ def branch(word: int, address: int, place: int) -> int:
 
 
 def low(word: int, address: int, scale: int) -> int:
-    """An instruction that takes an address's place in its page, in units of 2 ** ``scale`` bytes."""
+    """An instruction that uses the offset of an address in its page, in units of 2 ** ``scale`` bytes."""
     return word | (address & 0xFFF) >> scale << 10
 
 

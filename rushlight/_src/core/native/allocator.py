@@ -1,8 +1,8 @@
 """Memory for storages: free lists by size for small blocks, the heap for large ones.
 
-Blocks up to 64 KB come in 64 sizes, are cut from slabs and recycled so that they stay warm: multiples of 64 bytes up to
-1 KB, above that eight sizes for each doubling, so that programs whose tensors take ever new sizes share free blocks.
-Free blocks are chained through their first eight bytes.
+Blocks up to 64 KB come in 64 size classes, are cut from slabs and recycled so that they stay in cache: multiples of 64
+bytes up to 1 KB, above that eight sizes for each doubling, so that programs with ever new tensor sizes share free
+blocks. Free blocks are chained through their first eight bytes.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FINE = 16  # grains up to which each number of them is a size
 SMALL = 65536
 SLAB = 1048576
 CLASSES = 1025
-LARGE = 1025  # the kind of a storage that lies in the heap
+LARGE = 1025  # the kind of a storage in the heap
 UNCOUNTED = -(1 << 62)  # the version at which storages of inference tensors begin: below 0 ever after
 
 
@@ -93,10 +93,10 @@ class Storage:
     counted: object  # the storage whose version counts them instead, once one of its tensors was given other memory
     mark: i64  # the last call that looked for this storage among its arguments
     writes: i64  # counts all writes to the memory, before and after each, whatever tensors they go through
-    shown: i64  # whether it was told where the memory lies, so that it may be written without being counted
-    is_fixed: i64  # whether it keeps its size, because others look at the memory
-    packs: object  # what is known of packed copies of what it holds (``weights.Packed``)
-    lent: list  # weak references to nodes that get copies of what they saved of it before it is written, or None
+    shown: i64  # 1 if its address was exposed, so that the memory may be written without being counted
+    is_fixed: i64  # 1 if it keeps its size, because others alias the memory
+    packs: object  # state of packed copies of its contents (``weights.Packed``)
+    lent: list  # weak references to nodes that get copies of their saved values in it before it is written, or None
     owner: object
 
     def finalize(self):
@@ -110,7 +110,7 @@ class Storage:
 
 @native
 def coarse(index: i64) -> i64:
-    """The size of which eight lie in a doubling, in grains, that has room for so many."""
+    """The smallest size class, in grains, that holds ``index`` grains; there are eight classes per doubling."""
     step = 2
     while index > FINE * step:
         step = step << 1
@@ -146,8 +146,8 @@ def allocate(nbytes: i64) -> Storage:
 
 @native
 def divide(whole: Storage, piece: Storage, rest: i64) -> i64:
-    """Gives ``piece`` the memory that it lies in as its own, and what lies before it back.  ``rest``: the address from
-    which on ``whole`` is not divided yet; the next such address is returned."""
+    """Transfer the memory of ``piece`` to it and free the memory before it. ``rest``: the address from which on
+    ``whole`` is not divided yet; returns the next such address."""
     whole.kind = 0
     piece.kind = LARGE
     return cut(rest, piece.address, piece.nbytes)

@@ -1,10 +1,9 @@
-"""Memory for large blocks: segments of the system's memory, divided as it is asked for, neighbours joined again when
-they are free.
+"""Memory for large blocks: segments of the system's memory, divided on request; adjacent free blocks are merged.
 
-Blocks come in whole pages.  A cache line before each says how large it is, whether it is free, and what lies beside it;
-free ones are chained by size.  A request takes the smallest block among the first that fit, from its low end, so that
-what was never touched stays so.  Free memory that was touched counts as cached, and goes back to the system when more
-of it is needed though much is cached: because it is in pieces, or because the program needs less than it once did.
+Blocks come in whole pages. A cache line before each stores its size, whether it is free, and its neighbors; free ones
+are chained by size. A request takes the smallest block among the first that fit, from its low end, so that untouched
+pages stay untouched. Free memory that was touched counts as cached. It is returned to the system when a request finds
+no memory although much is cached: because the memory is fragmented, or because the program needs less than before.
 """
 from __future__ import annotations
 
@@ -19,20 +18,20 @@ BINS = 512  # lists of free blocks, eight for each doubling of their size
 TRIED = 8  # blocks looked at in the first list that may have one
 SEGMENT = 67108864  # the first segment; later ones double
 LARGEST = 1073741824  # but none grows beyond this on its own
-SLACK = 33554432  # bytes that may always lie cached
+SLACK = 33554432  # bytes that may always stay cached
 
 
 @native
 class Heap:
-    """The lists of free blocks and what is in them."""
+    """The lists of free blocks and their statistics."""
 
     heads: i64  # address of BINS list heads
     live: i64  # bytes of blocks in use
     cached: i64  # bytes of free blocks that were touched
     peak: i64  # the most bytes in use since memory last went back
     reserved: i64  # bytes of all segments
-    spare: object  # (): frees what can be made again; asked before callers are refused
-    refuse: object  # (nbytes): raises what callers get where the system has no more memory
+    spare: object  # (): frees memory that can be recreated; called before an allocation fails
+    refuse: object  # (nbytes): raises the error for an allocation that the system cannot serve
 
 
 heap = Heap()
@@ -217,16 +216,15 @@ def free_block(block: i64) -> None:
 @native
 @exclusive
 def give(address: i64) -> None:
-    """Takes back what ``take`` returned."""
+    """Release a block that ``take`` returned."""
     free_block(address - HEADER)
 
 
 @native
 @exclusive
 def cut(address: i64, at: i64, nbytes: i64) -> i64:
-    """Cuts ``nbytes`` bytes at the address ``at`` out of what lies at ``address``: what comes before is free
-    afterwards, the address of what comes behind is returned, 0 if there is nothing.  ``at`` is a multiple of a page
-    after ``address``."""
+    """Cut ``nbytes`` bytes at the address ``at`` out of the block at ``address``: frees the memory before it and
+    returns the address of the memory after it, 0 if there is none. ``at`` is a multiple of a page after ``address``."""
     block = address - HEADER
     start = at - HEADER
     if start > block:

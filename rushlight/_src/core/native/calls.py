@@ -1,4 +1,4 @@
-"""Calling an operator: find the plan for what is known of the arguments, run it, remember how for the backward pass."""
+"""Call an operator: find the plan for the arguments' metadata, run it, and record it for the backward pass."""
 from __future__ import annotations
 
 from .arguments import collect, storages_of, tensor_argument
@@ -25,14 +25,14 @@ class Op:
     body: object  # the decomposition, or None for a primitive
     kind: object  # the kind of a primitive, or None
     signature: object
-    autocast: i64  # the bits of ``mine.autocast`` with which its arguments get a precision of its own
+    autocast: i64  # the bits of ``mine.autocast`` with which its arguments are cast
     scalars: i64  # bit k: parameter k, where a number, is a run-time value
     masks: dict  # names of keyword arguments -> bits, as in ``scalars``
     plans: dict
     polymorphic: dict
     rules: dict
-    traits: dict  # what it declares: see core/traits.py
-    caches: dict  # what was derived from it, or noted of it
+    traits: dict  # its declared properties: see core/traits.py
+    caches: dict  # data derived from it, or recorded about it
     precisions: dict  # list of autocast -> its class there: see core/precisions.py
     doc: object
 
@@ -141,8 +141,8 @@ def chosen(plan: Plan, args: Args, names: tuple, key: tuple, mask: object) -> Pl
 
 @native
 def call_many(op: Op, args: Args, names: tuple, scalars: i64) -> object:
-    """A call of more values than ``Op.call`` has room for: a model with its parameters, a backward pass with what was
-    saved."""
+    """A call with more values than ``Op.call`` has room for: a model with its parameters, a backward pass with its
+    saved tensors."""
     count = len(args)
     most = value_count(args)
     if most > WIDEST:

@@ -8,7 +8,7 @@ from .objects import Tensor
 
 @native
 def has_items(found: tuple, known: tuple, is_same: object) -> bool:
-    """True if a tuple has these items: the very ones, or what ``is_same(item, known item)`` takes for them."""
+    """True if a tuple has these items: the same objects, or objects that ``is_same(item, known item)`` accepts."""
     count = len(known)
     if len(found) != count:
         return False
@@ -21,21 +21,21 @@ def has_items(found: tuple, known: tuple, is_same: object) -> bool:
 
 @native
 class Snapshot:
-    """Words of memory and tensors' metadata, as they were when ``take`` was called last.
+    """64-bit values in memory and tensors' metadata, as they were when ``take`` was called last.
 
-    The words are read in their order up to the first that differs, so that one may be at an address that is valid only
-    as long as those before it stand.
+    The values are compared in order up to the first that differs, so that one may be at an address that is valid only
+    while those before it are unchanged.
     """
 
     block: object  # owns the memory at ``words``
-    # address of pairs (the address of a word, what it was), then of whether each tensor required a gradient
+    # address of pairs (the address of a 64-bit value, its previous value), then of each tensor's requires_grad flag
     words: i64
     count: i64  # of pairs
     tensors: tuple
     metas: list  # of the tensors, as they were
 
     def take(self) -> None:
-        """Notes what the words and tensors are now."""
+        """Record the current values and tensors."""
         words = self.words
         count = self.count
         for k in range(count):

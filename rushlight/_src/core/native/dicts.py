@@ -1,7 +1,7 @@
-"""Changes of dicts: for each dict a word of memory that differs after every change of it.
+"""Detect changes of dicts: for each dict an integer in memory that differs after every change.
 
-Until CPython 3.11 this is the dict's version.  Later ones tell a watcher of every change of the dicts that it watches;
-ours, in machine code, counts them.
+Until CPython 3.11 this is the dict's version. Later ones notify a watcher of every change of the dicts that it watches;
+Rushlight's, in machine code, counts them.
 """
 from __future__ import annotations
 

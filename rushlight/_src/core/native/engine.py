@@ -1,8 +1,8 @@
-"""The backward engine: runs nodes, latest first, each once all of its gradients have arrived.
+"""The backward engine: runs nodes in reverse topological order, each once all of its gradients have arrived.
 
-What a run knows of a node stands in the node itself.  Where several runs are under way (in threads, or since a node's
-own backward runs one) and reach the same node, the one that touches it has its own entries there, and keeps for the
-others what was theirs.
+The state of a run is stored in the nodes themselves. If several runs are active (in threads, or because a node's own
+backward runs one) and reach the same node, the one that touches it puts its own state there, and saves the state of the
+other runs.
 """
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .objects import ACCUMULATE, DERIVED, GradNode, Tensor, counter, mine, state
 
 @native
 class Run:
-    """What one backward pass knows."""
+    """The state of one backward pass."""
 
     epoch: i64
     thread: i64  # in which it runs
     kept: dict  # nodes that another run took over -> (pending, buffer)
-    retain: i64  # keep what nodes saved
+    retain: i64  # 1 to keep the nodes' saved tensors
     create: i64  # record the backward itself
-    captures: dict  # node -> list of (slot, place in ``captured``), for ``autograd.grad``
+    captures: dict  # node -> list of (slot, index in ``captured``), for ``autograd.grad``
     captured: list
     accumulate: i64  # write gradients into leaves
     queue: list  # ready nodes, the one to run next last
@@ -30,7 +30,7 @@ class Run:
 
 @native
 class Runs:
-    """The number of the last run, and those that are under way."""
+    """The number of the last run, and the active runs."""
 
     epoch: i64
     active: list
@@ -121,7 +121,7 @@ def push(queue: list, node: GradNode) -> None:
 @exclusive
 @inline
 def received(run: Run, node: GradNode, slot: i64) -> list:
-    """What the node has received in this run, with room for a gradient of result ``slot``."""
+    """The gradients that the node has received in this run, with a slot for result ``slot``."""
     if node.epoch != run.epoch:
         claim(run, node)
     if node.buffer is None:
@@ -136,7 +136,7 @@ def received(run: Run, node: GradNode, slot: i64) -> list:
 @exclusive
 @inline
 def handed_over(run: Run, node: GradNode) -> list:
-    """What the node has received in this run, which it then no longer holds."""
+    """Remove and return the gradients that the node has received in this run."""
     if node.epoch != run.epoch:
         claim(run, node)
     gradients = node.buffer
@@ -170,7 +170,7 @@ def start(run: Run, root: GradNode) -> None:
 
 @native
 def deliver(run: Run, node: GradNode, slot: i64, gradient: object) -> None:
-    """Adds a gradient of result ``slot`` to what the node has received."""
+    """Add a gradient of result ``slot`` to the gradients that the node has received."""
     if node.expected is not None:
         gradient = state.conform(run.node, node, slot, gradient)
     buffer = received(run, node, slot)
@@ -268,7 +268,7 @@ def drive(run: Run, roots: list) -> None:
 @native
 @exclusive
 def alone(run: Run) -> bool:
-    """Whether no other thread is in a backward pass: it might read what this one would overwrite."""
+    """True if no other thread is in a backward pass: it might read memory that this one would overwrite."""
     active = runs.active
     for k in range(len(active)):
         if cast(Run, active[k]).thread != run.thread:

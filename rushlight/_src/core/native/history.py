@@ -1,4 +1,4 @@
-"""What is noted of an operator call for the backward pass: the node of its results, and what it saves."""
+"""Record an operator call for the backward pass: the node of its results, and its saved tensors."""
 from __future__ import annotations
 
 from .allocator import Storage
@@ -16,15 +16,15 @@ CROWDED = 16  # references to nodes at one storage, from which on those to dead 
 
 @native
 def joins(view: Tensor) -> bool:
-    """Whether operators on a view without history are recorded: its base wants a gradient, perhaps since it was changed
-    in place, and ``edge`` asks for the history that the view has now."""
+    """True if operators on a view without history are recorded: its base requires a gradient, perhaps since it was
+    mutated, and ``edge`` looks up the view's current history."""
     return cast(Tensor, view._base)._rush_needs_grad != 0 and counter(view).version >= 0
 
 
 @native
 def made_at(target: Tensor) -> i64:
-    """What a view of a tensor notes of when it was made: the version of the memory, which ``seen_at`` gives back; below
-    UNRECORDED where nothing is recorded, or was when the tensor was made (below INFERRED: in inference mode); below
+    """The state in which a view of a tensor is made: the version of the memory, which ``seen_at`` returns; below
+    UNRECORDED if nothing is recorded, or was when the tensor was made (below INFERRED: in inference mode); below
     MULTIPLE for a view of one of several results."""
     version = counter(target).version
     seen = target._rush_seen
@@ -57,7 +57,7 @@ def note_multiple(view: Tensor) -> None:
 
 @native
 def edge(tensor: Tensor) -> object:
-    """The node that a gradient of this tensor goes to; None if it wants none."""
+    """The node that receives a gradient of this tensor; None if it requires none."""
     if tensor._base is not None and (tensor._rush_grad_node is not None or joins(tensor)):
         if seen_at(tensor) != counter(tensor).version:
             return state.refresh(tensor)
@@ -115,7 +115,7 @@ def record(plan: Plan, args: Args, results: tuple, values: i64) -> None:
 
 @native
 def keep(node: GradNode, plan: Plan, args: Args, results: tuple, values: i64) -> None:
-    """Saves what the backward will read, with the version it was read at."""
+    """Save the values that the backward will read, with their current versions."""
     saves = plan.saves
     count = len(saves)
     saved = new_tuple(count)
@@ -166,7 +166,7 @@ def lend(node: GradNode, plan: Plan) -> None:
 
 @native
 def lend_storage(storage: Storage, reference: object) -> None:
-    """Notes a weak reference to what needs copies of its values before this memory is written."""
+    """Record a weak reference to a node that needs copies of its values before this memory is written."""
     if storage.lent is None:
         storage.lent = []
     lent = storage.lent

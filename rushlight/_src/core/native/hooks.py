@@ -1,7 +1,7 @@
 """Hook slots of the hot path: functions and values of the packages above, as fields of ``state``.
 
-Native code imports no package above it.  For what it does not do itself it calls a field of ``state``, which one file
-sets when it is imported.  ``HOOKS`` lists that file, the hook's parameters and result, and when it is called.
+Native code imports no package above it. For work of higher layers it calls a field of ``state``, which one file sets
+when it is imported. ``HOOKS`` lists that file, the hook's parameters and result, and when it is called.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOOKS = {
     "parameter": Hook("", "a second class that takes the fast path", "nn/parameter.py", "likewise"),
     "static_types": Hook("", "types whose values are parts of keys as they are", ARGUMENTS, "a key is built"),
     "slow": Hook("op, args, names", "the results", ARGUMENTS, "an argument is no plain tensor, number or static value"),
-    "keyword_mask": Hook("op, names", "the bits of keywords that are run-time numbers", ARGUMENTS,
+    "keyword_mask": Hook("op, names", "the bits of keywords that are run-time scalars", ARGUMENTS,
                          "an operator first gets keywords of these names"),
     "whole_mask": Hook("words", "their bits as one number", ARGUMENTS, "gradient bits need more than one word"),
     "plan": Hook("op, args, names, key, mask", "a Plan", ARGUMENTS, "no plan is known for a key"),
@@ -44,21 +44,21 @@ HOOKS = {
     "launch_failed": Hook("plan, status", "nothing: it raises", "_src/eager/elsewhere.py",
                           "a device's driver has refused a launch"),
     "far_storage": Hook("queue, nbytes", "a Storage", "_src/eager/elsewhere.py",
-                        "a queue has no free block of a class, or there is no class for so many bytes"),
+                        "a queue has no free block of a class, or no class is large enough"),
     "leave_out": Hook("plan, packing", "nothing: it gives the Packing its code and forms", "_src/eager/weights.py",
                       "operands that a program packs have stayed as they were"),
-    "copied": Hook("found", "nothing", "_src/core/copies.py", "a packed copy of an operand is kept from now on"),
+    "copied": Hook("found", "nothing", "_src/core/copies.py", "a packed copy of an operand was cached"),
     "make_room": Hook("nbytes", "nothing", "_src/core/copies.py", "there is no room for one more"),
     "drop_copies": Hook("", "nothing", "_src/core/copies.py", "there is no memory for one"),
-    # what tensors look like
+    # tensors
     "metas": Hook("", "(shape, strides, dtype, device) -> Meta, of all that there are", ARGUMENTS,
-                  "a result is made whose length the data decide: Metas are interned"),
+                  "a result of data-dependent length is made: Metas are interned"),
     "meta": Hook("key", "a Meta", ARGUMENTS, "a Meta is not among these"),
     "weak": Hook("", "weakref.ref", ARGUMENTS, "a tensor is referred to without being kept"),
     "unwritable": Hook("tensor", "nothing: it raises", "_src/core/tensor.py",
                        "an inference tensor is written outside of inference mode"),
     "unsaveable": Hook("tensor", "nothing: it raises", "_src/core/tensor.py",
-                       "an inference tensor is to be kept for a backward pass"),
+                       "an inference tensor would be saved for a backward pass"),
     # recording
     "mutate": Hook("plan, target, args, values, used", "the target", BACKWARD, "a tensor with a history is written"),
     "refresh": Hook("view", "its node", BACKWARD, "the memory that a view shares was changed in place"),
@@ -66,20 +66,20 @@ HOOKS = {
     "watch": Hook("node, results", "nothing", "_src/autograd/anomaly.py",
                   "anomalies are looked for: a node is made or begins (results: None), or has given results"),
     "copy_lent": Hook("storage", "nothing", "_src/autograd/lending.py",
-                      "memory is to be written of which nodes saved values that users may write, or others know its "
-                      "address"),
+                      "memory with saved values that users may write, or with an exposed address, is about to be "
+                      "written"),
     # backward passes
     "add": Hook("", "the operator that sums gradients", BACKWARD, "a value gets a second gradient"),
-    "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "a result that nobody used has no gradient"),
+    "zeros": Hook("meta", "a tensor of zeros", BACKWARD, "an unused result has no gradient"),
     "conform": Hook("producer, node, slot, gradient", "the gradient", BACKWARD,
-                    "a node has notes of what its gradients are to be like: the metadata of a result were replaced"),
+                    "a node has expected metadata of its gradients: the metadata of a result were replaced"),
     "accumulate": Hook("leaf, gradient, create", "nothing", BACKWARD, "a leaf has its gradient"),
     "run_hooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of tensors are there, before a node runs"),
     "run_prehooks": Hook("node, gradients", "gradients", BACKWARD, "hooks of the node are there, before it runs"),
     "run_posthooks": Hook("node, results, gradients", "results", BACKWARD, "likewise, after it has run"),
     "unreached": Hook("node", "a list of None", BACKWARD, "a node runs that no gradient has reached"),
     "partly_reached": Hook("node, gradients, results", "results", BACKWARD,
-                           "a node has run of which only some results have gradients"),
+                           "a node has run, and only some of its results have gradients"),
     "call_function": Hook("node, gradients, retain", "gradients", BACKWARD, "a FUNCTION node runs"),
     "freed": Hook("node", "nothing: it raises", BACKWARD, "what a node saved is gone"),
     "stale": Hook("node, k", "nothing: it raises", BACKWARD, "saved value k was changed in place"),

@@ -8,8 +8,8 @@ from .objects import Tensor
 
 @native
 def copy_rows(tensors: tuple, out: i64, rows: i64, width: i64) -> None:
-    """Copies dense tensors of ``rows`` rows each side by side into rows of ``width`` bytes from the address ``out``
-    on."""
+    """Concatenate dense tensors of ``rows`` rows each along their rows, into rows of ``width`` bytes at the address
+    ``out``."""
     for k in range(len(tensors)):
         tensor = cast(Tensor, tensors[k])
         nbytes: i64 = tensor._rush_meta.nbytes

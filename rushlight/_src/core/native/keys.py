@@ -1,4 +1,4 @@
-"""The keys of plans: what stands in them for values and for lists, and which tensors want gradients."""
+"""The keys of plans: the representation of values and lists in them, and the bits of tensors that require gradients."""
 from __future__ import annotations
 
 from .language import Args, cast, f64, filled, i64, native, new_tuple, tuple_set
@@ -6,12 +6,12 @@ from .memory import store_i64
 from .objects import Tensor, state
 from .history import joins
 
-WORD = 60  # tensors of which one integer tells which want gradients
+WORD = 60  # tensors whose gradient bits fit into one integer
 
 
 @native
 def exact(value: object) -> object:
-    """What stands in a key for a value: equal only for values of one type and the same bits (``-0.0 == 0.0`` and
+    """The representation of a value in a key: equal only for values of one type and the same bits (``-0.0 == 0.0`` and
     ``True == 1``; NaN is none)."""
     kind = type(value)
     if kind is int or kind is str or value is None or kind in state.static_types:
@@ -32,8 +32,8 @@ def exact(value: object) -> object:
 
 @native
 def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: i64, bit: i64) -> object:
-    """The key of a list argument; its tensors' addresses go to ``values``, of which there may be ``most``.  None if the
-    fast path can't take it.  The counters come back in the last of the ``room`` slots of ``values``."""
+    """The key of a list argument; its tensors' addresses go to ``values``, at most ``most`` of them. None if the fast
+    path can't take it. The counters come back in the last of the ``room`` slots of ``values``."""
     count: i64 = len(items)
     key = new_tuple(count)
     for k in range(count):
@@ -69,7 +69,7 @@ def list_key(items: object, values: i64, room: i64, most: i64, used: i64, mask: 
 
 @native
 def static_items(items: object) -> object:
-    """What stands in a key for a sequence within a list argument; None where it does not consist of static
+    """The representation in a key of a sequence within a list argument; None if it does not consist of static
     parameters."""
     count: i64 = len(items)
     key = new_tuple(count)
@@ -96,7 +96,7 @@ def value_count(args: Args) -> i64:
 
 @native
 def gradient_words(args: Args) -> list:
-    """Which of the tensors among the arguments want a gradient: integers of ``WORD`` bits."""
+    """The gradient bits of the tensors among the arguments: integers of ``WORD`` bits."""
     words = []
     word = 0
     place = 0

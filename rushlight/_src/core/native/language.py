@@ -1,16 +1,16 @@
-"""The words of the typed subset, in their plain Python meaning.
+"""The vocabulary of the typed subset, with its plain Python semantics.
 
-Modules of the framework's hot path are ordinary Python that runs anywhere. Where `rushlight._src.core.native.activate`
+Modules of the framework's hot path are ordinary Python that runs anywhere. If `rushlight._src.core.native.activate`
 compiles them, these markers say what to compile and with which types; without compilation they only give the source its
-meaning: slots with defaults, `__call__`, `__del__`.
+semantics: slots with defaults, `__call__`, `__del__`.
 
-    >>> @native
-    ... class Point:
-    ...     x: i64
-    ...     label: object
-    >>> p = Point()
-    >>> (p.x, p.label)
-    (0, None)
+>>> @native
+... class Point:
+...     x: i64
+...     label: object
+>>> p = Point()
+>>> (p.x, p.label)
+(0, None)
 """
 
 import functools
@@ -30,7 +30,7 @@ class Args(tuple):
 
 @dataclass(frozen=True)
 class Traits:
-    """What `@native(...)` asks of a class; functions carry the defaults."""
+    """The options of `@native(...)` for a class; functions carry the defaults."""
 
     weakref: bool = False
     freelist: int = 0
@@ -46,11 +46,10 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
     """Mark a class or function for compilation; a class gets slots for its annotated fields, zero or None at first.
 
     `weakref`: instances may be weakly referenced. `freelist`: how many dead instances are kept for reuse.
-      `subclassable`: Python classes
-    may derive from it. `binds`: instances found on a class bind like functions (the class needs a `@vectorcall`
-    method). `attributes`: instances have a `__dict__`, and Python may set attributes of the class. `acyclic`: no
-    instance is part of a reference cycle, so the garbage collector is not told of them. `called`: with arguments,
-    calling the class calls its `_rush_construct`.
+    `subclassable`: Python classes may derive from it. `binds`: instances found on a class bind like functions (the
+    class needs a `@vectorcall` method). `attributes`: instances have a `__dict__`, and Python may set attributes of the
+    class. `acyclic`: no instance is part of a reference cycle, so instances are not tracked by the garbage collector.
+    `called`: with arguments, calling the class calls its `_rush_construct`.
 
     >>> @native
     ... def double(n: i64) -> i64:
@@ -70,7 +69,7 @@ def native(target=None, *, weakref=False, freelist=0, subclassable=False, binds=
 
 
 def vectorcall(method):
-    """Make `def call(self, args: Args, names: tuple)` what calling an instance does.
+    """Make `def call(self, args: Args, names: tuple)` the implementation of calls of an instance.
 
     `args` holds the positional values, then the keyword values; `names` is the tuple of keyword names, or None when
     there are none.
@@ -88,7 +87,7 @@ def vectorcall(method):
 
 
 def cast(kind, value):
-    """`value`, of which the source knows that it is a `kind`; compiled code does not check."""
+    """`value`, which the source guarantees to be a `kind`; compiled code does not check."""
     return value
 
 
@@ -169,8 +168,8 @@ class PerThread:
         self.become(kind, None)
 
     def become(self, kind, forget):
-        """Use another class from now on; every thread starts again with the initial values, and calls `forget()` when
-        it ends."""
+        """Switch to another class; every thread starts again with the initial values, and calls `forget()` when it
+        ends."""
         for name, value in (("kind", kind), ("forget", forget), ("local", threading.local())):
             object.__setattr__(self, name, value)
 
@@ -193,7 +192,7 @@ class PerThread:
 
 
 class _Held:
-    """A thread's instance; whoever remembers where it is forgets that before it goes."""
+    """A thread's instance; calls `forget` before it is destroyed, so that cached addresses of it are dropped."""
 
     def __init__(self, instance, forget):
         self.instance, self.forget = instance, forget
@@ -219,7 +218,7 @@ def per_thread(kind, **initial):
 
 
 def forward(function, args: Args, names: tuple):
-    """Call `function` with what a `@vectorcall` method received.
+    """Call `function` with the arguments of a `@vectorcall` method.
 
     >>> forward(dict, (1, 2), ("a", "b"))
     {'a': 1, 'b': 2}
@@ -231,7 +230,7 @@ def forward(function, args: Args, names: tuple):
 
 
 def forward_with(function, first, args: Args, names: tuple):
-    """Call `function` with `first` before what a `@vectorcall` method received."""
+    """Call `function` with `first` before the arguments of a `@vectorcall` method."""
     return forward(function, (first, *args), names)
 
 

@@ -125,10 +125,10 @@ def fill_bytes(target: int, value: int, nbytes: int) -> None:
 
 
 def allocate_pages(nbytes: int) -> int:
-    """The address of at least `nbytes` bytes on a cache line. Raises MemoryError.
+    """The address of at least `nbytes` bytes, aligned to a cache line. Raises MemoryError.
 
-    From 2 MB on a block is pages of its own, huge ones where the system has such, which go back to it when the block
-    is freed.
+    From 2 MB on a block consists of separate pages, huge ones if the system supports them, which are returned to the
+    system when the block is freed.
     """
     if nbytes < 0:
         raise MemoryError(f"no memory for a block of {nbytes} bytes")
@@ -142,7 +142,7 @@ def allocate_pages(nbytes: int) -> int:
 
 
 def free_pages(address: int, nbytes: int) -> None:
-    """Give a block of `allocate_pages` back, naming the bytes it was asked for."""
+    """Release a block of `allocate_pages`, given the size that was requested."""
     if nbytes < HUGE_PAGE:
         here.free(address)
     else:
@@ -168,7 +168,7 @@ _runner_slots = []  # where compiled code looks for the runner
 
 
 def attach_runner(slot: int) -> None:
-    """Keep the address of the program runner at `slot` from now on."""
+    """Store the address of the program runner at `slot`, and keep it current."""
     _runner_slots.append(slot)
     ctypes.c_int64.from_address(slot).value = _runner_address
 
@@ -207,5 +207,5 @@ def call_kernel(kernel: int, args: int, begin: int, end: int) -> None:
 
 
 def address_of(value: object) -> int:
-    """The identity of an object as an integer: what `id` gives, valid as long as the object lives."""
+    """The identity of an object as an integer: the result of `id`, valid as long as the object lives."""
     return id(value)

@@ -8,19 +8,19 @@ from .language import cast, i64, native, per_thread
 
 @native
 class Local:
-    """What belongs to a thread.  Each has one of these, which it alone reads and writes."""
+    """The state of a thread. Each has one of these, which it alone reads and writes."""
 
-    grad: i64  # whether results record how they were made
+    grad: i64  # 1 if results record their history
     inference: i64
-    autocast: i64  # 0, or the precision that operators of a class of their own compute in
-    packing: i64  # whether ``state.pack`` is told of every node that saved something
-    # (pack, unpack) of active blocks for saved tensors, the innermost last; a text where hooks are refused
+    autocast: i64  # 0, or the precision in which operators of the autocast class compute
+    packing: i64  # 1 if ``state.pack`` is called for every node that saved something
+    # (pack, unpack) of active saved-tensor hooks, the innermost last; a string if hooks are disallowed
     hooks: tuple
     stack: tuple  # active interpreters, the one on top last
     modes: tuple  # modes that see the functions a user calls, before any interpreter does; the innermost last
-    plain: i64  # whether classes with ``__torch_function__`` are treated as plain tensors: how many blocks say so
-    device: object  # of factory functions that name none; None for the processor
-    devices: tuple  # what it was outside of ``with device`` blocks
+    plain: i64  # number of active blocks in which classes with ``__torch_function__`` are treated as plain tensors
+    device: object  # of factory functions that name none; None for the CPU
+    devices: tuple  # the previous values, outside of ``with device`` blocks
     seed: i64  # where in the random stream the thread's last program began to draw
     drawn: i64
     queue: object  # the device's queue that the driver's calls of the thread are for, or None
@@ -32,14 +32,14 @@ mine = per_thread(Local, grad=1, hooks=(), stack=(), modes=(), devices=())
 
 @native
 class State:
-    """What every operator call looks at, whoever calls.  There is one of these."""
+    """The state that every operator call reads, in any thread. There is one of these."""
 
     sequence: i64  # number of the next node
     search: i64  # number of the last search for storages
-    anomaly: i64  # whether ``watch`` is told of every node
+    anomaly: i64  # 1 if ``watch`` is called for every node
     seed: i64  # of the default random stream
     position: i64  # next block of the default random stream
-    # what the rooms above set: ``hooks.py`` says what each is, who sets it and when it is asked
+    # hooks that higher layers set: ``hooks.py`` lists the meaning, the setter and the time of call of each
     cast: object
     pack: object
     watch: object
@@ -108,8 +108,8 @@ class Tensor:
 
 @native
 def counter(tensor: Tensor) -> Storage:
-    """The storage whose version counts the writes to a tensor and its views: that of its memory, but for what
-    ``.data`` gave or was given, and views made before that."""
+    """The storage whose version counts the writes to a tensor and its views: that of its memory, except for tensors
+    returned by or assigned to ``.data``, and views made before that."""
     own = tensor._rush_counter
     if own is None:
         own = tensor._rush_storage.counted
@@ -118,48 +118,48 @@ def counter(tensor: Tensor) -> Storage:
 
 @native(weakref=True)
 class Plan:
-    """How one operator runs on inputs of given metadata."""
+    """The execution plan of one operator on inputs of given metadata."""
 
     kind: i64
     outputs: tuple  # Metas of the results, those only for the backward last
     sizes: tuple  # bytes of each
     itemsizes: tuple
-    several: i64  # whether the operator returns a tuple
+    several: i64  # 1 if the operator returns a tuple
     extra: i64  # how many trailing results exist only for the backward
     code: i64  # address of the program
     code_owner: object
     temporaries: tuple  # bytes of each
-    inside: tuple  # results that lie among the temporaries: (number, offset in bytes), by offset
-    reused: tuple  # results that lie where an argument (``source``) lies that nobody reads again, likewise
+    inside: tuple  # results placed among the temporaries: (number, offset in bytes), by offset
+    reused: tuple  # results placed over a dead argument (``source``), likewise
     random: i64  # blocks drawn from the random stream; 0 if none
     long: i64  # 1 if worth releasing the interpreter lock
-    # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by what numbers are
+    # 1 if it has more values than the hot path has room for; CHOICE for a choice of plans, by scalar values
     large: i64
     passed: tuple  # where results share memory with arguments: for each result, fresh result k, or ~k for ``views[k]``
     views: tuple  # (which tensor argument, offset in elements, Meta or None for the argument itself, item size)
     written: tuple  # the tensor arguments that a program writes into, besides its results
-    source: i64  # views and in-place: which tensor argument is viewed, or written; programs: which one is donated
-    # in-place: 1 if another argument is read elsewhere than at the element being written; views: 1 if the result
+    source: i64  # index of a tensor argument: views: the base; in-place: the target; programs: the donated one
+    # in-place: 1 if another argument is read at other elements than the one being written; views: 1 if the result
     # forgets its base
     apart: i64
     offset: i64  # views: in elements, relative
     function: object  # PYTHON plans: called with (args, names)
-    place: object  # the device that runs the program; None for the processor
-    # what its launches need, as the device's machine code reads it: the address (0: nothing is ready), its owner, and
-    # the board whose queues it is for
+    place: object  # the device that runs the program; None for the CPU
+    # the launch data for the device's machine code: the address (0: nothing is ready), its owner, and the device whose
+    # queues it is for
     ready: i64
     prepared: object
     board: object
     packing: object  # the operands that its program packs (``weights.Packing``), or None
-    inner: object  # PYTHON plans around another plan: it, and what else they were made of
+    inner: object  # PYTHON plans around another plan: that plan, and further inputs of their construction
     wanted: tuple  # the tensor arguments that get gradients
     cotangents: tuple  # the results that carry gradients
-    saves: tuple  # what the backward keeps: tensor argument k, ~k for result k, or a value (see below)
-    lent: tuple  # the places in ``saves`` of tensors that users may write: nodes get copies before that
-    spare: i64  # how many of ``saves``, the last ones, are read for gradients of gradients alone
+    saves: tuple  # saved for the backward: tensor argument k, ~k for result k, or a value (see below)
+    lent: tuple  # the indices in ``saves`` of tensors that users may write: nodes get copies before that
+    spare: i64  # how many of ``saves``, the last ones, are read for double backward alone
     lasting: i64  # 1 if no backward pass frees ``saves``
-    derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the wanted arguments
-    # the same operator for values that nobody reads again: it overwrites what it has read; None if there is none
+    derived: object  # the backward operator: (*saved, *constants, *gradients) -> gradients of the requested arguments
+    # the same operator for values that are dead afterwards: it overwrites what it has read; None if there is none
     donating: object
     constants: tuple
     op: object

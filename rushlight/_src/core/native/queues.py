@@ -1,8 +1,8 @@
-"""Queues of a device's work, with the memory that it uses again.
+"""Queues of a device's work, with the memory that they reuse.
 
-A block belongs to the queue that took it: what is given to the queue later comes after all that used the block before.
-Blocks come in classes of size as those of the host do (``allocator.py``), in grains of 256 bytes.  The device's memory
-cannot be written from here, so that free blocks are listed in the host's.
+A block belongs to the queue that allocated it: work queued later runs after all previous users of the block. Blocks
+come in size classes as on the host (``allocator.py``), in grains of 256 bytes. The device's memory cannot be written
+from the host, so the lists of free blocks are in host memory.
 """
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Queue:
     """A stream of a device with its free blocks."""
 
     place: object  # the device
-    board: object  # who gives it memory
+    board: object  # the device that allocates its memory
     stream: i64  # the driver's handle
-    words: i64  # what ``runner`` looks at: the stream, the driver's launch, the device's counters
+    words: i64  # inputs of ``runner``: the stream, the driver's launch, the device's counters
     runner: i64  # void (values, program, words, 0): gives the stream a program's launches
     bins: i64  # BIN words for each class
     counts: i64  # the device's counters
     random: i64  # seed and position of the device's random stream
-    noted: i64  # whether the board is asked for all memory, and blocks that come back are listed as of class 0, too
+    noted: i64  # 1 if all memory is requested from the device, and returned blocks are also listed as of class 0
 
 
 @native
 def class_of(nbytes: i64) -> i64:
-    """The class of the smallest blocks that have room for so many bytes."""
+    """The class of the smallest blocks that hold ``nbytes`` bytes."""
     grains = (nbytes + GRAIN - 1) // GRAIN
     if grains <= FINE:
         return 1 if grains < 1 else grains
@@ -71,7 +71,7 @@ def empty_bins() -> i64:
 
 @native
 def class_on(queue: Queue, nbytes: i64) -> i64:
-    """The class of the blocks that a queue takes for so many bytes."""
+    """The class of the blocks that a queue takes for ``nbytes`` bytes."""
     return load_i64(queue.bins, class_of(nbytes) * BIN + 4)
 
 
@@ -91,7 +91,7 @@ def count_in(counts: i64, size: i64) -> None:
 
 @native
 def count_out(counts: i64, size: i64) -> None:
-    """Counts a block that was given back."""
+    """Count a block that was released."""
     store_i64(counts, ALLOCATED, load_i64(counts, ALLOCATED) - size)
     store_i64(counts, GIVEN, load_i64(counts, GIVEN) + 1)
     store_i64(counts, BYTES_GIVEN, load_i64(counts, BYTES_GIVEN) + size)

@@ -1,6 +1,6 @@
-"""Running plans on the thread's queue of a device: memory from the queue, launches by the device's own machine code.
+"""Run plans on the thread's queue of a device: memory from the queue, launches by the device's own machine code.
 
-What is not there yet, a program that was not made ready or a class without free blocks, the rooms above see to."""
+Higher layers handle the missing cases: a program that was not made ready, or a class without free blocks."""
 from __future__ import annotations
 
 from .allocator import UNCOUNTED

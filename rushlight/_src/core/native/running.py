@@ -1,4 +1,4 @@
-"""Running plans: memory for results and temporaries, and the place in the random stream."""
+"""Run plans: memory for results and temporaries, and the RNG offset."""
 from __future__ import annotations
 
 from .allocator import LARGE, UNCOUNTED, allocate, divide, provide
@@ -36,7 +36,7 @@ def execute(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object
 
 @native
 def finish(plan: Plan, args: Args, made: tuple, values: i64, mask: i64) -> object:
-    """What a program's fresh results become for the caller."""
+    """Convert a program's fresh results to the results of the call."""
     if mask != 0:
         if len(plan.written) != 0:
             count_writes(args)  # recording may raise
@@ -52,8 +52,8 @@ def finish(plan: Plan, args: Args, made: tuple, values: i64, mask: i64) -> objec
 
 @native
 def execute_within(plan: Plan, args: Args, values: i64, used: i64, mask: i64) -> object:
-    """Runs a plan's program that lays results among its temporaries, or where residuals lay that it has read;
-    afterwards these have the memory they lie in, and what is left of it is free."""
+    """Run a plan's program that places results among its temporaries, or over residuals that it has read; afterwards
+    each result owns its part of the memory, and the rest is freed."""
     metas = plan.outputs
     count = len(metas)
     results = new_tuple(count)
@@ -107,7 +107,7 @@ def lay(made: tuple, places: tuple, whole: Storage) -> None:
 
 @native
 def settle(made: tuple, places: tuple, whole: Storage) -> None:
-    """Divides memory among the results that lie in it."""
+    """Divide memory among the results in it."""
     rest = whole.address
     for k in range(len(places)):
         place: tuple = places[k]

@@ -1,5 +1,5 @@
-"""Blocks that change what belongs to the calling thread.  Leaving one is one step, so that no signal handler's
-exception comes before all is put back."""
+"""Blocks that change the state of the calling thread. Leaving one is one step, so that no signal handler's exception
+comes before all state is restored."""
 from __future__ import annotations
 
 from .language import Args, cast, filled, i64, native, new_tuple, tuple_set, vectorcall
@@ -8,14 +8,14 @@ from .objects import mine
 # see ``held``
 GRAD, INFERENCE, AUTOCAST, PLAIN, PACKING, STACK = 1, 2, 4, 8, 16, 32
 MODES, PUSHED, WATCHING, HOOKS, ON_ERROR = 64, 128, 256, 512, 1024
-ONE = 8  # where what it gives has ``one``
+ONE = 8  # index of ``one`` in the result of ``held``
 
 
 @native
 def held(what: i64, outer: tuple, one: object) -> tuple:
-    """What a block keeps until it is left: the state that it puts back (``what``: which of it; PUSHED: the stack but
-    for ``one``, WATCHING: the modes but for it; ON_ERROR: only where an error leaves the block), and what its object
-    kept for a block further out."""
+    """The state that a block restores when it is left (``what``: which of it; PUSHED: the stack except ``one``,
+    WATCHING: the modes except it; ON_ERROR: only if an error leaves the block), and that of an enclosing block of the
+    same object."""
     own = mine
     return (what, own.grad, own.inference, own.autocast, own.plain, own.packing, own.stack, own.modes, one, own.hooks,
             outer)
@@ -38,7 +38,7 @@ def without(entries: tuple, one: object) -> tuple:
 
 @native(binds=True)
 class Leaving:
-    """What ``Scope.__exit__`` is: a method."""
+    """The method ``Scope.__exit__``."""
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
@@ -79,7 +79,7 @@ class Leaving:
 
 @native(binds=True)
 class LeavingDevice:
-    """What ``device.__exit__`` is: the device outside of the block is preferred again."""
+    """The method ``device.__exit__``: restores the preferred device of the enclosing block."""
 
     @vectorcall
     def call(self, args: Args, names: tuple) -> object:
@@ -97,10 +97,10 @@ class LeavingDevice:
 
 
 class Scope:
-    """A block.  ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between
-    or after: an interrupt comes with calls only.
+    """A block. ``__enter__`` sets ``outer`` by ``held``, then changes the thread's state without any call in between or
+    after: an interrupt comes with calls only.
 
-    A subclass has no ``__exit__`` of its own: what else is to be done is ``after()``, called when all is put back.
+    A subclass has no ``__exit__`` of its own: its cleanup is ``after()``, called when all state is restored.
     """
 
     outer = after = None

@@ -81,8 +81,8 @@ def vector_places(mask: i64, count: i64, out: i64) -> None:
 
 @native
 def table_places(mask: i64, sizes: tuple, numel: i64, out: i64, step: i64) -> None:
-    """Writes the indices at which bytes are not 0: of dimension d from the d-th address of ``out`` on, ``step`` numbers
-    apart."""
+    """Write the indices of the nonzero bytes: those of dimension d at the d-th address of ``out``, with stride
+    ``step``."""
     last = len(sizes) - 1
     width: i64 = sizes[last]
     index = stack(last + 1)

@@ -1,4 +1,4 @@
-"""Memory that the arguments of a call share, and what is counted when one is written."""
+"""Memory shared by the arguments of a call, and the counting of writes to it."""
 from __future__ import annotations
 
 from .arguments import tensor_argument
@@ -8,7 +8,7 @@ from .objects import Plan, Tensor, counter, mine, state
 
 @native
 def shares(plan: Plan, target: Tensor, args: Args) -> bool:
-    """Whether an argument that is read shows the memory to be written, in a way that must be looked at."""
+    """True if an argument that is read aliases the memory to be written, in a way that needs a check."""
     same = 0
     for k in range(len(args)):
         argument = args[k]
@@ -41,7 +41,7 @@ def sharing(target: Tensor, tensor: Tensor) -> i64:
 
 @native
 def collides(plan: Plan, args: Args) -> bool:
-    """Whether memory that a program writes is that of another argument too."""
+    """True if memory that a program writes is also that of another argument."""
     written = plan.written
     state.search += 1
     search = state.search
@@ -78,7 +78,7 @@ def touch(plan: Plan, args: Args) -> None:
 
 @native
 def count_writes(args: Args) -> None:
-    """Counts a write to the memory of each argument: a program has failed, and what it wrote before that is there."""
+    """Count a write to the memory of each argument: a failed program may have written it."""
     for k in range(len(args)):
         argument = args[k]
         kind = type(argument)

@@ -1,5 +1,5 @@
-"""Parts of tensors by whole numbers and slices, without a plan: where a part begins is only an offset, so each ``x[i]``
-is found at once."""
+"""Index tensors with integers and slices without a plan: only the storage offset depends on the indices, so each
+``x[i]`` is computed directly."""
 from __future__ import annotations
 
 from .language import cast, filled, i64, native, new_tuple, tuple_set
@@ -11,8 +11,8 @@ REST = Ellipsis
 
 @native
 def part(tensor: object, index: object) -> object:
-    """``tensor[index]`` for whole numbers, slices, None and an ellipsis, where nothing is recorded; None where somebody
-    else has to look."""
+    """``tensor[index]`` for integers, slices, None and an ellipsis, if nothing is recorded; None if the slow path must
+    handle it."""
     kind = type(tensor)
     own = mine
     if len(own.stack) + len(own.modes) != 0 or (kind is not state.tensor and kind is not state.parameter):
@@ -48,8 +48,8 @@ def part(tensor: object, index: object) -> object:
 
 @native
 def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tuple) -> object:
-    """The part that ``entries`` show, of which an ellipsis or the end stands for ``rest`` dimensions; fills ``shape``
-    and ``strides``."""
+    """The part that ``entries`` select, in which an ellipsis or the end covers ``rest`` dimensions; fills ``shape`` and
+    ``strides``."""
     meta = tensor._rush_meta
     sizes = cast(tuple, meta.shape)
     steps = cast(tuple, meta.strides)
@@ -107,7 +107,7 @@ def stepped(tensor: Tensor, entries: tuple, rest: i64, shape: tuple, strides: tu
 
 @native
 def place(given: object, otherwise: i64, size: i64) -> i64:
-    """Where a slice begins or ends in a dimension of ``size`` elements."""
+    """A bound of a slice in a dimension of ``size`` elements."""
     if given is None:
         return otherwise
     if type(given) is not int:

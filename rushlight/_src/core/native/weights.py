@@ -1,10 +1,10 @@
-"""Packed copies of operands: made once while an operand stays as it is, and shared by all programs that want its form.
+"""Packed copies of operands: made once while an operand is unchanged, and shared by all programs that need its form.
 
-A template packs a right operand, or the weights of a convolution, into the order in which it reads them.  A plan whose
+A template packs a right operand, or the weights of a convolution, into the order in which it reads them. A plan whose
 program begins with such a step has a ``Packing``: a second form of its program, without those steps, that is given the
-packed copies.  A copy belongs to the storage that it was made of, dies with it, and holds as long as nothing has been
-written there: ``Storage.writes`` counts every write, whatever tensor it went through.  Storages whose memory others may
-write without being counted (``Storage.shown``, and borrowed memory) are packed at each call, as ever.
+packed copies. A copy belongs to the storage that it was made of, is freed with it, and is valid until the storage is
+written: ``Storage.writes`` counts every write, whatever tensor it went through. Storages whose memory may be written
+without being counted (``Storage.shown``, and borrowed memory) are packed at each call.
 """
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .memory import copy_bytes, fill_bytes, load_i64, run_program, run_program_n
 from .objects import Plan, Tensor, state
 
 PATIENCE = 1024  # calls that an operand whose copies are used too rarely has to stay as it is, at most
-MOST = 8  # copies of one storage, in different forms or of different places
+MOST = 8  # copies of one storage, in different forms or of different slices
 PAID = 4  # uses from which on a copy was worth making
-PAUSE = 64  # programs between two searches for copies that nobody uses
+PAUSE = 64  # programs between two searches for unused copies
 
 
 @native(weakref=True)
 class Form:
-    """How an operand is packed: a program of two values, where the operand lies and where its copy goes."""
+    """The packed form of an operand: a program of two values, the operand's address and that of its copy."""
 
     code: i64
-    owner: object  # what keeps the program alive
+    owner: object  # the object that keeps the program alive
     nbytes: i64
 
 
@@ -43,7 +43,7 @@ class Packing:
 
 @native
 class Kept:
-    """What packed copies take of memory, in bytes, and may take; ``checked``: whether each is compared with a fresh one
+    """The memory that packed copies take and may take, in bytes; ``checked``: 1 if each is compared with a fresh one
     before it is used."""
 
     bytes: i64
@@ -60,15 +60,15 @@ kept = Kept()
 
 @native(acyclic=True, weakref=True)
 class Packed:
-    """What is known of an operand in one form; a storage has a chain of these."""
+    """The state of an operand in one form; a storage has a chain of these."""
 
     form: object
-    address: i64  # where the operand lies
+    address: i64  # of the operand
     writes: i64  # to the storage, when it was last looked at
-    calm: i64  # how many programs have wanted it since
+    calm: i64  # programs that read it since
     wait: i64  # how many have to, until a copy is kept
     memory: Storage  # the copy, or None
-    zeroed: i64  # whether the copy's memory was zeroed first, so that it can be compared
+    zeroed: i64  # 1 if the copy's memory was zeroed first, so that it can be compared
     seen: i64  # when the copy was last used, by ``kept.clock``
     next: object
 
@@ -106,7 +106,7 @@ def sources(packing: Packing, args: Args) -> tuple:
 
 @native
 def taken(found: tuple, at: i64, wanted: tuple, number: i64, storage: Storage) -> i64:
-    """Enters the storage of one tensor for the operands that it is; the number of those that are known then."""
+    """Enter the storage of one tensor for all operands that it is; returns the number of operands entered by then."""
     count = len(wanted)
     while at < count:
         which: i64 = wanted[at]
@@ -119,24 +119,24 @@ def taken(found: tuple, at: i64, wanted: tuple, number: i64, storage: Storage) -
 
 @native
 def own(storage: Storage) -> bool:
-    """Whether all writes to a storage's memory are counted: nobody was shown where it lies."""
+    """True if all writes to a storage's memory are counted: its address was never exposed."""
     return storage.shown == 0 and storage.kind > 0 and storage.kind <= LARGE
 
 
 @native
 def show(storage: Storage) -> None:
-    """Notes that somebody is told where a storage's memory lies: no copy holds from now on."""
+    """Record that a storage's address is exposed: its copies are invalid afterwards."""
     storage.shown = 1
     storage.packs = None
 
 
 @native
 def packed(form: Form, address: i64, nogil: i64, zeroed: i64) -> Storage:
-    """A packed copy of what lies at an address; None where there is no memory for it."""
+    """A packed copy of the operand at an address; None if there is no memory for it."""
     memory: Storage = None
     try:
         memory = allocate(form.nbytes)
-    except RuntimeError:  # what ``heap.refuse`` raises
+    except RuntimeError:  # raised by ``heap.refuse``
         return None
     if zeroed != 0:
         fill_bytes(memory.address, 0, form.nbytes)
@@ -152,8 +152,7 @@ def packed(form: Form, address: i64, nogil: i64, zeroed: i64) -> Storage:
 
 @native
 def looked_at(storage: Storage, form: Form, address: i64) -> Packed:
-    """What is known of an operand that a program wants, first in the chain from now on; copies that no longer hold are
-    let go."""
+    """The state of an operand that a program reads, moved to the front of the chain; outdated copies are released."""
     one: object = storage.packs
     before: Packed = None
     number = 0
@@ -209,8 +208,8 @@ def let_go(found: Packed) -> None:
 
 @native
 def copy_of(storage: Storage, found: Packed, nogil: i64) -> Storage:
-    """The copy that is kept of an operand, or a new one, which is kept where there is room and nobody wrote the operand
-    meanwhile: other threads run while it is packed.  None where there is no memory for it."""
+    """The cached copy of an operand, or a new one, which is cached if there is room and the operand was not written
+    meanwhile: other threads run while it is packed. None if there is no memory for it."""
     form = cast(Form, found.form)
     before = storage.writes
     if found.writes != before or not own(storage):  # it was written while another operand was packed
@@ -243,7 +242,7 @@ def copy_of(storage: Storage, found: Packed, nogil: i64) -> Storage:
 
 @native
 def check(found: Packed, form: Form) -> None:
-    """Raises where a copy is not what packing gives now: a write was not counted."""
+    """Raise an error if a copy differs from a fresh one: a write was not counted."""
     held = found.memory
     fresh = packed(form, found.address, 0, 1)
     if fresh is None:
@@ -255,7 +254,7 @@ def check(found: Packed, form: Form) -> None:
 
 @native
 def ready(packing: Packing, storages: tuple, values: i64) -> tuple:
-    """What is known of a program's operands, each None where it has to be packed now; None where all have to be."""
+    """The states of a program's operands, each None if it must be packed now; None if all must be."""
     count = packing.count
     found = new_tuple(count)
     live = 0
@@ -277,8 +276,8 @@ def ready(packing: Packing, storages: tuple, values: i64) -> tuple:
 
 @native
 def run_packed(plan: Plan, args: Args, values: i64, used: i64) -> bool:
-    """Runs a program with packed copies of its operands, where these have stayed as they were; False where it has to be
-    run as it is.  ``used``: the number of its error flag."""
+    """Run a program with packed copies of its operands, if these are unchanged; False if it must run with packing.
+    ``used``: the number of its error flag."""
     packing = cast(Packing, plan.packing)
     if packing.code == 0:
         packing.calls += 1

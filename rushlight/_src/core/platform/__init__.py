@@ -1,5 +1,5 @@
-"""What the package asks of the operating system that it runs on: ``here`` is one of ``Linux``, ``MacOS``, ``Windows``,
-or ``Posix`` for others.  Nothing else in the package looks at ``sys.platform``, or calls what only some systems have.
+"""The interface to the operating system: ``here`` is one of ``Linux``, ``MacOS``, ``Windows``, or ``Posix`` for others.
+No other part of the package reads ``sys.platform``, or calls functions that only some systems have.
 """
 import sys
 
@@ -9,7 +9,8 @@ __all__ = ["Platform", "Refused", "here", "of_system"]
 
 
 def of_system(name: str) -> Platform:
-    """The platform of a system by Python's name of it (``sys.platform``), of which no other one's module is loaded."""
+    """The platform of a system by Python's name of it (``sys.platform``); the modules of other platforms are not
+    loaded."""
     if name == "win32":
         from .windows import Windows
         return Windows()

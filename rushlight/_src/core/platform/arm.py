@@ -1,4 +1,4 @@
-"""How Linux tells programs what an AArch64 processor has: numbers, which packages made on any system hold, too."""
+"""AArch64 CPU features as Linux reports them: numbers, which are also stored in packages made on any system."""
 from __future__ import annotations
 
 WORDS = {1: 16, 2: 26}

@@ -1,4 +1,4 @@
-"""What a platform provides."""
+"""The interface of a platform."""
 from __future__ import annotations
 
 import ctypes
@@ -12,15 +12,15 @@ PAGE = mmap.PAGESIZE
 
 
 class Refused(OSError):
-    """The system refuses, or does not have, what was asked of it."""
+    """The system rejects a request or does not support it."""
 
 
 class Platform:
     """An operating system.
 
-    ``name``: "linux", "macos", "windows" or "posix"; ``target``: how packages call its machines, "" where they do not;
-    ``suffix``: what the names of its shared libraries end with; ``giving_way``: the name of a function that lets other
-    threads run, for generated code; ``forks``: whether processes are copied, so that a child has its parent's memory.
+    ``name``: "linux", "macos", "windows" or "posix"; ``target``: its name in packages, "" if they do not support it;
+    ``suffix``: the suffix of its shared libraries; ``giving_way``: the name of a function that yields to other threads,
+    for generated code; ``forks``: True if processes are copied, so that a child has its parent's memory.
     """
 
     name, target, suffix, giving_way = "", "", ".so", "sched_yield"
@@ -41,12 +41,12 @@ class Platform:
         raise NotImplementedError
 
     def pages(self, nbytes: int) -> int:
-        """Zeroed pages of this process alone, which nobody has used and children of a fork get copies of; 0 where there
-        are none."""
+        """The address of zeroed pages that are private to this process; children of a fork get copies; 0 if there are
+        none."""
         raise NotImplementedError
 
     def unmap(self, address: int, nbytes: int):
-        """Gives ``pages`` back; all that one call gave, but where ``parts`` of it can be given back."""
+        """Release ``pages``; all that one call returned, unless ``parts`` of it can be released."""
         raise NotImplementedError
 
     def huge(self, nbytes: int) -> int:
@@ -71,10 +71,10 @@ class Platform:
         raise NotImplementedError
 
     def unwinding(self, table: int, rows: int, base: int):
-        """Tells the system how frames of code are unwound that has a table of that (Windows)."""
+        """Register the unwind information of code that has such a table (Windows)."""
 
     def end_unwinding(self, table: int):
-        """Tells the system that the code of such a table goes away."""
+        """Unregister the unwind information of such a table."""
 
     def bytes_of_memory(self) -> int:
         """Of the machine."""
@@ -86,14 +86,13 @@ class Platform:
         return (0,)
 
     def interleave(self, nodes: tuple) -> bool:
-        """Has pages that this thread, and those that it starts, touch first lie on these nodes by turns; whether the
+        """Interleave pages that this thread, and those that it starts, touch first across these nodes; True if the
         system does so."""
         return False
 
     # --- threads ------------------------------------------------------------------------------------------------------
     def thread_key(self, place: int):
-        """Writes at an address what stands for a value that each thread has for itself.  Refused where there are no
-        more."""
+        """Store a new thread-local key at an address. Raises Refused if there are no more."""
         raise NotImplementedError
 
     def thread_value(self, place: int, value: int):
@@ -101,7 +100,7 @@ class Platform:
         raise NotImplementedError
 
     def processors(self) -> int:
-        """Logical processors that this process may run on."""
+        """The number of logical CPUs that this process may run on."""
         return os.cpu_count() or 1
 
     def cores(self) -> int:
@@ -123,15 +122,16 @@ class Platform:
             os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
 
     def end_with_parent(self):
-        """Asks the system to interrupt this process when its parent ends, where it can."""
+        """Let the system interrupt this process when its parent ends, if it can."""
 
-    # --- the processor ------------------------------------------------------------------------------------------------
+    # --- the CPU
+    # ----------------------------------------------------------------------------------------------------------
     def processor(self) -> str:
-        """The system's words on the processor, of which one line may begin with "vendor_id"; "" where it has none."""
+        """The system's description of the CPU, in which one line may begin with "vendor_id"; "" if it has none."""
         return ""
 
     def features(self) -> dict:
-        """{LLVM's name of a feature: whether it is there} as far as the system tells more than LLVM finds."""
+        """{LLVM's name of a feature: True if present} for features that the system reports and LLVM does not detect."""
         return {}
 
     def scalable_bytes(self) -> int:
@@ -139,11 +139,11 @@ class Platform:
         return 0
 
     def second_cache(self) -> int:
-        """Bytes of a core's second cache; 0 where the system does not tell."""
+        """Bytes of a core's L2 cache; 0 if the system does not report it."""
         return 0
 
     def tiles(self) -> bool:
-        """Whether the system lets this process use tile registers, having been asked."""
+        """Request the use of AMX tiles; True if the system permits it."""
         return False
 
     # --- files and processes ------------------------------------------------------------------------------------------
@@ -152,16 +152,15 @@ class Platform:
         return 0
 
     def owns(self, status) -> bool:
-        """Whether a file is this user's, by what ``os.stat`` says."""
+        """True if a file is this user's, by the result of ``os.stat``."""
         return True
 
     def others_may(self, status, forbidden: int, file) -> bool:
-        """True if a file's permissions, which the system goes by, let others do what is forbidden.  ``file``: its path
-        or descriptor."""
+        """True if a file's permissions let others do what is ``forbidden``. ``file``: its path or descriptor."""
         return False
 
     def machine(self) -> str:
-        """What processes that can share memory have in common."""
+        """A name that is equal for processes that can share memory."""
         raise NotImplementedError
 
     def shared(self, nbytes: int):
@@ -169,11 +168,11 @@ class Platform:
         raise NotImplementedError
 
     def opened(self, path: str, nbytes: int):
-        """The memory that another process of this machine tells the ``path`` of.  OSError where there is none."""
+        """The memory that another process of this machine offers under ``path``. Raises OSError if there is none."""
         raise NotImplementedError
 
     def files_left(self, used: int) -> bool:
-        """Whether another file may be opened for memory, of which ``used`` are: half are for others."""
+        """True if another file may be opened for memory, given ``used`` open ones: half are left for other uses."""
         return True
 
     def path_of(self, path: str) -> str:
@@ -187,8 +186,8 @@ class Platform:
 
 
 class Shared:
-    """Memory that processes share: ``memory`` (mmap), and where it lies (``address``).  ``path``: by which other
-    processes of this user open it while this one lives."""
+    """Memory that processes share: ``memory`` (mmap), and its ``address``. ``path``: by which other processes of this
+    user open it while this one lives."""
 
     path = ""
 
@@ -197,7 +196,7 @@ class Shared:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
     def told(self):
-        """What ``multiprocessing`` carries to another process, where its ``given`` makes it the memory again."""
+        """The pickled form of the memory for ``multiprocessing``; ``given`` restores it in the other process."""
         raise NotImplementedError
 
     def unlink(self):
@@ -208,7 +207,7 @@ class Shared:
         raise NotImplementedError
 
     def claimed(self, k: int) -> bool:
-        """Whether another process holds byte ``k``."""
+        """True if another process holds byte ``k``."""
         raise NotImplementedError
 
     def close(self):

@@ -86,7 +86,7 @@ class Linux(Posix):
         self.library.prctl(WHEN_PARENT_ENDS, INTERRUPT, 0, 0, 0)
 
     def processor(self):
-        """What the first processor says that does not change."""
+        """The constant part of the first CPU's description."""
         try:
             first, _, _ = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")
         except OSError:
@@ -127,7 +127,7 @@ class Linux(Posix):
             return super().machine()
 
     def shared(self, nbytes):
-        """A file that lies in memory, without a name."""
+        """An unnamed file in memory."""
         if not hasattr(os, "memfd_create") or not os.path.isdir("/proc/self/fd"):
             return super().shared(nbytes)
         descriptor = os.memfd_create("rushlight", os.MFD_CLOEXEC)
@@ -136,7 +136,7 @@ class Linux(Posix):
 
 
 def numbers(text: str) -> tuple:
-    """The numbers of a list as Linux writes it.
+    """The numbers of a list in Linux's format.
 
     >>> numbers("0-2,5\\n")
     (0, 1, 2, 5)

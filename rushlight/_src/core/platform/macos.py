@@ -9,7 +9,7 @@ import platform
 from .posix import Posix, PosixShared
 
 SYMBOLS = {"neon": "neon", "fullfp16": "arm.FEAT_FP16", "dotprod": "arm.FEAT_DotProd", "i8mm": "arm.FEAT_I8MM",
-           "bf16": "arm.FEAT_BF16"}  # what LLVM calls what this system tells of processors
+           "bf16": "arm.FEAT_BF16"}  # LLVM's names for the CPU features that this system reports
 
 
 class MacShared(PosixShared):
@@ -51,7 +51,7 @@ class MacOS(Posix):
 
     def executable(self, address, nbytes):
         super().executable(address, nbytes)
-        if platform.machine() == "arm64":  # what was written may not have reached the cache of instructions
+        if platform.machine() == "arm64":  # written code may not have reached the instruction cache
             self.library.sys_icache_invalidate(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
 
     def bytes_of_memory(self):

@@ -1,4 +1,4 @@
-"""POSIX: what Linux and macOS have in common."""
+"""POSIX: the common part of Linux and macOS."""
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +23,7 @@ FAILED = ctypes.c_size_t(-1).value
 
 
 def is_private_group(gid: int) -> bool:
-    """True if nobody but this user is in a group: the user's own one, as systems make it that give each user a group of
+    """True if this user is the only member of a group: the user's own one, on systems that give each user a group of
     the same name and a umask of 002."""
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
@@ -34,7 +34,7 @@ def is_private_group(gid: int) -> bool:
 
 
 class PosixShared(Shared):
-    """A mapping of a file, by its descriptor.  ``locks``: how the system lays out what it tells of locks."""
+    """A mapping of a file, by its descriptor. ``locks``: the struct layout in which the system reports locks."""
 
     def __init__(self, descriptor: int, nbytes: int, path=""):
         self.descriptor, self.path = descriptor, path
@@ -76,7 +76,7 @@ class PosixShared(Shared):
 
 
 class Posix(Platform):
-    """A system of which nothing more is known."""
+    """A POSIX system without further support."""
 
     name = "posix"
     physical = "SC_PHYS_PAGES"
@@ -120,7 +120,7 @@ class Posix(Platform):
         self.library.munmap(address, nbytes)
 
     def discard(self, address, nbytes):
-        self.mapped(nbytes, flags=PRIVATE | self.fixed, at=address)  # fresh pages in their place
+        self.mapped(nbytes, flags=PRIVATE | self.fixed, at=address)  # replaces them by fresh pages
 
     fixed = 0x10  # MAP_FIXED
 

@@ -20,7 +20,7 @@ RESERVE, COMMIT, DECOMMIT, RELEASE = 0x2000, 0x1000, 0x4000, 0x8000  # kinds of 
 NO_ACCESS, READ_WRITE, EXECUTE_READ = 1, 4, 0x20  # protections
 FULL = 0xFFFFFFFF  # TLS_OUT_OF_INDEXES
 TILE_DATA = 1 << 18  # XSTATE_MASK_AMX_TILE_DATA
-CORE, CACHE = 0, 2  # kinds of rows on the processors
+CORE, CACHE = 0, 2  # kinds of rows on the CPUs
 MACHINE = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
 LIBRARIES = "ucrtbase", "kernel32", "ntdll", "kernelbase", "api-ms-win-core-synch-l1-2-0", "vcruntime140"
 RESULTS = {"VirtualAlloc": ctypes.c_void_p, "_aligned_malloc": ctypes.c_void_p, "GetCurrentProcess": ctypes.c_void_p,
@@ -143,7 +143,7 @@ class Windows(Platform):
     def discard(self, address, nbytes):
         self.functions.VirtualFree(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), DECOMMIT)
         if not self.virtual(address, nbytes, COMMIT, READ_WRITE):
-            raise MemoryError(f"no memory for {nbytes} bytes that were given back")
+            raise MemoryError(f"no memory for {nbytes} bytes that were decommitted")
 
     def room(self, nbytes):
         return self.virtual(None, nbytes, RESERVE, NO_ACCESS)
@@ -186,7 +186,7 @@ class Windows(Platform):
         self.functions.TlsSetValue(ctypes.c_uint32.from_address(place), ctypes.c_void_p(value))
 
     def affinity(self) -> int:
-        """A bit for each logical processor of this process's group that it may run on."""
+        """A bit for each logical CPU of this process's group that it may run on."""
         own, all_ = ctypes.c_size_t(), ctypes.c_size_t()
         self.functions.GetProcessAffinityMask(ctypes.c_void_p(self.functions.GetCurrentProcess()), ctypes.byref(own),
                                               ctypes.byref(all_))
@@ -194,7 +194,7 @@ class Windows(Platform):
 
     @functools.cache
     def rows(self) -> list:
-        """What this system tells of the processors of this process's group."""
+        """The system's rows on the CPUs of this process's group."""
         size = ctypes.c_uint32(0)
         self.functions.GetLogicalProcessorInformation(None, ctypes.byref(size))
         table = (ProcessorRow * (size.value // ctypes.sizeof(ProcessorRow)))()

@@ -1,8 +1,8 @@
-"""Compiles modules written in the typed subset: `activate` makes their native forms take the place of the plain ones.
+"""Compiles modules written in the typed subset: `activate` replaces their plain functions and classes by native ones.
 
-`declarations` reads what modules declare, `function` with `expressions`, `calls` and `statements` turns bodies into
-LLVM IR, `objects` and `entries` make the functions behind Python types and callables, `build` turns IR into machine
-code, `publish` puts it into the modules.
+`declarations` reads the declarations of modules, `function` with `expressions`, `calls` and `statements` turns bodies
+into LLVM IR, `objects` and `entries` make the functions behind Python types and callables, `build` turns IR into
+machine code, `publish` puts it into the modules.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from . import layout
 
 
 def enabled():
-    """Whether native code is wanted (`RUSHLIGHT_NATIVE` is not 0) and this interpreter can run it."""
+    """True if native code is enabled (`RUSHLIGHT_NATIVE` is not 0) and this interpreter can run it."""
     return settings.native and layout.objection() is None
 
 

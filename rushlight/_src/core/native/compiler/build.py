@@ -1,8 +1,8 @@
-"""From a program to machine code in this process: IR, LLVM, an object file kept on disk, and its addresses.
+"""From a program to machine code in this process: IR, LLVM, an object file cached on disk, and its addresses.
 
-A package that was installed from a wheel brings this code along (``prebuilt.py``).  Elsewhere the first process takes
-code that LLVM wrote quickly, in a fifth of the time.  A process that uses such code and lives for a while has it
-optimised too, on a thread of its own, for the processes that come after it.
+A package that was installed from a wheel contains this code (``prebuilt.py``). Elsewhere the first process uses code
+compiled with few optimizations, in a fifth of the time. A process that uses such code and lives for a while also
+compiles optimized code, on a separate thread, for later processes.
 """
 
 import atexit
@@ -84,13 +84,14 @@ _linker = Linker("native", _target_machine)
 
 
 def quick(text):
-    """The object file of LLVM IR, soon: an operator's call takes 1.6 times as long as with what ``optimise`` makes."""
+    """The object file of LLVM IR, compiled quickly: an operator's call takes 1.6 times as long as with the result of
+    ``optimise``."""
     return _generate(text, QUICK, 0)
 
 
 def optimise(text):
-    """The object file of LLVM IR, after those of LLVM's passes that pay: its own pipeline takes three times as long for
-    code that runs no faster."""
+    """The object file of LLVM IR, after those of LLVM's passes that pay off: its own pipeline takes three times as long
+    for code that runs no faster."""
     return _generate(text, PASSES, 2)
 
 
@@ -149,7 +150,7 @@ def made(program, text, image):
 
 # --- better code for later processes ----------------------------------------------------------------------------------
 def refine(key):
-    """Puts optimised code beside the quick code in the cache, where it is not there yet."""
+    """Add optimized code to the quick code in the cache, if it is not there yet."""
     entry, better = _load(_quick(key)), _load(key)
     if entry is None or better is not None and better["assumptions"] == entry["assumptions"]:
         return
@@ -177,13 +178,13 @@ def _quick(key):
 
 
 def _key(program):
-    """What the machine code depends on: sources, this compiler, interpreter, LLVM and processor."""
+    """A digest of everything that the machine code depends on: sources, this compiler, interpreter, LLVM and CPU."""
     return _digest(program, sys.version, llvmlite.__version__, processor.host())
 
 
 def prebuilt_name(program):
-    """The file of the package that has a program's machine code, by what that depends on: sources, this compiler, the
-    interpreter's binary interface and the architecture of the processor."""
+    """The name of the package's file with a program's machine code, by its dependencies: sources, this compiler, the
+    interpreter's binary interface and the CPU architecture."""
     return _digest(program, tuple(sys.version_info), importlib.machinery.EXTENSION_SUFFIXES[0], platform.machine())[:32]
 
 
@@ -207,7 +208,7 @@ def _prebuilt(program):
 
 
 def _usable(entry):
-    """An entry of which the code assumes what is so; None without."""
+    """The entry if its code's assumptions hold; else None."""
     return entry if entry is not None and all(_current(description) == value
                                               for description, value in entry["assumptions"]) else None
 
@@ -224,8 +225,8 @@ def _load(key):
 
 
 def _entry(body):
-    """An entry from its bytes, or None: what the code assumes, its IR (compressed, b"" once optimised), and the object
-    image."""
+    """Decode an entry, or return None: the assumptions of the code, its IR (compressed, b"" once optimized), and the
+    object image."""
     try:
         return dict(zip(FIELDS, encoding.decode(body)))
     except encoding.Damaged as reason:

@@ -20,7 +20,7 @@ def intrinsic(*targets):
     return register
 
 
-SPARE_SLOT = 1 << 63  # tells a callee that it may overwrite the entry before its arguments
+SPARE_SLOT = 1 << 63  # permits a callee to overwrite the entry before its arguments
 
 
 def call_expression(f, node):
@@ -143,7 +143,7 @@ def _vectorcall(f, helper, target, first, node, release):
 def _call_starred(f, target, node):
     """`function(*args)`, with nothing else."""
     if len(node.args) != 1 or node.keywords:
-        raise f.unsupported(node, "a * argument beside others")
+        raise f.unsupported(node, "a * argument together with others")
     values = f.keep(f.value(node.args[0].value))
     if values.type is ARGS:
         return forward(f, target, values, "null")

@@ -5,11 +5,10 @@ from .types import ARGS, BOOL, F64, I64, NONE, OBJECT, OWNED, PERMANENT, SCALARS
 
 
 class Conversions:
-    """How a function being compiled turns a value of one type into another."""
+    """Conversions of a function being compiled between values of different types."""
 
     def convert(self, value, type, what):
-        """A value as another type, with a check at run time where the types don't already tell; `what` names it in
-        errors."""
+        """A value as another type, with a check at run time if the types don't imply it; `what` names it in errors."""
         if value.type is type:
             return value
         if value.type is NONE and type.is_reference:

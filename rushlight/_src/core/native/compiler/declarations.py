@@ -1,5 +1,5 @@
-"""What the compiled modules declare: native classes with their layout, functions with their signatures, and the objects
-they mention."""
+"""The declarations of the compiled modules: native classes with their layout, functions with their signatures, and the
+objects they mention."""
 
 import ast
 import builtins
@@ -66,7 +66,7 @@ class Field:
 
 
 class ClassDeclaration:
-    """A native class: its fields and where they lie, its methods, and the traits it was declared with."""
+    """A native class: its fields and their offsets, its methods, and the traits it was declared with."""
 
     def __init__(self, module, node, plain):
         self.module, self.node, self.plain, self.traits = module, node, plain, plain.__native__
@@ -130,7 +130,7 @@ class ClassDeclaration:
 
     @property
     def collected(self):
-        """Whether the garbage collector must know the instances."""
+        """True if the garbage collector must track the instances."""
         return (bool(self.references) or "dict" in self.extras) and not self.traits.acyclic
 
     @property

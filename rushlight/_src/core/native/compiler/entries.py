@@ -1,5 +1,4 @@
-"""The functions that Python calls: each takes Python objects, converts them, calls compiled code, and gives a Python
-object back."""
+"""The functions that Python calls: each converts Python objects, calls compiled code, and returns a Python object."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -36,7 +35,7 @@ RICH = ["__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"]
 
 
 def is_special(name):
-    """Whether a method fills a type slot instead of being an attribute."""
+    """True if a method fills a type slot instead of being an attribute."""
     return (
         name in DIRECT or name in TRUTH or name in NUMBER or name in RICH or name == "__setitem__"
         or name.strip("_") in BINARY or name.strip("_")[1:] in BINARY and name.startswith("__r")
@@ -44,7 +43,7 @@ def is_special(name):
 
 
 def convention(declared):
-    """How CPython passes arguments to the entry of a function."""
+    """CPython's calling convention for the entry of a function."""
     if declared.star or declared.required != len(declared.visible) or len(declared.visible) > 1:
         return FAST
     return ONE if declared.visible else NOARGS
@@ -125,7 +124,7 @@ def _unpacked(f, declared, given):
 
 
 def _vectorcall(program, declared):
-    """What `tp_vectorcall` points to: arguments pass straight through, keyword values included."""
+    """The target of `tp_vectorcall`: arguments pass straight through, keyword values included."""
     symbol = f"py.{declared.symbol}"
     inner = _function(
         program, declared, f"call.{declared.symbol}",
@@ -252,7 +251,7 @@ drop.{symbol}:
 
 
 def _operator(program, cls, name, number):
-    """A binary operator: `__op__` where the left operand is ours, then `__rop__` where the right one is."""
+    """A binary operator: `__op__` if the left operand is of this class, then `__rop__` if the right one is."""
     kind = program.constants.address("global", cls.module.__name__, cls.name)
     parts, body = [], ""
     for prefix, receiver, other in (("", "%a", "%b"), ("r", "%b", "%a")):

@@ -1,4 +1,4 @@
-"""Compiling expressions: each handler takes the function being compiled and a syntax node, and gives a `Value`."""
+"""Compile expressions: each handler takes the function being compiled and a syntax node, and returns a `Value`."""
 
 import ast
 import struct
@@ -23,7 +23,7 @@ def evaluate(f, node):
 
 
 def is_simple(node):
-    """Whether evaluating an expression can run no other code, so that references read before it stay valid."""
+    """True if evaluating an expression can run no other code, so that references read before it stay valid."""
     return isinstance(node, (ast.Name, ast.Constant))
 
 
@@ -68,7 +68,7 @@ def name(f, node):
 
 
 def global_object(f, node):
-    """A global: numbers, texts and flags become part of the code, other objects are found again when the code is
+    """A global: numbers, strings and flags become part of the code, other objects are looked up again when the code is
     linked."""
     found = f.program.find(f.module, node)
     if found is None:
@@ -158,7 +158,7 @@ def item(f, base, index):
 
 
 def items(f, base):
-    """Where the entries of a tuple, list or Args start."""
+    """The address of the items of a tuple, list or Args."""
     if base.type is ARGS:
         return base.ir
     if base.type is TUPLE:

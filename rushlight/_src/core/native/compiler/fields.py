@@ -29,7 +29,8 @@ def write_scalar(f, base, field, value):
 
 
 def write_reference(f, base, field, value):
-    """Store in a field, where null means None; the old value goes last, since its end may run other code."""
+    """Store in a field, where null means None; the old value is released last, since its destruction may run other
+    code."""
     base = f.keep(base)
     at = f.code.offset(base.ir, field.offset)
     if value.type is not OBJECT and not value.present and value.hold != OWNED:

@@ -1,14 +1,14 @@
-"""Compiling one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it
+"""Compile one function: its blocks, local variables, references and failures; `expressions` and `statements` fill it
 with code.
 
-References. A local variable owns what it holds, unless every value it ever gets outlives the call anyway. Parameters
-are borrowed from the caller. A temporary that is owned sits in `live` until it is released or moved into a variable,
-field, container or result; code that can fail jumps to a block that releases whatever is live at that point.
+References. A local variable owns its value, unless every value it ever gets outlives the call anyway. Parameters are
+borrowed from the caller. A temporary that is owned is in `live` until it is released or moved into a variable, field,
+container or result; code that can fail jumps to a block that releases everything in `live` at that point.
 """
 
 import ast
 
-from . import exceptions, intrinsics, loops, operators  # noqa: F401 - they register what they compile
+from . import exceptions, intrinsics, loops, operators  # noqa: F401 - they register their handlers
 from .conversions import Conversions
 from .expressions import condition, evaluate
 from .ir import Code
@@ -177,7 +177,7 @@ def compile_function(program, module, declaration):
 
 
 def _learn(attempt):
-    """What a run showed about each local: its type, and whether it only ever holds permanent references."""
+    """The facts that a run showed about each local: its type, and whether it only ever holds permanent references."""
     learned = {}
     for name, seen in attempt.seen.items():
         kinds = {type for type, _ in seen} - {NONE}

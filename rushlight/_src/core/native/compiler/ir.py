@@ -1,4 +1,4 @@
-"""LLVM IR of the hot path: modules with its metadata, and functions whose memory accesses say what they touch."""
+"""LLVM IR of the hot path: modules with its metadata, and functions whose memory accesses have alias information."""
 from ...llvm import body
 
 UNLIKELY = "!1"

@@ -1,4 +1,4 @@
-"""The small functions of compiled modules for items of tuples, lists and dicts (see ``runtime.py``)."""
+"""The helper functions of compiled modules for items of tuples, lists and dicts (see ``runtime.py``)."""
 from . import layout
 from .ir import VALUES
 
@@ -96,7 +96,7 @@ good:
 
 
 def dicts(constant):
-    """Items of dicts, found or given in place of what is not there."""
+    """Lookup of dict items, with a default for missing ones."""
     return f"""define internal ptr @dict_item(ptr %d, ptr %key) nounwind {{
   %r = call ptr @PyDict_GetItemWithError(ptr %d, ptr %key)
   %missing = icmp eq ptr %r, null

@@ -1,5 +1,5 @@
-"""Where CPython keeps what compiled code reads directly, checked against the running interpreter before anything relies
-on it."""
+"""The offsets of CPython's structs that compiled code reads directly, checked against the running interpreter before
+use."""
 
 import ctypes
 import sys

@@ -9,7 +9,7 @@ from .types import ARGS, FRAGILE, I64, LIST, OBJECT, STABLE, TUPLE, Value
 
 
 class Loop:
-    """Where `continue` and `break` go, and how many `finally` blocks lay around the loop."""
+    """The targets of `continue` and `break`, and the number of `finally` blocks around the loop."""
 
     def __init__(self, f, again):
         self.again, self.done, self.depth, self.broken = again, f.code.label("done"), len(f.finalizers), []
@@ -31,7 +31,7 @@ def repeat(f, node):
 
 
 def _loop(f, node, loop, otherwise, before, again, endless=False):
-    """The statements inside a loop, how it goes on (`again`), its `else`, and what is known after it."""
+    """The statements inside a loop, its continuation (`again`), its `else`, and the facts that hold after it."""
     f.loops.append(loop)
     execute(f, node.body)
     if f.code.open:

@@ -2,9 +2,9 @@
 collection, field access.
 
 Destroying a long chain would recurse once per object. Beyond a small depth an object is instead put on its class's list
-of things to destroy (linked through the reference count, which nobody reads any more), and the outermost destruction
-empties the lists. How many are under way is counted for all threads together: a destruction may run Python, and another
-thread destroy meanwhile, so each takes back what it has added, and the last one to end empties the lists.
+of objects to destroy (linked through the reference count, which is dead by then), and the outermost destruction empties
+the lists. The number of active destructions is counted for all threads together: a destruction may run Python, and
+another thread destroy meanwhile, so each subtracts what it has added, and the last one to end empties the lists.
 """
 
 from . import layout
@@ -22,7 +22,7 @@ def text(program):
 
 
 def _drain(classes):
-    """Destroys what was put off, class by class, until nothing is left."""
+    """Destroy the deferred objects, class by class, until none are left."""
     steps, lists = [], []
     for number, declared in enumerate(classes):
         name, following = declared.symbol, f"class{number + 1}" if number + 1 < len(classes) else "round"
@@ -125,8 +125,7 @@ failed:
 }}"""
 
     def _tp_new(self):
-        """Calling the class from Python: without arguments, unless a subclass takes them or the class says what they
-        mean."""
+        """Calling the class from Python: without arguments, unless a subclass takes them or the class defines them."""
         if self.cls.traits.called:
             return self._tp_new_called()
         text = self.program.constants.address("literal", repr(self.cls.name))

@@ -1,6 +1,6 @@
-"""The small functions of compiled modules for large blocks of memory, for values that belong to threads, and for
-running programs (see ``runtime.py``).  Each kind of system has its own of those that call it: what ``core/platform``
-does, as code."""
+"""The helper functions of compiled modules for large blocks of memory, for thread-local values, and for running
+programs (see ``runtime.py``). Each kind of system has its own versions of those that call the system: the code of
+``core/platform``'s functions."""
 import mmap
 
 from ...platform import here

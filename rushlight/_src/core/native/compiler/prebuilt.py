@@ -1,11 +1,11 @@
-"""Machine code of the hot path as a file of the package, so that the first process of an installed package compiles
-nothing before it can begin.
+"""Machine code of the hot path as a file of the package, so that the first process of an installed package starts
+without compilation.
 
-    RUSHLIGHT_NATIVE=0 python -m rushlight._src.core.native.compiler.prebuilt FOLDER
+    RUSHLIGHT_NATIVE=0 python -m rushlight._src.core.native.compiler.prebuilt DIRECTORY
 
-writes it for this interpreter and any processor of this machine's architecture.  The build backend does so for each
-wheel (``building/backend.py``).  Where interpreter, architecture or sources are others, no such file is found, and
-``build.py`` compiles.
+writes it for this interpreter and any CPU of this machine's architecture. The build backend does so for each wheel
+(``building/backend.py``). If interpreter, architecture or sources differ, no such file is found, and ``build.py``
+compiles.
 """
 
 import pathlib
@@ -21,14 +21,14 @@ from .declarations import NativeProgram
 
 
 def optimise(text):
-    """The object file of LLVM IR for any processor of this architecture.  Code of the hot path moves pointers and
-    integers: instructions that only some processors have would not speed it up."""
+    """The object file of LLVM IR for any CPU of this architecture. Code of the hot path moves pointers and integers:
+    instructions that only some CPUs have would not speed it up."""
     machine = new_machine(instruction_sets("generic").cpu, "", 2, "small")
     return build._generate(text, build.PASSES, 2, machine)
 
 
 def write(folder, modules=MODULES):
-    """Writes the file of modules that are not compiled yet into a folder; its path."""
+    """Write the file of modules that are not compiled yet into a directory; return its path."""
     program = NativeProgram(modules)
     text = build.emit(program)
     path = pathlib.Path(folder) / build.prebuilt_name(program)

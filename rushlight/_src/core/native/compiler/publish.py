@@ -1,4 +1,4 @@
-"""Making compiled code visible: real types and built-in functions take the place of the plain ones in their modules."""
+"""Publish compiled code: real types and built-in functions replace the plain ones in their modules."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ from .. import dicts, memory
 from . import entries
 
 _python = ctypes.pythonapi
-_alive = []  # what the interpreter keeps pointers to
+_alive = []  # objects that the interpreter keeps pointers to
 
 READ_ONLY = 1
 MEMBER = {"i64": 19, "f64": 4, "bool": 14, "object": 6}  # T_PYSSIZET, T_DOUBLE, T_BOOL, T_OBJECT
@@ -63,7 +63,7 @@ def publish(program, addresses):
                        for number, shared in enumerate(program.per_thread.values())})
     for declared in program.classes.values():
         if declared.finalizer is not None:
-            del declared.plain.__del__  # the native twin owns what a plain instance held
+            del declared.plain.__del__  # the native twin owns the contents of the plain instance
     memory.attach_runner(addresses["program_runner"])
     dicts.attach_watcher(addresses["watch_dict"], addresses["dict_changes"])
     _alive.append((program, twins))
@@ -115,7 +115,7 @@ def _constant(description):
 
 
 def _face(number, shared, twins, addresses):
-    """What stands for per-thread state in Python: its attributes are those of the calling thread's instance."""
+    """The Python object for per-thread state: its attributes are those of the calling thread's instance."""
     key = addresses[f"mine.key.{number}"]
     here.thread_key(key)
     shared.become(twins.get(id(shared.kind), shared.kind), functools.partial(here.thread_value, key, None))

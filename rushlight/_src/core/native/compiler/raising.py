@@ -1,9 +1,9 @@
-"""The small functions of compiled modules that raise exceptions (see ``runtime.py``)."""
+"""The helper functions of compiled modules that raise exceptions (see ``runtime.py``)."""
 from . import layout
 
 
 def text(constant):
-    """The functions that raise, and their texts."""
+    """The functions that raise, and their messages."""
     strings = {
         "no_attribute": "'NoneType' object has no attribute '%U'", "wrong_type": "%U must be %U, not %.200s",
         "index": "index out of range",

@@ -5,8 +5,8 @@ from .types import BOOL, FRAGILE, NONE, OBJECT, OWNED, PERMANENT, Value, result_
 
 
 class References:
-    """What a function being compiled knows about references; `code`, `program`, `live`, `failures` and `handler` belong
-    to the function."""
+    """The references of a function being compiled; `code`, `program`, `live`, `failures` and `handler` belong to the
+    function."""
 
     # -- constants
 
@@ -27,7 +27,7 @@ class References:
     # -- failures
 
     def failure(self):
-        """The label of a block that releases what is live and goes to the current handler."""
+        """The label of a block that releases everything in `live` and jumps to the current handler."""
         key = (tuple(value.ir for value in self.live), self.handler)
         if key not in self.failures:
             self.failures[key] = self.code.label("fail")

@@ -1,9 +1,9 @@
-"""The small functions every compiled module contains: reference counts, conversions between Python and machine values,
+"""The helper functions every compiled module contains: reference counts, conversions between Python and machine values,
 checks, errors.
 
-They are written in LLVM IR, as text with the interpreter's layout filled in. Functions that return a reference return a
-new one, or null after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` truth is 0, 1, or 2 for
-failure.
+They are written in LLVM IR, as source text with the interpreter's layout substituted. Functions that return a reference
+return a new one, or null after setting an exception; `{i64, i1}` pairs carry a failure flag; an `i8` truth is 0, 1, or
+2 for failure.
 """
 
 from . import layout, pages, raising
@@ -103,7 +103,7 @@ count:
 
 
 def _unboxing(constant):
-    """Python numbers to machine numbers: small ints and floats in place, everything else through the C API."""
+    """Unboxing of Python numbers: small ints and floats inline, everything else through the C API."""
     if layout.TAGGED_INTS:
         small = "%small = icmp ult i64 %tag, 16\n  %sign.bits = and i64 %tag, 3\n  %sign = sub i64 1, %sign.bits"
     else:

@@ -41,7 +41,7 @@ def give(f, node):
 
 
 def _moved(f, node):
-    """The value of a returned expression; a local variable that nobody reads again gives up its reference instead of
+    """The value of a returned expression; a local variable that is dead afterwards gives up its reference instead of
     sharing it."""
     local = f.locals.get(node.id) if isinstance(node, ast.Name) and node.id in f.known else None
     if local is None or not local.owned or f.handler != f.root:

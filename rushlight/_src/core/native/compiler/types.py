@@ -43,16 +43,16 @@ SIZED = (TUPLE, LIST, DICT, BYTES)  # their length is stored at layout.SIZE
 BUILTINS = {int: I64, float: F64, bool: BOOL, object: OBJECT, tuple: TUPLE, list: LIST, dict: DICT, str: STR,
             bytes: BYTES}
 
-# How long a reference stays valid. OWNED: until released, by whoever has it. FRAGILE: until other code runs, since it
-# was read from a field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
+# How long a reference stays valid. OWNED: until its owner releases it. FRAGILE: until other code runs, since it was
+# read from a field or a list. STABLE: until the end of the expression. PERMANENT: until the function returns.
 FRAGILE, STABLE, PERMANENT, OWNED = range(4)
 
 
 @dataclass(eq=False)
 class Value:
-    """A value being computed: its type, its LLVM name, how long its reference lasts, and what is known about None.
+    """A value being computed: its type, its LLVM name, the lifetime of its reference, and facts about None.
 
-    `raw`: as stored in a field, where a null pointer means None. `present`: known not to be None.
+    `raw`: as stored in a field, where a null pointer means None. `present`: certainly not None.
     """
 
     type: Type
@@ -64,8 +64,8 @@ class Value:
     constant: object = field(default=None)  # the Python value of a literal scalar
 
 
-# LLVM types of stored values, and of what functions return: a reference (null: failed), a number with a failure flag,
-# or 0, 1, 2 (failed)
+# LLVM types of stored values, and of function results: a reference (null: failed), a number with a failure flag, or 0,
+# 1, 2 (failed)
 STORED = {"i1": "i8"}
 RESULTS = {I64: "{i64, i1}", F64: "{double, i1}", BOOL: "i8", NONE: "i8"}
 

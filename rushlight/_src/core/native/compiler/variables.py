@@ -1,4 +1,4 @@
-"""Local variables of a function being compiled: stack slots that LLVM turns into registers, owning what they hold."""
+"""Local variables of a function being compiled: stack slots that LLVM turns into registers, owning their values."""
 
 from dataclasses import dataclass
 
