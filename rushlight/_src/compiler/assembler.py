@@ -108,8 +108,7 @@ class Assembler:
         self.segment([(o.node, self.places[o.into]) for o in stores
                       if self.places.get(o.node) is not self.places[o.into]])
 
-    # --- places
-    # -----------------------------------------------------------------------------------------------------------
+    # --- places -------------------------------------------------------------------------------------------------------
     def reserve(self) -> dict:
         """The places of outputs, and of values that an output views with another shape."""
         homes: dict = {}

@@ -73,8 +73,7 @@ class Schedule:
         return dict.fromkeys((*(a for k, a in enumerate(node.args) if k not in prologues),
                               *(n for prologue in prologues.values() for n in prologue.reads)))
 
-    # --- materialized values
-    # ----------------------------------------------------------------------------------------------
+    # --- materialized values ------------------------------------------------------------------------------------------
     def keep_shared(self):
         """Materialize values that several materialized ones are computed from, if recomputing them costs more than
         reading them, and values with too many inputs or too long a chain of operations."""

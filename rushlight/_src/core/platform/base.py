@@ -124,8 +124,7 @@ class Platform:
     def end_with_parent(self):
         """Let the system interrupt this process when its parent ends, if it can."""
 
-    # --- the CPU
-    # ----------------------------------------------------------------------------------------------------------
+    # --- the CPU ------------------------------------------------------------------------------------------------------
     def processor(self) -> str:
         """The system's description of the CPU, in which one line may begin with "vendor_id"; "" if it has none."""
         return ""
