@@ -19,9 +19,9 @@ def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
         raise OverlapError(
             f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
             "a single memory location",
-            f"an input apart from what is written; they are {list(read.shape)} with strides {list(read.stride())} and "
-            f"{list(target.shape)} with "
-            f"strides {list(target.stride())} of one storage", "clone() the input first")
+            f"an input that does not overlap the output: they are {list(read.shape)} with strides "
+            f"{list(read.stride())} and {list(target.shape)} with strides {list(target.stride())} of one storage",
+            "clone() the input first")
 
 
 def reads_apart(stored: Node, target: Node) -> bool:
@@ -154,7 +154,7 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
 
 
 def grows_in_place(resized: Tensor) -> bool:
-    """True if an output can take this shape in the memory it has; memory behind an end is not its own.
+    """True if an output of this shape fits its own storage; memory after the storage is not its own.
 
     A NumPy view does not expose the end of its memory, so all that follows counts as its own.
     """

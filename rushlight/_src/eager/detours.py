@@ -11,12 +11,12 @@ from .destination import into_out
 
 
 def call_again(op: Op):
-    """Make a call again, since its key has changed."""
+    """Return a function that makes a call again, since its key has changed."""
     return lambda args, names: applied(op, args, names)
 
 
 def call_with_numbers(op: Op):
-    """Call an operator with the numbers in its 0-dim integer tensors, if it takes sizes or indices."""
+    """Return a function that replaces 0-dim integer tensors by their values, for an operator of sizes or indices."""
     def run(args, names):
         first = takes_tensor(op)
         given = (*args[:first], *(a.item() if is_count(a) else tuple(v.item() if is_count(v) else v for v in a)
@@ -36,7 +36,7 @@ def is_count(value) -> bool:
 
 
 def call_body(op: Op):
-    """Run a composite operator's body on the tensors themselves."""
+    """Return a function that runs a composite operator's body on the tensors themselves."""
     def run(args, names):
         if mine.device is not None:  # tensors that the body creates are on the device of its arguments
             return elsewhere.body_runner(op)(args, names)
@@ -45,7 +45,8 @@ def call_body(op: Op):
 
 
 def call_respelled(op: Op):
-    """Call an operator with its own keyword names, dtypes for Python types, and Python numbers for NumPy scalars."""
+    """Return a function that calls an operator with its own keyword names, and dtypes and numbers in place of Python
+    types and NumPy scalars."""
     def run(args, names):
         if any(type(a) is type and meant(a) is a for a in args):
             raise TypeError(
@@ -63,7 +64,7 @@ def in_python(value):
 
 
 def call_of_numbers(op: Op):
-    """Call an operator without tensor arguments with the first one as a tensor."""
+    """Return a function that calls an operator without tensor arguments with the first one as a tensor."""
     def run(args, names):
         return applied(op, (OPS["full"]((), args[0]), *args[1:]), names)
     return run
@@ -78,5 +79,5 @@ def another(op: Op, args, names):
 
 
 def writing(op: Op):
-    """Call an operator and write its result into ``out``."""
+    """Return a function that calls an operator and writes its result into ``out``."""
     return lambda args, names: into_out(op, args, names)

@@ -82,7 +82,7 @@ def is_index(op: Op, meta) -> bool:
 
 
 def between(args, names):
-    """Return the plan function of ``copy_`` from one device to another."""
+    """Make a ``copy_`` from one device to another."""
     from ..core.convert import written
     positional, named = parted(args, names)
     given = dict(zip(("input", "src", "non_blocking"), positional)) | named
@@ -217,7 +217,7 @@ def launch_failed(plan: Plan, status: int):
 
 
 def far_storage(queue, nbytes: int):
-    """Return a storage of a device's queue that had no free block."""
+    """Allocate a storage for a device's queue that has no free block."""
     return queue.place.provider.storage(queue.place.index, nbytes)
 
 

@@ -48,7 +48,7 @@ def aligned(nbytes: int) -> int:
 
 
 def templated(plan, problem, more, places: dict, arena: int, at: int):
-    """Return (number of launches, their words, the end of the arena, what holds their kernels and tables) of a
+    """Return (number of launches, their words, the end of the arena, the owners of their kernels and tables) of a
     template; ``places``: its operands, (value, offset) each."""
     made = plan(problem, *more)
     for name, size in made.temporaries.items():

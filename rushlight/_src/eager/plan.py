@@ -1,4 +1,4 @@
-"""Plans: from one operator call to native code, made once for what is known of the arguments.
+"""Plans: from one operator call to native code, made once for the known properties of the arguments.
 
 ``core/native/calls.py`` looks plans up and runs them; this module makes them on a miss: ``programs.py`` chooses the
 kind of plan, ``draft.py`` substitutes sizes, ``slow_calls.py`` answers calls with other than plain tensors and numbers.
@@ -106,7 +106,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
                 numbers.given_up(op, args, names, draft.fixed)
         if call:
             call.remember()
-    if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
+    if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # warn in every process
         store.put(entry, made, text)
     chosen = op.traits.get("settings")
     if chosen:  # its backward is planned later, under the same settings
@@ -137,8 +137,8 @@ def plan_in_parts(op: Op, out: bool) -> Plan:
 
 
 def without_numbers(op: Op, args, names, key) -> Plan:
-    """After an error: retry the call with numbers that were learned to vary as parts of its key.  If that fails too,
-    they were not the cause."""
+    """After an error: return a plan that retries the call with numbers that were learned to vary as parts of its key.
+    If that fails too, they were not the cause."""
     places = numbers.given_up(op, args, names, [k for k, part in enumerate(key[:-2]) if part in numbers.KINDS])
     if not places:
         raise

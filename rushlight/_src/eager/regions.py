@@ -104,7 +104,7 @@ class Lengthening:
         return ("out", number), offset
 
     def is_number(self, value) -> bool:
-        """True if a value is a run-time scalar: what is added to it is not an offset."""
+        """True if a value is a run-time scalar: its addend is not an offset."""
         return type(value) is int and value < self.first and self.inputs[value].weak
 
     def counts(self) -> dict:
@@ -250,7 +250,7 @@ class Alignment:
                 if found is not None and not self.follow(found, known(b), a == b, (k - run.start) // run.length):
                     raise Irregular(f"{a} and {b} do not follow one another")
         if not self.beside:
-            raise Irregular("what repeats is something else")
+            raise Irregular("the repetitions do not correspond")
 
     def follow(self, a, b, same: bool, number: int) -> bool:
         """True if two values are one repetition apart; also records which repetitions correspond."""

@@ -76,8 +76,8 @@ def slow(op: Op, args, names):
 
 
 def within_word(op: Op, value: int, args):
-    """Return a run-time scalar outside int64: next to floats the nearest float, next to integers the int64 of the same
-    bits. RuntimeError where PyTorch accepts neither."""
+    """Return a run-time scalar outside int64 as an operand: next to floats the nearest float, next to integers the
+    int64 of the same bits.  RuntimeError where PyTorch accepts neither."""
     beside = [a.dtype for a in flat(args) if isinstance(a, Tensor)] + [a for a in args if type(a) is dtype]
     if 0 <= value < 2 * BEYOND and beside:
         if any(d.is_inexact for d in beside):

@@ -82,7 +82,7 @@ def give_forms(plan: Plan, packing: Packing):
     packing.forms = forms_of(code)
     packing.owner = (ctypes.c_int64 * len(made))(*made), code
     packing.code = ctypes.addressof(packing.owner[0])  # last: other threads run it afterwards
-    log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they stay as they are",
+    log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they are unchanged",
               plan.op.name, packing.count, sum(one[3] for one in code.packings))
 
 
