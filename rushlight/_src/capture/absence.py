@@ -88,7 +88,7 @@ class Absence(Part, part="absence"):
         return found
 
     def is_data_descriptor(self, raw) -> bool:
-        """True if a class attribute precedes what an instance has; guards that this stays."""
+        """True if a class attribute takes precedence over instance attributes; guards that this stays."""
         return raw is not ABSENT and self.descriptor_method(raw, "__set__") is not ABSENT
 
     def check_stores(self, cls, name):

@@ -82,7 +82,7 @@ class Arrays(Part, part="arrays"):
             return self.framework.run_framework(np.stack, arguments, keywords)
         made = function(*map(self.values.known, arguments), **{k: self.values.known(v) for k, v in keywords.items()})
         if made.dtype not in FROM_NUMPY:
-            raise Break("RB001", f"{function.__name__}() of {made.dtype}, which no tensor has")
+            raise Break("RB001", f"{function.__name__}() of {made.dtype}, which is not a tensor dtype")
         return self.values.from_python(constant_array(made, self.machine.recorder))
 
     def tensor_from_array(self, function, arguments, keywords):

@@ -1,4 +1,4 @@
-"""Attributes: read and written as Python does, with a guard on what was found and where."""
+"""Attributes: read and written as Python does, with guards on the values found and their locations."""
 from __future__ import annotations
 
 import enum

@@ -138,7 +138,7 @@ class Builtins(Part, part="builtins"):
         frame = self.machine.frames[-1]
         if cls is None:
             if not frame.code.co_argcount or "__class__" not in frame.cells:
-                raise Break("RB007", "super() where there is no object or class")
+                raise Break("RB007", "super() without an object or class")
             first = frame.code.co_varnames[0]
             cls = frame.cells["__class__"].content
             owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
@@ -315,7 +315,7 @@ class Builtins(Part, part="builtins"):
     def count_elements(self, *arguments):
         return self.calls.call_python(polyfills.count_elements, arguments)
 
-    # what is installed does not change
+    # installed packages do not change
     @CALLED.by(sys.intern, importlib.util.find_spec, importlib.import_module, importlib.metadata.version,
                importlib.metadata.metadata, importlib.metadata.distribution,
                importlib.metadata.packages_distributions, told=True)

@@ -90,7 +90,7 @@ class Conversions(Part, part="values"):
             if value.expr is not None:
                 return self.machine.shape_env.integer(value.expr)
             if value.fake is not None:
-                raise Break("RB003", f"a {type(value.hint).__name__} that depends on data has to be known here")
+                raise Break("RB003", f"a {type(value.hint).__name__} that depends on data must be known here")
             self.guarding.guard(self.guarding.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT))

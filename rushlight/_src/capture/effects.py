@@ -32,7 +32,7 @@ def iterator_at(items, position, turned=False):
 def place(iterator, items, position):
     """Set a list's iterator to a position, which may be behind the end of a list that has become shorter."""
     short = max(0, position + 1 - len(items))
-    items.extend([None] * short)  # what it is set to is clamped to the length
+    items.extend([None] * short)  # __setstate__ clamps the position to the length
     iterator.__setstate__(position)
     del items[len(items) - short:]
 

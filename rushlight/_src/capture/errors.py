@@ -5,7 +5,7 @@ REASONS = {
     "RB001": ("a call that cannot be recorded in a graph",
               "Move the call out of the compiled function, or mark it with compiler.disable to make the break "
               "explicit."),
-    "RB002": ("the value of a tensor decides what happens next",
+    "RB002": ("control flow depends on the value of a tensor",
               "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
     "RB003": ("the value of a data-dependent number is needed",
               "Keep the value in a tensor; use it as a number after the compiled function."),

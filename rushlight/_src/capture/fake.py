@@ -8,8 +8,8 @@ from .unbacked import HOLD
 
 
 def needs_data(what: str, code="RB003", method=None):
-    """Return a method that refuses to read the data of a fake tensor; ``method``: the fallback if the value is
-    known."""
+    """Return a method that refuses to read the data of a fake tensor; ``method``: called on the value
+    instead if it is known."""
     def refuse(self, *args, **kwargs):
         known = self.recorder.value_of(self) if method else None
         if known is None:

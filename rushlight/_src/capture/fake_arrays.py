@@ -65,7 +65,7 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return closed(compute(*opened(args), **opened(kwargs)), function in NUMBERS)
 
     def __array__(self, *args, **kwargs):
-        raise Break("RB015", "an array is looked at")
+        raise Break("RB015", "the data of an array are accessed")
 
     def __getitem__(self, index):
         index = opened(index)

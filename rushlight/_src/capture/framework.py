@@ -53,10 +53,10 @@ class Framework(Part, part="framework"):
         """Give a module the parameters that it makes from its first arguments, and restart capture."""
         module = self.values.force(module)
         if not isinstance(module, Object):
-            raise Break("RB001", "a module made here, whose parameters are made of its first arguments")
+            raise Break("RB001", "a module made in the compiled function that infers parameters from its first call")
         module = module.value
         leaves, spec = tree_flatten((self.values.concrete(arguments), self.values.concrete(keywords) or {}))
-        with Unwatched():  # the substitute tensors have one element each
+        with Unwatched():  # the substitute tensors are expanded from one element
             leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._rush_meta.shape))
                       if isinstance(leaf, Tensor)
                       else leaf for leaf in leaves]

@@ -47,7 +47,7 @@ def root_of(source: Source) -> Source:
 
 
 class TensorCheck:
-    """True if a tensor's metadata are as at capture, as far as that mattered; remembers what it accepted."""
+    """Predicate: a tensor's metadata match those at capture where they mattered; caches accepted Metas."""
 
     def __init__(self, meta: Meta, free=frozenset()):
         self.meta, self.free, self.exact, self.seen = meta, free, False, {meta}  # free: dynamic dimensions

@@ -73,7 +73,7 @@ class Hooks(Part, part="hooks"):
             self.observe(tensor, hook)
         if body is not None:
             if any(o.tensor is tensor for o in self.observers):
-                raise Break("RB011", "a hook that changes a gradient which another one watches")
+                raise Break("RB011", "a hook that changes a gradient that another hook observes")
             self.attach(recorder, node, body)
         frame = self.machine.frames[-1]
         return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset),
@@ -93,7 +93,7 @@ class Hooks(Part, part="hooks"):
     def hang(self, method, tensor, hook):
         """Register a hook on a tensor from outside at the end of the segment: backward passes come later."""
         if tensor.source is None or not tensor.fake._rush_needs_grad or tensor.fake.node in self.written():
-            raise Break("RB011", f"{method}() of a tensor that is made or written here")
+            raise Break("RB011", f"{method}() of a tensor that is made or written in the compiled function")
         made = HookHandle(tensor, method, hook, self.machine.recorder.place())
         self.hung.append(made)
         return made
@@ -112,7 +112,7 @@ class Hooks(Part, part="hooks"):
         return found
 
     def needed(self):
-        """Break at a hook on a tensor from outside, which a backward pass in the graph may have to call."""
+        """Raise a break at a hook on a tensor from outside, which a backward pass in the graph may have to call."""
         for one in self.hung:
             if not one.removed:
                 raise Again(one.place, Break(
@@ -143,13 +143,13 @@ class Hooks(Part, part="hooks"):
         """``ctx.saved_tensors`` in a ``backward`` that is compiled by itself."""
         context = self.values.force(context)
         if not isinstance(context, Object) or context.source is None:
-            raise Break("RB011", "saved_tensors of a context that is made here")
+            raise Break("RB011", "saved_tensors of a context made in the compiled function")
         return self.outside.wrap(context.value.saved_tensors, context.source.attribute("saved_tensors"))
 
     def observe(self, tensor, hook):
         """Let the segment's backward passes call a hook with side effects, or (None) retain the gradient."""
         if tensor.fake.node in self.machine.recorder.hooked:
-            raise Break("RB011", "a gradient that a hook changes and another one watches")
+            raise Break("RB011", "a gradient that a hook changes and another one observes")
         self.observers.append(Observer(tensor, hook, self.machine.recorder.place()))
 
     def retain_grad(self, tensor):
@@ -190,8 +190,7 @@ class Hooks(Part, part="hooks"):
                      False)
 
     def unseen(self, carrying):
-        """Break at a hook that a later backward pass from these outputs, which keep their history, would have to
-        call."""
+        """Raise a break at a hook that a later backward pass from these outputs, which retain history, would call."""
         for one in self.observers:
             found = self.training.reach([one.tensor.fake.node])
             if any(found.get(node) for node in carrying):
@@ -237,7 +236,7 @@ class Hooks(Part, part="hooks"):
         others = body.inputs[1:]
         place = max([recorder.nodes.index(n) for n in others if n.op is not None], default=-1)
         if place > recorder.nodes.index(node):
-            raise Break("RB011", "a hook that reads what is computed later than its value")
+            raise Break("RB011", "a hook that reads values computed after its own")
         node.become(hooked(body), (inner, *others))
         recorder.hooked[node] = inner
 

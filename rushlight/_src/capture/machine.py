@@ -84,7 +84,7 @@ class Machine:
         self.loaded: list = []  # frames of the entry, whose calls were made before
         self.handling: list = []  # exceptions whose handlers are running
         self.unhandled = None  # the last exception that left all frames, which generators may have replaced
-        self.nested = self.whole = False  # within an instruction; True if a break runs functions uncaptured as a whole
+        self.nested = self.whole = False  # within an instruction; True if the breaking call runs uncompiled
         # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.module_calls: dict = {}
         self.shape_env = Assumptions()  # assumptions about varying ints
@@ -276,7 +276,7 @@ class Machine:
                 stop.whole = True
                 raise Again((caller.code, caller.now.offset), stop)
             if self.nested:
-                # what ran within the instruction may have changed state: break before it
+                # code run within the instruction may have changed state: break before it
                 raise Again((frame.code, one.offset), stop)
         del self.frames[depth:]
         if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:

@@ -236,7 +236,7 @@ class Output(Part, part="output"):
         """``logger.isEnabledFor(level)``, guarded."""
         logger, level = self.values.force(logger), self.values.known(level)
         if not isinstance(logger, Object):
-            raise Break("RB009", "a logger that is not known")
+            raise Break("RB009", "an unknown logger")
         enabled = logger.value.isEnabledFor(level)
         self.guarding.guard(f"{{0}}.isEnabledFor({self.guarding.literal(level)}) is {enabled}",
                    logger.source or self.guarding.constant_source(logger.value))

@@ -71,7 +71,7 @@ class Offsets(Ragged):
         return self.told(self.starts).to(OPS["arange"](1).dtype)
 
     def kept(self, name, make):
-        """Return what operators compute of the offsets, once."""
+        """Return a value that operators compute from the offsets, cached."""
         if name not in self.known:
             self.known[name] = make()
         return self.known[name]
@@ -182,7 +182,7 @@ class Nesting(Part, part="nesting"):
         values, offsets = self.values.force(values), self.values.force(offsets or Constant(None))
         lengths = self.values.force(lengths)
         if not isinstance(lengths, Constant) or not isinstance(offsets, TensorValue) or offsets.source is None:
-            raise Break("RB015", "the offsets of a nested tensor, which are not given from outside as they are")
+            raise Break("RB015", "offsets of a nested tensor that are not an unmodified input")
         at = self.values.known(jagged_dim) or 1
         key = "ragged of", id(offsets)
         known = self.outside.wrapped.get(key)

@@ -56,7 +56,7 @@ class Recorder(Interpreter):
         self.graded = False  # True if anything was computed with a history
         self.outright = False  # True if arguments keep their history while grad mode is off: the caller's mode decides
         self.history = False  # True if a tensor from outside is overwritten with values that carry a gradient
-        self.settings_read: set = set()  # (owner, name) of switches that decided what was recorded
+        self.settings_read: set = set()  # (owner, name) of switches that the record depends on
         self.counter = {}
         self.symbolic = False  # True if any size or argument is a symbol
         self.real = None  # run-time scalar -> the same as an input of the graph, a TensorValue
@@ -66,8 +66,8 @@ class Recorder(Interpreter):
         self.misses_errors = None  # () -> True if an error that the graph raises comes too late for the program
         self.place = None  # () -> the code and offset of the current instruction
         self.shape_env: Assumptions | None = None  # facts about data-dependent numbers; None: there can be none
-        self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
-        self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
+        self.leaves: dict = {}  # nodes of tensors made here that require grad -> Leaf
+        self.hooked: dict = {}  # node -> its node before the hooks on its gradient
         self.spelled = None  # (recorder, op, args, kwargs): records it by other operators, or NotImplemented
         self.known: dict = {}  # node of a single element computed from constants of the program alone -> its value
         self.read_before: dict = {}  # what was read of data since the last write -> the result
@@ -140,7 +140,7 @@ class Recorder(Interpreter):
             if out is not None:
                 return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
-            raise Break("RB011", f"{op.name}() changes what a tensor is")
+            raise Break("RB011", f"{op.name}() changes the metadata of a tensor")
         if another(op, args, tuple(kwargs)) is None:
             check_operands(op, [*map(as_plain, args), *map(as_plain, kwargs.values())], tuple(kwargs))
         if self.shape_env is not None and measured(op):
@@ -537,8 +537,8 @@ class Recorder(Interpreter):
         return made
 
     def changed_within(self):
-        """Return the nodes whose memory is written, if framework operators that are known to alias or not made all of
-        them; else None."""
+        """Return the nodes whose memory is written if framework operators, whose aliasing is known, made all of them;
+        else None."""
         if self.leaves or not self.writers <= self.targets.keys():
             return None
         found = frozenset(self.root(target) for writer in self.writers for target in self.targets[writer])
@@ -558,7 +558,7 @@ class Recorder(Interpreter):
         """Return the nodes in as few programs as possible, with Python's reads between them: programs run at even
         times, the rest at odd ones."""
         known, read, written, times = {}, {}, {}, {}
-        # writes and checks stay in order, and so do checks and what may raise
+        # writes and checks stay in order, as do checks and nodes that may raise
         checked = wrote = raised = -1
         for node in nodes:
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]

@@ -9,7 +9,7 @@ from .record import expressions_in
 
 
 class Stages:
-    """Runs programs and readings in turn. ``compile(graph)`` returns a function for each program."""
+    """Runner of programs and readings in order. ``compile(graph)`` returns a function for each program."""
 
     apart = staticmethod(between)  # True for nodes that are not part of a program
 

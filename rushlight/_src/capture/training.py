@@ -35,7 +35,7 @@ class Training(Part, part="training"):
     def __init__(self, machine):
         super().__init__(machine)
         self.used: set = set()  # nodes of backward passes that use their history up
-        self.computed: list = []  # what optimizers compute in Python before the graph runs
+        self.computed: list = []  # Python computations of optimizers before the graph runs
         self.ends_with: list = []  # optimizers that the segment is useless without
         self.later: dict = {}  # id -> an object that a deferred call will change
 
@@ -204,7 +204,7 @@ class Training(Part, part="training"):
         outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_outputs)
         if self.hooks.observed_by([o.fake.node for o in outputs]):
-            raise Break("RB011", "autograd.grad() of values whose gradients hooks watch")
+            raise Break("RB011", "autograd.grad() of values with hooks on their gradients")
         used = self.dependent([o.fake.node for o in outputs], inputs)
         if not all(used) and not self.flag(materialize_grads):
             raise Break("RB011", "autograd.grad() of an input that is not used")
@@ -238,7 +238,7 @@ class Training(Part, part="training"):
         """``tensor.grad = value``."""
         value = self.values.force(value)
         if owner.fake.node not in self.machine.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
-            raise Break("RB011", "setting .grad of a tensor made here")
+            raise Break("RB011", "setting .grad of a tensor made in the compiled function")
         if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
             raise Break("RB007", "setting .grad to something other than a tensor")
         if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape)
@@ -443,7 +443,7 @@ class Groups:
                                                     for group, ids in zip(groups, self.ids))
 
 
-NOTED = {"_opt_called"}  # what a step sets on its optimizer and no step reads
+NOTED = {"_opt_called"}  # attributes that a step sets on its optimizer and no step reads
 FREE = ("params", "lr", "initial_lr")  # entries of a group that may change without a new capture
 
 

@@ -136,7 +136,7 @@ class Assumptions(ShapeEnv):
 
     def integer(self, e: Expr) -> int:
         if self.unknown(e):
-            raise Break("RB003", f"{e} has to be known here, where {self.told(e)}")
+            raise Break("RB003", f"{e} must be known here, where {self.told(e)}")
         return super().integer(e)
 
     def told(self, e) -> str:

@@ -21,7 +21,7 @@ UNTOLD = "a data-dependent condition does not hold"
 
 
 def belongs_to_thread(value) -> bool:
-    """True if an object holds what the framework keeps for a thread: blocks that set it restore it when they end."""
+    """True if an object is per-thread state of the framework: contexts that set it restore it at their end."""
     return value is mine or isinstance(value, threading.local) and is_framework(type(value).__module__)
 
 

@@ -59,7 +59,7 @@ def open_wrapper(value) -> list:
     if not value._rush_needs_grad or not overriding.kind_of(type(value)) & overriding.DISPATCH:
         return wrapped_by(value)
     if not hasattr(value, "_rush_history"):
-        raise Break("RB014", f"a {type(value).__name__} that requires grad, made here")
+        raise Break("RB014", f"a {type(value).__name__} that requires grad, made in the compiled function")
     return list(value._rush_history)
 
 
