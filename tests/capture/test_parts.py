@@ -69,7 +69,7 @@ def test_two_parts_that_answer_for_the_same_are_refused():
         def length(self):
             return 1
 
-    with pytest.raises(KeyError, match="two parts answer for a call of"):
+    with pytest.raises(KeyError, match="two components handle a call of"):
         class Second(Part, part="second"):
             @table.by(len)
             def size(self):

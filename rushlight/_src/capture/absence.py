@@ -1,5 +1,5 @@
-"""Absence: a look-up that passes over a class, an instance, a module or a namespace assumes that it stays without the
-name."""
+"""Absence: a look-up that does not find a name in a class, an instance, a module or a namespace assumes that it stays
+absent."""
 from __future__ import annotations
 
 import builtins
@@ -21,20 +21,20 @@ def is_unset(slot, owner) -> bool:
 
 
 class Absence(Part, part="absence"):
-    """Looks names up, and guards the holders that were asked and did not have them."""
+    """Capture component that looks names up, and guards the holders that did not have them."""
 
     needs = "guarding", "outside", "writes"
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.passed: set = set()  # what ``pass_over`` was given: each attribute that is read passes over some classes
+        self.passed: set = set()  # arguments of ``pass_over``: each attribute that is read passes over some classes
 
     def place(self, holder, attribute="__dict__") -> Source:
-        """The source of the dict of a class or Python module, which no epoch covers."""
+        """Return the source of the dict of a class or Python module, which no epoch covers."""
         return Source(None, self.guarding.constant_name(holder)).attribute(attribute)
 
     def lack(self, name, source):
-        """Guards that the dict at a source does not have a name."""
+        """Guard that the dict at a source does not have a name."""
         self.guarding.guard(f"{self.guarding.literal(name)} not in {{0}}", source)
 
     # --- classes ------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class Absence(Part, part="absence"):
         return ABSENT
 
     def find_after(self, mro, start, name):
-        """The first class after ``start`` that has an attribute, as ``super()`` looks; None if there is none."""
+        """Return the first class after ``start`` that has an attribute, as ``super()`` looks; None if there is none."""
         for base in mro[mro.index(start) + 1:]:
             if name in base.__dict__:
                 return base
@@ -55,7 +55,7 @@ class Absence(Part, part="absence"):
         return None
 
     def pass_over(self, cls, base, name, is_guarded):
-        """Guards that a base of a class does not have an attribute."""
+        """Guard that a base of a class does not have an attribute."""
         look_up = cls, base, name, is_guarded
         if look_up in self.passed:
             return
@@ -65,12 +65,12 @@ class Absence(Part, part="absence"):
             self.keep_bases(cls)
 
     def keep_bases(self, cls):
-        """Guards the bases of a user's class, which can be replaced."""
+        """Guard the bases of a user's class, which can be replaced."""
         if is_written_by_users(cls):
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(cls.__mro__)}", self.place(cls, "__mro__"))
 
     def lack_in_class(self, cls, name):
-        """Guards that no class among the bases has an attribute, since its absence was the answer."""
+        """Guard that no class among the bases has an attribute, since its absence was the answer."""
         if static(cls, name) is ABSENT:
             for base in cls.__mro__:
                 self.pass_over(cls, base, name, takes_attributes)
@@ -88,18 +88,18 @@ class Absence(Part, part="absence"):
         return found
 
     def is_data_descriptor(self, raw) -> bool:
-        """True if a class attribute precedes what an instance has; guards that this stays."""
+        """True if a class attribute takes precedence over instance attributes; guards that this stays."""
         return raw is not ABSENT and self.descriptor_method(raw, "__set__") is not ABSENT
 
     def check_stores(self, cls, name):
-        """Breaks where the program itself set a special method of a class, or of one of its bases."""
+        """Break if the program itself set a special method of a class, or of one of its bases."""
         if name in self.writes.class_stores and any(
                 (id(self.outside.wrapped.get(id(base))), name) in self.writes.set_attributes for base in cls.__mro__):
-            raise Break("RB004", f"asking for {name!r} after it was set on a class")
+            raise Break("RB004", f"looking up {name!r} after it was set on a class")
 
     # --- objects ------------------------------------------------------------------------------------------------------
     def lack_in_object(self, owner, name):
-        """Guards that the ``__dict__`` of an object from outside does not have an attribute."""
+        """Guard that the ``__dict__`` of an object from outside does not have an attribute."""
         place = getattr(owner.value, "__dict__", None) if isinstance(owner, Object) and owner.source is not None \
             else None
         if not isinstance(place, dict) or name in place:
@@ -110,18 +110,18 @@ class Absence(Part, part="absence"):
             self.lack(name, owner.source.attribute("__dict__"))
 
     def lack_in_slot(self, owner, slot):
-        """Guards that a slot of an object from outside has no value."""
+        """Guard that a slot of an object from outside has no value."""
         self.guarding.guard(f"{self.guarding.constant_name(is_unset)}({self.guarding.constant_name(slot)}, {{0}})",
                             Source(None, str(owner.source)))
 
     # --- namespaces ---------------------------------------------------------------------------------------------------
     def lack_in_namespace(self, namespace, name):
-        """Guards that the globals of a module do not have a name."""
+        """Guard that the globals of a module do not have a name."""
         if not is_framework(namespace.get("__name__")):
             self.lack(name, Source(None, self.guarding.constant_name(namespace)))
 
     def lack_in_module(self, module, name):
-        """Guards that a Python module does not have an attribute, and that its ``__getattr__`` stays."""
+        """Guard that a Python module does not have an attribute, and that its ``__getattr__`` stays."""
         place = self.place(module)
         self.lack(name, place)
         kind = type(module)

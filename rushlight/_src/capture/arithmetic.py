@@ -34,13 +34,13 @@ NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "@": "matmul", "//"
 COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"),
                "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
-WHOLE = frozenset("+-*") | {"//", "%"}  # operators under which integers are closed, and of which algebra knows
+WHOLE = frozenset("+-*") | {"//", "%"}  # operators that are closed over integers and known to algebra
 SYMBOLIC = WHOLE | {"/", "**"}
-RUN_TIME = frozenset("+-*/")  # operators of a tensor and a number that take the number at run time
+RUN_TIME = frozenset("+-*/")  # operators on a tensor and a number that accept the number at run time
 
 
 def whole(value) -> bool:
-    """Whether a value is an int that algebra can take: an Expr or a known int."""
+    """True if a value is an int that algebra can use: an Expr or a known int."""
     return isinstance(value, Number) and value.expr is not None and value.expr.dtype is None or isinstance(
         value, Constant) and type(value.value) is int
 
@@ -50,14 +50,14 @@ def exact(value):
 
 
 class Arithmetic(Part, part="arithmetic"):
-    """How the machine evaluates operators."""
+    """Capture component that evaluates operators."""
 
     needs = ("arrays", "calls", "classes", "containers", "framework", "guarding", "numbers", "output", "outside",
              "protocols", "sets", "values")
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.entered: dict = {}  # text of a number -> the Fake that stands for it in the graph
+        self.entered: dict = {}  # source text of a number -> its Fake in the graph
 
     def binary(self, symbol: str, a, b, inplace=False):
         a, b = self.values.force(a), self.values.force(b)
@@ -103,7 +103,7 @@ class Arithmetic(Part, part="arithmetic"):
         return self.framework.run_framework((INPLACE if inplace else BINARY)[symbol], [a, b], {})
 
     def run_time_number(self, number):
-        """A varying number as an input of the graph."""
+        """Return a run-time scalar as an input of the graph."""
         if self.numbers.unknown(number):
             return TensorValue(self.machine.recorder.number_of(number.expr) if number.fake is None else number.fake)
         text = self.guarding.text_of(number)
@@ -126,15 +126,15 @@ class Arithmetic(Part, part="arithmetic"):
                 self.truth(b)  # that it is not zero is assumed
             elif symbol == "//" and y > 1 and isinstance(a, Number) and a.expr in self.guarding.symbols and (
                     x % y == 0 and not self.machine.entry.owner.exporting):
-                # so that what is halved and doubled is again what it was; a program that stands alone floors
+                # so that halving and doubling gives the same size; a self-contained program floors instead
                 raise Again(("multiple", self.guarding.symbols[a.expr]), y)
         if symbol in WHOLE and whole(a) and whole(b):
             return self.values.from_python(BINARY[symbol](exact(a), exact(b)))
         return self.computed(BINARY[symbol], f"({{}} {symbol} {{}})", [a, b], symbol in RUN_TIME)
 
     def computed(self, function, template, operands, total=False):
-        """A function of numbers that vary, as Python text; None where it raises or gives no number. ``total``: it gives
-        one for all floats."""
+        """Return a function of run-time scalars as Python source; None if it raises or returns no number. ``total``: it
+        is defined for all floats."""
         try:
             hint = function(*(v.hint if isinstance(v, Number) else v.value for v in operands))
         except (ArithmeticError, ValueError, TypeError):
@@ -150,14 +150,15 @@ class Arithmetic(Part, part="arithmetic"):
         return Number(hint, self.guarding.symbol(hint, text, -INFINITY) if known is None else known)
 
     def computed_by(self, function, operands):
-        """A function of numbers that ``vary``, called in Python: as text, or where that cannot be now."""
+        """Return a function of numbers that ``vary``, called in Python: as source, or between programs if it cannot be
+        now."""
         operands = list(map(self.values.force, operands))
         found = self.computed(function, f"{self.guarding.constant_name(function)}({', '.join(['{}'] * len(operands))})",
                               operands)
         return self.fold(function, operands) if found is None else found
 
     def real_binary(self, symbol, a, b):
-        """Arithmetic of framework code on a float that varies."""
+        """Evaluate arithmetic of framework code on a varying float."""
         a, b = self.values.from_python(a), self.values.from_python(b)
         found = self.number_binary(symbol, a, b)
         return self.framework.passed_on(self.fold(BINARY[symbol], [a, b]) if found is None else found)
@@ -166,16 +167,16 @@ class Arithmetic(Part, part="arithmetic"):
         return self.compare(symbol, self.values.from_python(a), self.values.from_python(b)).value
 
     def method(self, value, name):
-        """A special method that a user's class defines, as a Value; None where there is none."""
+        """Return a special method that a user's class defines, as a Value; None if there is none."""
         cls = self.classes.user_class(value)
         return self.classes.class_attribute(cls, name) if cls else None
 
     def reflected(self, a, b, name):
-        """The reflected method of the right operand, which Python asks if the operands' classes differ."""
+        """Return the reflected method of the right operand, which Python tries if the operands' classes differ."""
         return self.method(b, name) if self.classes.class_of(a) is not self.classes.class_of(b) else None
 
     def operated(self, own, reflected, a, b, otherwise):
-        """An operator of user classes: the left operand's method, the right one's, or else what ``otherwise`` says."""
+        """Evaluate an operator of user classes: the left operand's method, the right one's, or else ``otherwise``."""
         first = self.method(a, own)
         second = self.reflected(a, b, reflected) if reflected.startswith("__r") else self.method(b, reflected)
         sides = [Constant(None) if m is None else m for m in (first, second)]
@@ -218,8 +219,8 @@ class Arithmetic(Part, part="arithmetic"):
         return self.fold(COMPARE[symbol], [self.plain(a), self.plain(b)])
 
     def compare_lazily(self, symbol, a, b):
-        """A comparison that an exported program may compute: of sizes that vary it is decided where something depends
-        on it."""
+        """Compare in a way that an exported program may compute: for dynamic sizes, the result is undecided until
+        something depends on it."""
         a, b = self.values.force(a), self.values.force(b)
         sizes = whole(a) and whole(b) and any(isinstance(v, Number) for v in (a, b))
         if not sizes or not self.machine.entry.owner.exporting or self.numbers.unknown(a) or self.numbers.unknown(b):
@@ -227,12 +228,12 @@ class Arithmetic(Part, part="arithmetic"):
         return self.undecided(CONDITIONS[symbol](exact(a), exact(b)))
 
     def undecided(self, condition):
-        """A condition on sizes as a Value: a Constant where algebra decides it."""
+        """Return a condition on sizes as a Value: a Constant if algebra decides it."""
         is_open = isinstance(condition, Expr) and condition.op != "number"
         return Comparison(condition) if is_open else Constant(bool(condition))
 
     def opposite(self, value):
-        """``not value``."""
+        """Return ``not value``."""
         if isinstance(value, Comparison):
             return self.undecided(logical_not(value.condition))
         value = self.values.force(value)
@@ -241,15 +242,15 @@ class Arithmetic(Part, part="arithmetic"):
         return Constant(not self.truth(value))
 
     def negates(self, value):
-        """Whether ``!=`` of a value asks an ``__eq__`` of its class: ``object`` does so, other builtins do not."""
+        """True if ``!=`` of a value calls an ``__eq__`` of its class: ``object`` does so, other builtins do not."""
         return self.method(value, "__eq__") and static(self.classes.class_of(value), "__ne__") is object.__ne__
 
     def plain(self, value):
-        """A named tuple as the tuple that it is."""
+        """Return a named tuple as a plain tuple."""
         return Sequence(tuple, value.items) if isinstance(value, Sequence) and issubclass(value.kind, tuple) else value
 
     def decide(self, truth: bool, text: str):
-        """A fact about varying numbers, guarded."""
+        """Guard a fact about varying numbers."""
         self.guarding.guard(f"{text} is {truth}")
         return Constant(truth)
 
@@ -276,19 +277,19 @@ class Arithmetic(Part, part="arithmetic"):
         return self.fold(COMPARE[symbol], [a, b])
 
     def decides_by_items(self, sequence) -> bool:
-        """Whether a comparison has to ask each item: of those that vary, or that answer for themselves."""
+        """True if a comparison has to compare each item: items vary, or define their own comparison."""
         return any(isinstance(self.containers.item(sequence, k), (TensorValue, Number, Instance, Sequence))
                    for k in range(len(sequence.items)))
 
     def plain_identity(self, value):
-        """Whether equality with this value is identity."""
+        """True if equality with this value is identity."""
         if isinstance(value, (Function, Method, ContainerMethod, ExceptionValue, Partial)):
             return True
         cls = self.classes.class_of(value) if isinstance(value, (Object, Instance)) else None
         return cls is not None and cls.__eq__ is object.__eq__
 
     def is_same_object(self, a, b) -> bool:
-        """``a is b``; of constants from outside, of which guards assume the value alone, it is guarded."""
+        """``a is b``; guarded for constants from outside, whose guards assume the value alone."""
         a, b = self.values.force(a), self.values.force(b)
         if not (isinstance(a, Constant) and isinstance(b, Constant) and None not in (a.source, b.source)):
             return self.identical(a, b)
@@ -315,7 +316,7 @@ class Arithmetic(Part, part="arithmetic"):
         return a is b
 
     def matches(self, a, b) -> bool:
-        """Whether a value is another, or equal to it, as containers ask."""
+        """True if a value is another, or equal to it, as containers compare."""
         return self.identical(a, b) or self.truth(self.machine.now(self.values.from_python(operator.eq), [a, b]))
 
     def truth(self, value) -> bool:
@@ -342,7 +343,7 @@ class Arithmetic(Part, part="arithmetic"):
         return True
 
     def asked_truth(self, value):
-        """What ``__bool__`` or ``__len__`` of a user's class says; None where it has neither."""
+        """Return the result of ``__bool__`` or ``__len__`` of a user's class; None if it has neither."""
         for name in ("__bool__", "__len__"):
             if found := self.protocols.has(value, name):
                 return self.truth(self.protocols.now_answered(name, found, value))
@@ -364,7 +365,7 @@ class Arithmetic(Part, part="arithmetic"):
         return True
 
     def fold(self, function, arguments, keywords=None):
-        """A function of known values, called now."""
+        """Call a function of known values now."""
         known = [self.values.known(a) for a in arguments]
         named = {k: self.values.known(v) for k, v in (keywords or {}).items()}
         try:

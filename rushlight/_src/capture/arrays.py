@@ -1,4 +1,4 @@
-"""Arrays of NumPy, by what the machine does with them; fake_arrays.py has what NumPy's functions are as operators."""
+"""NumPy arrays under capture; fake_arrays.py maps NumPy's functions to operators."""
 from __future__ import annotations
 
 
@@ -14,16 +14,16 @@ from .values import ArrayValue, Object, Sequence, Source, TensorValue
 
 MAKERS = (np.array, np.asarray, np.ascontiguousarray, np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace,
           np.eye, np.identity)
-DISPATCHED = type(np.sum)  # functions that ask what they are given for ``__array_function__``
+DISPATCHED = type(np.sum)  # functions that look up ``__array_function__`` of their arguments
 
 
 class Arrays(Part, part="arrays"):
-    """How the machine computes with arrays: each is a tensor that has its memory."""
+    """Capture component for arrays: each is a tensor that shares its memory."""
 
     needs = "classes", "framework", "guarding", "outside", "values"
 
     def wrap_array(self, value, source):
-        """An array from outside; an object that nothing is known of, where a tensor cannot have its memory."""
+        """Return the Value of an array from outside; an opaque object if a tensor cannot share its memory."""
         from .fake_arrays import FakeArray, shared
         if not settings.trace_numpy or not shared(value):
             self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(type(value))}", source)
@@ -44,30 +44,30 @@ class Arrays(Part, part="arrays"):
         return self.values.from_python(FakeArray(owner.fake))
 
     def tensor_of_array(self, value):
-        """The tensor that has an array's memory."""
+        """Return the tensor that shares an array's memory."""
         return self.values.from_python(value.array.fake)
 
     def holds_arrays(self, values) -> bool:
-        """Whether there is an array among values, or in lists and tuples among them."""
+        """True if there is an array among values, or in lists and tuples among them."""
         return any(isinstance(v, ArrayValue) or isinstance(v, Sequence) and self.holds_arrays(v.items)
                    for v in map(self.values.force, values))
 
     def array_operation(self, function, again, a, b):
-        """An operator of an array; of a tensor and a number of NumPy, which is one of Python then, it is computed
+        """Evaluate an operator of an array; of a tensor and a NumPy scalar, which becomes a Python number, by
         ``again``."""
         if isinstance(a, TensorValue) or isinstance(b, TensorValue):
             return again(*(self.number_of_array(v) if isinstance(v, ArrayValue) else v for v in (a, b)))
         return self.framework.run_framework(function, [a, b], {})
 
     def number_of_array(self, value):
-        """A number of NumPy as a number that data decide."""
+        """Return a NumPy scalar as a data-dependent number."""
         if not value.array.scalar:
             raise Break("RB004", "an operator of a tensor and an array")
         return self.framework.run_framework(type(value.array.fake).item, [self.tensor_of_array(value)], {})
 
     @CALLED.by(*MAKERS, told=True)
     def make_array(self, function, *arguments, **keywords):
-        """An array made by the program: of known values, or of arrays, tensors and numbers."""
+        """Return an array made by the program: of known values, or of arrays, tensors and numbers."""
         from .fake_arrays import FakeArray, constant_array
         if not settings.trace_numpy:
             raise Break("RB001", f"{function.__name__}()")
@@ -82,7 +82,7 @@ class Arrays(Part, part="arrays"):
             return self.framework.run_framework(np.stack, arguments, keywords)
         made = function(*map(self.values.known, arguments), **{k: self.values.known(v) for k, v in keywords.items()})
         if made.dtype not in FROM_NUMPY:
-            raise Break("RB001", f"{function.__name__}() of {made.dtype}, which no tensor has")
+            raise Break("RB001", f"{function.__name__}() of {made.dtype}, which is not a tensor dtype")
         return self.values.from_python(constant_array(made, self.machine.recorder))
 
     def tensor_from_array(self, function, arguments, keywords):
@@ -98,5 +98,5 @@ class Arrays(Part, part="arrays"):
         if isinstance(self.values.force(data), ArrayValue):
             return self.tensor_from_array(function, [data, *arguments], keywords)
         if function is from_numpy:
-            raise Break("RB001", "from_numpy() of an array that is not followed")
+            raise Break("RB001", "from_numpy() of an array that is not captured")
         return self.framework.tensor_of(function, [data, *arguments], keywords)

@@ -1,4 +1,4 @@
-"""Questions that code asks about itself: compiled code answers them otherwise."""
+"""Queries of code about its own execution, which compiled code answers differently."""
 from __future__ import annotations
 
 from ..autograd.backward import Engine
@@ -16,17 +16,17 @@ def is_dynamo_compiling() -> bool:
 
 
 def is_exporting() -> bool:
-    """Whether code is being captured for export."""
+    """True if code is being captured for export."""
     return False
 
 
 def is_checkpoint_valid() -> bool:
-    """Whether reentrant checkpoints may run: not in a backward pass to chosen inputs."""
+    """True if reentrant checkpoints may run: not in a backward pass to chosen inputs."""
     return Engine.is_checkpoint_valid()
 
 
 def is_collecting(owner: str) -> bool:
-    """Whether an operator of the program that is being captured collects gradients for ``owner``."""
+    """True if an operator of the program that is being captured collects gradients for ``owner``."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Attributes: read and written as Python does, with a guard for what was found and where."""
+"""Attributes: read and written as Python does, with guards on the values found and their locations."""
 from __future__ import annotations
 
 import enum
@@ -27,15 +27,15 @@ from .values import (IDENTITIES, PLAIN, ArrayValue, Constant, ContainerMethod, E
 from .writes import DELETED
 
 OPERATORS = (Ops, OperatorNamespace, OpOverloadPacket)
-REPLACEABLE = (types.FunctionType, Op, Callable)  # what programs put others in place of
+REPLACEABLE = (types.FunctionType, Op, Callable)  # objects that programs replace by others
 FUNCTION_FACTS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__",
                             "__wrapped__"))
-PARTIAL = functools.partial(len)  # which has the attributes that all have
+PARTIAL = functools.partial(len)  # has the attributes that all partials have
 
 
 class Attributes(Part, part="attributes"):
-    """How the machine reads and writes attributes.  A result of None means: a frame was pushed, its result comes on the
-    stack."""
+    """Capture component that reads and writes attributes.  A result of None means: a frame was pushed, its result comes
+    on the stack."""
 
     needs = ("absence", "calls", "classes", "containers", "framework", "guarding", "hooks", "outside", "subclasses",
              "training", "values", "writes")
@@ -45,7 +45,8 @@ class Attributes(Part, part="attributes"):
         self.reader_of = Bound(ATTRIBUTES, machine)
 
     def getattr(self, owner, name, intercept=True):
-        """An attribute as ``owner.name`` finds it; without ``intercept``, as ``object.__getattribute__`` does."""
+        """Return an attribute as ``owner.name`` finds it; without ``intercept``, as ``object.__getattribute__``
+        does."""
         owner = self.values.force(owner)
         if intercept and isinstance(owner, (Instance, Object)):
             cls = self.classes.class_of(owner)
@@ -70,7 +71,7 @@ class Attributes(Part, part="attributes"):
         return (self.reader_of[type(owner)] or self.of_other)(owner, name)
 
     def stored(self, owner, name):
-        """An attribute as ``object.__getattribute__`` finds it, which asks no ``__getattr__``."""
+        """Return an attribute as ``object.__getattribute__`` finds it, which calls no ``__getattr__``."""
         owner = self.values.force(owner)
         if (not isinstance(owner, (Instance, Object)) or self.classes.is_class(owner)
                 or name in self.writes.class_stores):
@@ -92,11 +93,11 @@ class Attributes(Part, part="attributes"):
         return self.getattr(owner, name, False)
 
     def attribute_now(self, owner, name):
-        """An attribute, within one instruction."""
+        """Return an attribute, within one instruction."""
         return self.machine.now(self.values.from_python(getattr), [owner, Constant(name)])
 
     def stored_on_class(self, owner, name):
-        """What the program stored on a class that the owner has the attribute from; None where it has its own."""
+        """Return the attribute that the program stored on the owner's class; None if the owner has its own."""
         if isinstance(owner, Object) and not self.classes.is_class(owner) and name in getattr(owner.value, "__dict__",
                                                                                               ()):
             return None
@@ -112,7 +113,7 @@ class Attributes(Part, part="attributes"):
         return None
 
     def dict_of(self, owner):
-        """The ``__dict__`` of an object."""
+        """Return the ``__dict__`` of an object."""
         items = {}
         if isinstance(owner, Object):
             place = owner.value.__dict__
@@ -145,7 +146,7 @@ class Attributes(Part, part="attributes"):
         if callable(getattr(np.ndarray, name, None)):
             return ContainerMethod(owner, name)
         if not hasattr(np.ndarray, name):
-            raise Break("RB007", f"reading {name!r} of an array")  # in whose words NumPy says so
+            raise Break("RB007", f"reading {name!r} of an array")  # for NumPy's own message
         return self.framework.run_framework(getattr, [owner, Constant(name)], {})
 
     @ATTRIBUTES.by(Number)
@@ -277,8 +278,8 @@ class Attributes(Part, part="attributes"):
         return self.fallback(owner, cls, name)
 
     def fallback(self, owner, cls, name):
-        """``__getattr__``, or an AttributeError."""
-        # torch.ops and what is below it
+        """Call ``__getattr__``, or raise an AttributeError."""
+        # torch.ops and its namespaces
         if isinstance(owner, Object) and (cls in OPERATORS or isinstance(owner.value, Op)):
             found = getattr(owner.value, name, ABSENT)
             if found is ABSENT:
@@ -319,7 +320,7 @@ class Attributes(Part, part="attributes"):
                 self.absence.lack_in_module(module, name)
                 raise Raised(ExceptionValue(AttributeError, list(map(Constant, error.args)))) from None
             if not is_framework(module.__package__) and static(types.ModuleType, name) is ABSENT:
-                return self.outside.wrap(found, owner.source.attribute(name))  # what __getattr__ of the module says
+                return self.outside.wrap(found, owner.source.attribute(name))  # the result of the module's __getattr__
             if isinstance(found, REPLACEABLE) or type(found) in (bool, int, float, str):
                 self.guarding.guard(f"{{0}} is {self.guarding.constant_name(found)}" if isinstance(found, REPLACEABLE)
                            else self.guarding.equality("{0}", found),
@@ -355,7 +356,7 @@ class Attributes(Part, part="attributes"):
         return self.outside.wrap(found, owner.source.attribute(name))
 
     def of_metaclass(self, owner, raw, name):
-        """An attribute that a class itself does not have: what its metaclass (``raw``) or ``__getattr__`` says."""
+        """Return an attribute that a class itself does not have: from its metaclass (``raw``) or ``__getattr__``."""
         cls = owner.value
         if raw is not ABSENT:
             return self.bound(raw, owner, name, type(cls))
@@ -368,7 +369,7 @@ class Attributes(Part, part="attributes"):
                                     [Constant(f"type object {cls.__name__!r} has no attribute {name!r}")]))
 
     def dict_of_class(self, owner):
-        """The ``__dict__`` of a class, with what the program set there."""
+        """Return the ``__dict__`` of a class, with what the program set there."""
         place, source = owner.value.__dict__, owner.source.attribute("__dict__")
         self.guarding.guard(f"list({{0}}) == {self.guarding.constant_name(list(place))}", source)
         items = {k: Lazy(v, source.item(self.guarding.literal(k))) for k, v in place.items()}
@@ -377,7 +378,7 @@ class Attributes(Part, part="attributes"):
         return Mapping(items)
 
     def of_network(self, owner, name):
-        """An attribute of an nn.Module: sources are covered by the epoch."""
+        """Return an attribute of an nn.Module: sources are covered by the epoch."""
         module, cls = owner.value, type(owner.value)
         raw = self.absence.find(cls, name)
         if name == "__class__":
@@ -434,7 +435,7 @@ class Attributes(Part, part="attributes"):
         return self.bound(raw, owner, name, cls)
 
     def read_native(self, owner, raw, name, falls_back=True):
-        """A slot, or another attribute that a class written in C computes."""
+        """Read a slot, or another attribute that a class written in C computes."""
         self.guarding.rely(type(owner.value), name, raw)
         try:
             found = raw.__get__(owner.value, type(owner.value))
@@ -448,9 +449,9 @@ class Attributes(Part, part="attributes"):
                                  else SlotValue(owner.source, self.guarding.constant_name(raw)))
 
     def bound(self, raw, owner, name, cls):
-        """A class attribute as it is seen through an object."""
+        """Return a class attribute as seen through an object."""
         seen = owner.value if self.classes.is_class(owner) else self.classes.class_of(owner)
-        self.guarding.rely(seen if static(seen, name) is raw else cls, name, raw)  # super() looks further on
+        self.guarding.rely(seen if static(seen, name) is raw else cls, name, raw)  # super() looks further along the MRO
         if isinstance(raw, Leaving):
             raw = polyfills.left
         if isinstance(raw, (types.FunctionType, Op)):
@@ -521,14 +522,14 @@ class Attributes(Part, part="attributes"):
         return self.framework.run_framework(getattr, [owner, Constant(name)], {})
 
     def place_of(self, owner):
-        """Where a tensor from outside is found; one that a module holds is assumed to be this very one."""
+        """Return the source of a tensor from outside; a guard fixes the identity of one that a module holds."""
         if not owner.source.covered:
             return owner.source
         self.guarding.identify(owner.source, owner.real)
         return self.guarding.constant_source(owner.real)
 
     def own_attribute(self, owner, name):
-        """What a user put on a tensor, or what its class adds."""
+        """Return an attribute that a user put on a tensor, or that its class adds."""
         if owner.source is not None:
             place = owner.real.__dict__
             if name in place:

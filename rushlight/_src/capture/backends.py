@@ -1,4 +1,4 @@
-"""Backends: what becomes of a captured graph."""
+"""Backends: compile captured graphs."""
 from __future__ import annotations
 
 import collections
@@ -26,40 +26,38 @@ log = logger("graph")
 
 
 class GraphModule:
-    """A captured graph as backends get it: callable, with ``graph`` and ``code``."""
+    """A captured graph as backends receive it: callable, with ``graph`` and ``code``."""
 
     def __init__(self, graph: Graph, plain=False, writes=False):
         # plain: no result keeps its history, since backward passes in the graph use it up
         self.graph, self.plain, self.writes = graph, plain, writes
 
     def forward(self, *inputs):
-        """Runs the operators one by one."""
+        """Run the operators one by one."""
         return tuple(run(self.graph, inputs))
 
     __call__ = forward
 
     def in_order(self, *inputs):
-        """Runs the operators as they were recorded, for inputs that share memory."""
+        """Run the operators in recorded order, for inputs that share memory."""
         return tuple(run(self.graph, inputs, self.graph.recorded or self.graph.nodes))
 
     code = property(lambda self: str(self.graph))
 
     def print_readable(self):
-        """Prints the program, and returns its text."""
+        """Print the program, and return its source."""
         print(self.code)
         return self.code
 
 
 def eager(module: GraphModule, example_inputs, **_):
-    """Runs the operators as they are."""
+    """Run the operators unchanged."""
     return module.forward
 
 
 def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
-    """One operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs are one
-    operator.
-
-    A graph in which Python reads numbers becomes several.
+    """Return one operator whose body is the graph: its plans trace, differentiate, fuse and compile it.  Equal graphs
+    share an operator.
     """
     from .stages import Recorded, Stages, divided, engine_takes
     if in_stages(module.graph.nodes):
@@ -67,7 +65,7 @@ def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
             return Recorded(module.graph,
                             lambda part: rushlight(GraphModule(part, False, module.writes), None, **chosen))
         if divided(module.graph):
-            log.debug("runs call by call: a backward pass goes through numbers that data decide")
+            log.debug("runs call by call: a backward pass goes through data-dependent numbers")
             return module.forward
         return Stages(module.graph, lambda part: rushlight(GraphModule(part, module.plain, module.writes), None,
                                                            **chosen))
@@ -84,7 +82,7 @@ def rushlight(module: GraphModule, example_inputs, freezing=False, **chosen):
 
 
 class SharedOperators(weakref.WeakValueDictionary):
-    """Fingerprints of captured graphs and what runs them: all that compiled functions use, and those made last."""
+    """Runners of captured graphs by fingerprint: all that compiled functions use, and the last ones made."""
 
     def __init__(self):
         super().__init__()
@@ -105,12 +103,12 @@ operators = SharedOperators()
 
 
 def declared(operator):
-    """The operator itself, if other processes know it by its name."""
+    """Return the operator itself, if other processes know it by its name."""
     return operator if operator in (PICK, SHIFT) else own(operator)
 
 
 def operator_of(module: GraphModule, **traits):
-    """What runs a captured graph: one operator, or a function around it."""
+    """Return the runner of a captured graph: one operator, or a function around it."""
     graph = module.graph
     scalars = sum(1 << k for k, n in enumerate(graph.inputs) if n.weak)
     traits |= {"several": True, "captured": True, "inputs": graph.inputs,
@@ -135,14 +133,14 @@ def operator_of(module: GraphModule, **traits):
 
 
 def aot_eager(module: GraphModule, example_inputs, **_):
-    """Forward and backward programs as they are derived for compiled code, run operator by operator."""
+    """Run the forward and backward programs derived for compiled code operator by operator."""
     if in_stages(module.graph.nodes):
         return module.forward
     return eagerly(module.graph)
 
 
 class Users:
-    """A user's backend: it gets the graph as ``torch.fx`` shows it."""
+    """A user's backend: it receives the graph as an fx graph."""
 
     def __init__(self, function):
         self.function = function
@@ -161,7 +159,7 @@ class Users:
 
 
 class Default:
-    """The backend where none is asked for."""
+    """The default backend."""
 
     backend = "rushlight"
 
@@ -173,7 +171,7 @@ TAGS = dict.fromkeys(("eager", "aot_eager", "aot_eager_decomp_partition"), ("deb
 
 
 def find(backend):
-    """The function of a backend, by name or as it is.  ValueError for a name that is not registered."""
+    """Return the function of a backend, given by name or itself.  ValueError for a name that is not registered."""
     if callable(backend):
         return backend if isinstance(backend, Users) or backend in OWN.values() else Users(backend)
     if backend not in BACKENDS:
@@ -183,26 +181,26 @@ def find(backend):
 
 
 def register(function, name: str, tags=()):
-    """Makes a user's backend known under a name."""
+    """Register a user's backend under a name."""
     if name in OWN:
         raise ValueError(f"the backend {name!r} is built in: choose another name")
     BACKENDS[name], TAGS[name] = Users(function), tuple(tags)
 
 
 def shared(inputs) -> bool:
-    """Whether two of these tensors share memory, so that a write to one changes the other."""
+    """True if two of these tensors share memory, so that a write to one changes the other."""
     storages = [innermost(x)._rush_storage for x in inputs if isinstance(x, Tensor)]
     if len(set(map(id, storages))) < len(storages):
         return True
     if all(s.kind for s in storages):
         return False
-    # memory of others, such as arrays, which may overlap
+    # external memory, such as arrays, which may overlap
     places = sorted((s.address, s.address + s.nbytes) for s in storages if s.nbytes)
     return any(end > start for (_, end), (start, _) in zip(places, places[1:]))
 
 
 def innermost(tensor):
-    """What has the memory of a tensor, below the levels of transforms."""
+    """Return the owner of a tensor's memory, below the levels of transforms."""
     while isinstance(tensor, Wrapped):
         tensor = tensor.current().value
     return tensor
@@ -212,14 +210,14 @@ class CompiledGraph:
     """A captured graph, compiled when it is first called."""
 
     def __init__(self, graph: Graph, backend, options=None, writes=False, plain=False):
-        # writes: whether tensors are changed in place
+        # writes: True if tensors are mutated
         self.module, self.backend, self.options = GraphModule(graph, plain, writes), backend, options
         self.call, self.writes = None, writes
 
     graph = property(lambda self: self.module.graph)
 
     def compiled(self, inputs):
-        """What the backend makes of the graph, watched if settings say so."""
+        """Return the backend's callable for the graph, checked if settings say so."""
         def compile(module):
             return find(self.backend)(module, inputs, **(self.options or {}))
 
@@ -228,7 +226,7 @@ class CompiledGraph:
         return compile(self.module)
 
     def made(self, inputs):
-        """As ``compiled``; the operators one by one where that fails and errors are suppressed."""
+        """As ``compiled``; the operators run one by one if that fails and errors are suppressed."""
         from .stance import Stance
         try:
             return self.compiled(inputs)
@@ -240,7 +238,7 @@ class CompiledGraph:
             return self.module.forward
 
     def __call__(self, *inputs):
-        if mine.autocast:  # what it does to precision is written in the graph
+        if mine.autocast:  # the graph contains autocast's casts
             with precision(0):
                 return self(*inputs)
         if self.writes and shared(inputs):
@@ -256,7 +254,7 @@ class CompiledGraph:
             raise
 
     def lines(self) -> str:
-        """The lines of the program that the graph was captured from."""
+        """Return the lines of the program that the graph was captured from."""
         found: dict = {}
         for node in self.graph.nodes:
             if node.where is not None:

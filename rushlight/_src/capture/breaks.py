@@ -1,4 +1,4 @@
-"""Breaks: how the instruction that ends a segment is written as Python."""
+"""Breaks: the instruction that ends a segment, as Python code."""
 from __future__ import annotations
 
 import types
@@ -12,16 +12,16 @@ from .values import NULL, Object
 
 
 class Placeholder(str):
-    """A run-time name on the value stack of a break: what the breaking instruction gave."""
+    """A run-time name on the value stack of a break: the result of the breaking instruction."""
 
 
 class Breaks(Part, part="breaks"):
-    """One method for each instruction that Python can carry out between two segments."""
+    """Capture component with one method for each instruction that Python can execute between two segments."""
 
     needs = "guarding", "outside", "values"
 
     def break_ending(self, frame, one):
-        """How the breaking instruction is written: an ending for ``emit``; None where its frame has to run natively."""
+        """Return the ending for ``emit`` of the breaking instruction; None if its frame has to run natively."""
         writer = BREAKS.find(self.machine, one.op)
         return writer(frame, one) if writer else None
 
@@ -36,10 +36,10 @@ class Breaks(Part, part="breaks"):
         return self.ending(f"{{0}}({', '.join(parts)})", [function, *arguments])
 
     def compiled_callee(self, function):
-        """A Python function that could not be inlined is called as a compiled function of its own."""
+        """Call a Python function that could not be inlined as a compiled function of its own."""
         try:
             function = self.values.force(function)
-        except Break:  # it cannot be looked at: Python calls it as it is
+        except Break:  # it cannot be inspected: Python calls it unchanged
             return function
         if type(function) is Object and isinstance(function.value, types.FunctionType) and not self.machine.whole:
             self.outside.pin(function)

@@ -1,4 +1,4 @@
-"""The rules of instructions that put containers and texts together, and take them apart."""
+"""Rules of instructions that build and unpack containers and strings."""
 from __future__ import annotations
 
 import collections.abc
@@ -10,12 +10,12 @@ from .protocols import unpacker
 from .values import Constant, ExceptionValue, Mapping, Sequence, SetValue, TensorValue
 
 CONVERSIONS = [None, str, repr, ascii]
-# whose one positional pattern is the object itself
+# classes whose one positional pattern is the object itself
 MATCHED_WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 class Building(Part, part="building"):
-    """Instructions that build, unpack and match."""
+    """Capture component for instructions that build, unpack and match."""
 
     needs = ("arithmetic", "attributes", "builtins", "calls", "classes", "containers", "mappings", "output",
              "sets", "values", "writes")
@@ -97,7 +97,7 @@ class Building(Part, part="building"):
             self.sets.set_add(target, item)
 
     def append_target(self, frame, depth):
-        """The container that a comprehension fills; after a break it is one from outside."""
+        """Return the container that a comprehension fills; after a break it is one from outside."""
         target = frame.stack[-depth] = self.values.force(frame.stack[-depth])
         self.writes.mark(target)
         return target.items
@@ -156,7 +156,7 @@ class Building(Part, part="building"):
     def do_get_len(self, frame, one):
         length = self.containers.length(frame.stack[-1])
         if length is None:
-            raise Break("RB004", "matching an object with a __len__ of its own")
+            raise Break("RB004", "matching an object with a custom __len__")
         frame.stack.append(length)
 
     @INSTRUCTIONS.by("MATCH_SEQUENCE")
@@ -188,7 +188,7 @@ class Building(Part, part="building"):
         frame.stack.append(self.matched(subject, cls.value, one.arg, names))
 
     def matched(self, subject, cls, count, names):
-        """The attributes that a class pattern takes apart, as a tuple; None where it does not match."""
+        """Return the attributes that a class pattern extracts, as a tuple; None if it does not match."""
         if not self.arithmetic.truth(self.builtins.builtin_isinstance(subject, self.values.from_python(cls))):
             return Constant(None)
         if count == 1 and cls in MATCHED_WHOLE and not hasattr(cls, "__match_args__"):

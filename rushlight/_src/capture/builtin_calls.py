@@ -1,4 +1,4 @@
-"""Builtins that look at their arguments, and what else of the standard library is answered."""
+"""Builtins that inspect their arguments, and other functions of the standard library that capture replaces."""
 from __future__ import annotations
 
 import collections
@@ -29,7 +29,7 @@ COMPARED = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le:
 
 
 class Builtins(Part, part="builtins"):
-    """Answers calls of builtins."""
+    """Capture component for calls of builtins."""
 
     needs = ("absence", "arithmetic", "arrays", "attributes", "calls", "classes", "containers", "framework", "guarding",
              "iterators", "mappings", "numbers", "output", "outside", "protocols", "values",
@@ -54,8 +54,8 @@ class Builtins(Part, part="builtins"):
         return self.answer_kind(issubclass, self.classes.class_of(value), wanted, None)
 
     def answer_kind(self, ask, one, wanted, source):
-        """The answer of ``isinstance`` or ``issubclass``, with guards: bases can be replaced, abstract classes and
-        protocols ask anew."""
+        """Return the result of ``isinstance`` or ``issubclass``, with guards: bases can be replaced, abstract classes
+        and protocols evaluate each time."""
         found, cls = ask(one, wanted), one if ask is issubclass else type(one)
         self.absence.keep_bases(cls)
         hook = "__subclasscheck__" if ask is issubclass else "__instancecheck__"
@@ -108,7 +108,7 @@ class Builtins(Part, part="builtins"):
         return self.after_store(depth)
 
     def after_store(self, depth):
-        """The result of a call that stores: None, which the frame of a setter gives too."""
+        """Return the result of a call that stores: None, which the frame of a setter returns too."""
         if len(self.machine.frames) == depth:
             return Constant(None)
         self.machine.frames[depth].discard = False
@@ -138,7 +138,7 @@ class Builtins(Part, part="builtins"):
         frame = self.machine.frames[-1]
         if cls is None:
             if not frame.code.co_argcount or "__class__" not in frame.cells:
-                raise Break("RB007", "super() where there is no object or class")
+                raise Break("RB007", "super() without an object or class")
             first = frame.code.co_varnames[0]
             cls = frame.cells["__class__"].content
             owner = frame.locals[first] if first in frame.locals else frame.cells[first].content
@@ -260,7 +260,7 @@ class Builtins(Part, part="builtins"):
             and self.absence.find(cls, "__repr__") is object.__repr__
             and isinstance(function, type | types.BuiltinFunctionType)):
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
-            return Constant(function(value.value))  # which tells the object's address
+            return Constant(function(value.value))  # contains the object's address
         for name in (("__str__",) if own else ("__repr__",)):
             found = cls and self.classes.class_attribute(cls, name)
             if found:
@@ -295,7 +295,7 @@ class Builtins(Part, part="builtins"):
 
     @CALLED.by(inspect.signature)
     def signature(self, function, **options):
-        """``inspect.signature`` of a function that exists: how it is written is known now."""
+        """``inspect.signature`` of a function that exists: its signature is known now."""
         function = self.values.force(function)
         bound = isinstance(function, Method)
         target = self.values.force(function.function) if bound else function
@@ -306,7 +306,7 @@ class Builtins(Part, part="builtins"):
         return self.values.from_python(inspect.signature(types.MethodType(target.value, target) if bound
                                                          else target.value))
 
-    # --- other functions that are answered ----------------------------------------------------------------------------
+    # --- other replaced functions -------------------------------------------------------------------------------------
     @CALLED.by(types.MappingProxyType)
     def itself(self, value):
         return value
@@ -315,7 +315,7 @@ class Builtins(Part, part="builtins"):
     def count_elements(self, *arguments):
         return self.calls.call_python(polyfills.count_elements, arguments)
 
-    # what is installed does not change
+    # installed packages do not change
     @CALLED.by(sys.intern, importlib.util.find_spec, importlib.import_module, importlib.metadata.version,
                importlib.metadata.metadata, importlib.metadata.distribution,
                importlib.metadata.packages_distributions, told=True)
@@ -345,6 +345,6 @@ class Builtins(Part, part="builtins"):
 
 
 def flat(classes) -> list:
-    """The classes in what ``isinstance`` takes: one, or tuples of tuples of them."""
+    """Return the classes in an argument of ``isinstance``: one, or nested tuples of them."""
     inner = classes.__args__ if isinstance(classes, types.UnionType) else classes
     return [one for part in inner for one in flat(part)] if isinstance(inner, tuple) else [classes]

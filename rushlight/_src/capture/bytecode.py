@@ -1,7 +1,7 @@
-"""Bytecode of CPython 3.11 to 3.14 as one small instruction set; all that depends on the version is here.
+"""Bytecode of CPython 3.11 to 3.14 as one small instruction set; only this module depends on the version.
 
-The value stack keeps CPython's layout at every instruction, NULLs included, so that a frame can be handed back to
-CPython anywhere; instructions that do two things are split.
+The value stack has CPython's layout at every instruction, NULLs included, so that a frame can be handed back to CPython
+anywhere; an instruction with two effects is split.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COROUTINE = 0x80 | 0x200
 
 
 class Instruction:
-    """One step: what it does, its argument, its offset, the offset after it, where it may jump, the source line."""
+    """One step: its operation, argument, offset, the offset after it, its jump target, the source line."""
 
     __slots__ = ("op", "arg", "offset", "next", "target", "line")
 
@@ -85,7 +85,7 @@ class Listing:
                 made.next = self.after[one.offset]
 
     def handler(self, offset):
-        """The innermost handler of an offset: (target, stack depth, whether the offset is pushed), or None."""
+        """Return the innermost handler of an offset: (target, stack depth, whether the offset is pushed), or None."""
         found = None
         for start, end, target, depth, push in self.handlers:
             if start <= offset < end:
@@ -100,12 +100,12 @@ class Listing:
                 yield depth, self.instructions[first + 1].op == "WITH_EXCEPT_START"
 
     def caught(self, offset) -> bool:
-        """Whether an error of the instruction at an offset may go to an ``except`` or ``finally``; blocks of ``with``
-        do not count."""
+        """True if an error of the instruction at an offset may go to an ``except`` or ``finally``; ``with`` blocks do
+        not count."""
         return any(not ends_with for _, ends_with in self.catchers(offset))
 
     def normalised(self, one):
-        """(op, argument, jump target) of the steps that one bytecode instruction is."""
+        """Return (op, argument, jump target) for each step of one bytecode instruction."""
         name, arg, value = one.opname, one.arg, one.argval
         if name in NOTHING:
             yield "NOP", None, None
@@ -155,7 +155,7 @@ class Listing:
             yield from self.calls_and_operators(name, arg, value)
 
     def exhausted(self, target):
-        """Where a loop goes on once its iterator is exhausted and popped."""
+        """Return the offset after a loop, with its iterator exhausted and popped."""
         if PYTHON < (3, 12):
             return target
         target = self.after[target]
@@ -197,11 +197,11 @@ class Listing:
             yield name, value, None
 
 
-_listings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of code that lives
+_listings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of live code objects
 
 
 def listing(code) -> Listing:
-    """The listing of a code object, made once."""
+    """Return the listing of a code object, made once."""
     found = _listings.get(code)
     if found is None:
         found = _listings[code] = Listing(code)

@@ -1,5 +1,5 @@
-"""User's functions that framework code calls while it is recorded, such as the score_mod of attention: made again
-around what is captured."""
+"""User functions that framework code calls while it is recorded, such as attention's score_mod: rebuilt around captured
+values."""
 from __future__ import annotations
 
 import types
@@ -11,17 +11,17 @@ from .values import Function, Object
 
 
 class Callables(Part, part="callables"):
-    """The part of the Machine that hands functions to framework code."""
+    """Capture component that passes functions to framework code."""
 
     needs = "attributes", "calls", "instructions", "values"
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.made: dict = {}  # id of a Function -> (what framework code calls, it)
+        self.made: dict = {}  # id of a Function -> (the callable for framework code, it)
 
     def for_framework(self, value):
-        """The Python value that framework code gets which calls functions: these, and objects that hold them, made of
-        what is captured."""
+        """Return the Python value for framework code that calls functions: these, and objects that contain them,
+        rebuilt from captured values."""
         value = self.values.force(value)
         if isinstance(value, Function) or isinstance(value, Object) and isinstance(value.value, types.FunctionType):
             return self.callable_of(value)
@@ -34,7 +34,7 @@ class Callables(Part, part="callables"):
         return self.values.concrete(value)
 
     def callable_of(self, value):
-        """A function whose closure, defaults and global tensors are those that were captured."""
+        """Return a function whose closure, defaults and global tensors are the captured ones."""
         if isinstance(value, Object):
             if is_framework(value.value.__module__):
                 return value.value
@@ -52,7 +52,7 @@ class Callables(Part, part="callables"):
         return made
 
     def namespace_of(self, function):
-        """The globals of a function, with tensors, numbers and functions among what it reads as they are captured."""
+        """Return the globals of a function, with the captured tensors, numbers and functions among those it reads."""
         namespace = dict(function.namespace)
         for name in function.code.co_names:
             value = namespace.get(name)

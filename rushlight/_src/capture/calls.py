@@ -1,4 +1,4 @@
-"""Calls: what is inlined, what the framework runs on fakes, what is evaluated now, and what breaks the graph."""
+"""Calls: inlined, run by the framework on fakes, evaluated now, or graph breaks."""
 from __future__ import annotations
 
 import collections
@@ -55,7 +55,7 @@ RUN = tuple(f"{FRAMEWORK}.{room}" for room in ("_src.ops", "_src.core", "nn.func
                                                "_src.compiler", "distributed.functional",
                                                "distributed.tensor", "distributed.device_mesh",
                                                "distributed.pipelining.splitting", "nested"))
-# modules whose functions have others, of the same names, that programs record in their place
+# modules whose functions have replacements of the same names, which programs record
 RECORDED = dict.fromkeys((f"{FRAMEWORK}.distributed.{room}" for room in ("collectives", "membership", "worlds")),
                          f"{FRAMEWORK}.distributed.functional_in_place")
 CALLING = (f"{FRAMEWORK}.nn.attention.flex_attention",)  # framework code that calls functions of the user
@@ -72,21 +72,22 @@ FRAMES = (locals, dir, globals, sys._getframe)
 FOLDED = frozenset((threading.get_ident, abs, divmod, round, pow, ord, chr, bin, hex, oct, format, ascii,
                     hash)) | frozenset(
     v for m in (math, operator) for v in vars(m).values() if isinstance(v, types.BuiltinFunctionType))
-# which run through what they are given
+# iterate over their arguments
 ITERATING = frozenset((math.prod, math.fsum, math.dist, operator.countOf, operator.indexOf))
-# which want whole numbers
+# need integers
 INDEXING = frozenset((bin, oct, hex, chr, operator.index, math.gcd, math.lcm, math.factorial, math.comb, math.perm,
                       math.isqrt))
 DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 DISPATCH = functools.singledispatch(len).dispatch.__code__
-# functions of NumPy that make one number of a list
+# NumPy functions that reduce a list to one number
 NUMBERS_OF = (np.prod, np.sum, np.mean, np.max, np.min, np.round, np.ndim, np.size)
 OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
              operator.mod: "%", operator.matmul: "@"}
 
 
 class Calls(Part, part="calls"):
-    """How the machine calls.  A result of None means: a frame was pushed, the result comes on the caller's stack."""
+    """Capture component for calls.  A result of None means: a frame was pushed, the result comes on the caller's
+    stack."""
 
     needs = ("arithmetic", "arrays", "attributes", "callables", "classes", "construction", "containers", "framework",
              "generators", "guarding", "hooks", "mappings", "numbers", "output", "outside", "protocols", "subclasses",
@@ -122,11 +123,11 @@ class Calls(Part, part="calls"):
 
     @VALUES_CALLED.by(Constant)
     def call_constant(self, function, arguments, keywords):
-        """The error of what cannot be called."""
+        """Raise the error for an object that is not callable."""
         return self.arithmetic.fold(lambda value: value(), [function])
 
     def call_python(self, function, arguments, keywords=None):
-        """A call of one of the polyfills."""
+        """Call one of the polyfills."""
         return self.call(self.values.from_python(function), arguments, keywords or {})
 
     # --- objects from outside, by their classes -----------------------------------------------------------------------
@@ -150,7 +151,7 @@ class Calls(Part, part="calls"):
         return self.replaced(function, arguments, keywords, self.call_builtin)
 
     def replaced(self, function, arguments, keywords, otherwise):
-        """A call of a function for which the user, a part or a polyfill may have something else done."""
+        """Call a function that the user, a component or a polyfill may replace."""
         target = function.value
         if marks.reordered or marks.ignored:
             self.outside.pin(function)
@@ -186,7 +187,7 @@ class Calls(Part, part="calls"):
         return self.call_partial(self.partial_of(function), arguments, keywords)
 
     def partial_of(self, function) -> Partial:
-        """A ``functools.partial`` from outside with its function and arguments."""
+        """Return a ``functools.partial`` from outside with its function and arguments."""
         target, source = function.value, function.source
         return Partial(self.outside.wrap(target.func, source.attribute("func")),
                        [self.outside.wrap(a, source.attribute("args").item(str(k))) for k, a in enumerate(target.args)],
@@ -235,7 +236,7 @@ class Calls(Part, part="calls"):
         return self.call_other_object(function, arguments, keywords)
 
     def call_other_object(self, function, arguments, keywords):
-        """A call by the ``__call__`` of the object's class."""
+        """Call the ``__call__`` of the object's class."""
         kind = type(function.value)
         found = self.classes.class_attribute(kind, "__call__")
         if found is None:
@@ -246,7 +247,7 @@ class Calls(Part, part="calls"):
         return all(isinstance(self.values.force(v), Constant) for v in (*arguments, *keywords.values()))
 
     def answer(self, target):
-        """What is called in place of a function: the method of a part, or a polyfill; None where there is neither."""
+        """Return the replacement of a function: a component's method, or a polyfill; None if there is neither."""
         found = CALLED.find(self.machine, target)
         if found is None and target in polyfills.POLYFILLS:
             return lambda *arguments, **keywords: self.call_python(polyfills.POLYFILLS[target], list(arguments),
@@ -254,7 +255,7 @@ class Calls(Part, part="calls"):
         return found
 
     def settled(self, function) -> bool:
-        """Whether a function has nothing to do with tensors, so that it may be called now."""
+        """True if a function does not use tensors, so that it may be called now."""
         return isinstance(function, types.FunctionType) and plain_code(function.__code__, function.__globals__)
 
     def call_marked(self, mark, function, arguments, keywords):
@@ -287,8 +288,8 @@ class Calls(Part, part="calls"):
         return self.call(self.values.from_python(mark.original), arguments, keywords)
 
     def given_back(self, arguments, keywords):
-        """A call of ``compile`` in compiled code: what it is given is followed there anyway, so that is what it
-        returns; of options alone, what takes a function."""
+        """A call of ``compile`` in compiled code: its argument is captured there anyway, so it is returned; with
+        options alone, a decorator is returned."""
         given = self.values.force(arguments[0] if arguments else keywords.get("model", Constant(None)))
         return self.values.from_python(polyfills.itself) if isinstance(
             given, Constant) and given.value is None else given
@@ -326,7 +327,7 @@ class Calls(Part, part="calls"):
         return self.inline(self.as_function(function), arguments, keywords)
 
     def dispatched(self, dispatch, cls):
-        """The function that ``functools.singledispatch`` chooses for a class."""
+        """Return the function that ``functools.singledispatch`` chooses for a class."""
         found = dispatch(cls)
         self.guarding.guard(
             f"{self.guarding.constant_name(dispatch)}({self.guarding.constant_name(cls)}) is "
@@ -334,7 +335,7 @@ class Calls(Part, part="calls"):
         return self.values.from_python(found)
 
     def as_function(self, function) -> Function:
-        """A function from outside with its closure and defaults, as a Function."""
+        """Return a function from outside with its closure and defaults, as a Function."""
         target, source = function.value, function.source
         made = Function(target.__code__, target.__globals__, name=target.__name__)
         framework = is_framework(target.__module__)
@@ -356,7 +357,7 @@ class Calls(Part, part="calls"):
         return made
 
     def keep_defaults(self, target, source):
-        """Guards that a function keeps its tuple of defaults and the names of those by keyword."""
+        """Guard a function's tuple of defaults and the names of its keyword defaults."""
         if target.__defaults__:
             self.guarding.guard(f"{{0}}.__defaults__ is {self.guarding.constant_name(target.__defaults__)}", source)
         if target.__kwdefaults__:
@@ -409,14 +410,14 @@ class Calls(Part, part="calls"):
         raise Break("RB009" if name in OUTPUT else "RB001", f"{name}()")
 
     def listed_once(self, value):
-        """An iterator that builtin code would run through as the list of its items."""
+        """Return an iterator that builtin code would consume as the list of its items."""
         value = self.values.force(value)
         return Sequence(list, self.containers.expanded(value)) if isinstance(value, (GeneratorValue,
                                                                                      IteratorValue)) else value
 
     @OBJECTS_CALLED.by(*DESCRIPTORS)
     def call_descriptor(self, function, arguments, keywords):
-        """A method of a builtin class, called through the class or ``super()``."""
+        """Call a method of a builtin class, through the class or ``super()``."""
         target = function.value
         owner, name = self.values.force(arguments[0]), target.__name__
         if target.__objclass__ is type and name == "__call__":
@@ -522,7 +523,7 @@ class Calls(Part, part="calls"):
 
 
 def bound(function: Function, arguments, keywords) -> dict:
-    """The local variables that a call begins with; a Break where the arguments do not fit, so that Python raises its
+    """Return the initial local variables of a call; a Break if the arguments do not fit, so that Python raises its
     error."""
     code, names = function.code, function.code.co_varnames
     count, positional = code.co_argcount, code.co_posonlyargcount

@@ -1,4 +1,4 @@
-"""Classes of values, and what is found in them."""
+"""Classes of values, and attribute lookup in them."""
 from __future__ import annotations
 
 import functools
@@ -22,7 +22,7 @@ HEAP, IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; without 
 
 
 def static(cls, name):
-    """The raw class attribute, or ABSENT."""
+    """Return the raw class attribute, or ABSENT."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -34,7 +34,7 @@ def is_data_descriptor(raw) -> bool:
 
 
 def empty_view(view):
-    """A view of an empty dict, of the same class as the one that a View stands for."""
+    """Return a view of an empty dict, of the class that a View represents."""
     return getattr(OrderedDict() if view.mapping.kind is OrderedDict else {}, view.part)()
 
 
@@ -50,12 +50,12 @@ def takes_attributes(cls) -> bool:
 
 
 class Classes(Part, part="classes"):
-    """How the machine looks at classes."""
+    """Capture component for classes."""
 
     needs = "absence", "guarding", "iterators", "values"
 
     def class_of(self, value):
-        """The Python class of a Value."""
+        """Return the Python class of a Value."""
         value = self.values.force(value)
         if isinstance(value, (Constant, Object)):
             return type(value.value)
@@ -90,7 +90,7 @@ class Classes(Part, part="classes"):
         return types.MethodType if isinstance(value, Method) else types.BuiltinMethodType
 
     def user_class(self, value):
-        """The class of a Value if it was written in Python and may define operators; else None."""
+        """Return the class of a Value if it was written in Python and may define operators; else None."""
         if isinstance(value, Instance):
             return value.cls
         if isinstance(value, (Sequence, Mapping, SetValue)):  # named tuples
@@ -101,7 +101,7 @@ class Classes(Part, part="classes"):
         return None
 
     def class_attribute(self, cls, name):
-        """A Python function found in a class, as a Value; None where there is none."""
+        """Return a Python function found in a class, as a Value; None if there is none."""
         self.absence.check_stores(cls, name)
         raw = self.absence.find(cls, name)
         if not isinstance(raw, types.FunctionType):
@@ -110,11 +110,11 @@ class Classes(Part, part="classes"):
         return Object(raw, self.guarding.constant_source(raw))
 
     def python_class(self, cls) -> bool:
-        """Whether a class was written in Python."""
+        """True if a class was written in Python."""
         return bool(cls.__flags__ & HEAP) and cls.__module__ != "builtins"
 
     def missing(self, owner, name):
-        """The error of an attribute that an object does not have, in the words of Python."""
+        """Return Python's error for an attribute that an object does not have."""
         text = f"{self.class_of(owner).__name__!r} object has no attribute {name!r}"
         real = getattr(owner, "real", None) if isinstance(owner, TensorValue) else (
             owner.value if isinstance(owner, Object) else None)
@@ -122,7 +122,7 @@ class Classes(Part, part="classes"):
             try:
                 object.__getattribute__(real, name)
             except AttributeError as error:
-                text = str(error)  # which names some classes with their module
+                text = str(error)  # some classes are named with their module
         return Raised(ExceptionValue(AttributeError, [Constant(text)]))
 
     def is_class(self, value):
@@ -139,11 +139,11 @@ def is_framework(name) -> bool:
 
 
 FRAMEWORK = __name__.split(".")[0]
-PLAIN_CODE: dict = {}  # (file, code) -> whether it names nothing of the framework
+PLAIN_CODE: dict = {}  # (file, code) -> True if it does not refer to the framework
 
 
 def plain_code(code, namespace) -> bool:
-    """Whether a function names nothing of the framework."""
+    """True if a function does not refer to the framework."""
     key = code.co_filename, code
     known = PLAIN_CODE.get(key)
     if known is None:

@@ -1,4 +1,4 @@
-"""What users say of sizes: that they vary, and between what bounds, or that they stay."""
+"""Users' constraints on sizes: dynamic with bounds, or static."""
 from __future__ import annotations
 
 import collections
@@ -9,16 +9,16 @@ from ..core.nodes import evaluate
 from .errors import ConstraintViolationError
 
 
-STATIC = "a function that it calls does not take sizes that vary"
+STATIC = "a function that it calls does not accept dynamic sizes"
 
 
 class ShapeConstraint(collections.namedtuple("ShapeConstraint", "low high strict")):
-    """A size varies, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program fixes
-    it."""
+    """A size is dynamic, from ``low`` to ``high`` (None: without bound); ``strict``: it is an error if the program
+    fixes it."""
 
 
 class VaryingInt(int):
-    """An int argument that varies from call to call; ``constraint`` is its ShapeConstraint."""
+    """An int argument that varies between calls; ``constraint`` is its ShapeConstraint."""
 
     def __new__(cls, value: int, constraint: ShapeConstraint):
         made = super().__new__(cls, value)
@@ -27,37 +27,37 @@ class VaryingInt(int):
 
 
 def dimensions(tensor, index) -> set:
-    """The dimensions of a tensor that are meant by None (all), a number or several; those that it has."""
+    """Return the dimensions of a tensor that None (all), a number or several refer to; those that it has."""
     rank = tensor.dim()
     chosen = range(rank) if index is None else (index,) if isinstance(index, int) else index
     return {k % rank for k in chosen if -rank <= k < rank}
 
 
 def constraints_of(tensor) -> dict:
-    """{dimension: ShapeConstraint} of a tensor."""
+    """Return {dimension: ShapeConstraint} of a tensor."""
     return getattr(tensor, "_dynamic_sizes", {})
 
 
 def constrain(tensor, index, made: ShapeConstraint):
-    """Notes a ShapeConstraint for some dimensions of a tensor."""
+    """Record a ShapeConstraint for some dimensions of a tensor."""
     tensor._dynamic_sizes = {**constraints_of(tensor), **dict.fromkeys(dimensions(tensor, index), made)}
     tensor._static_sizes = still(tensor) - dimensions(tensor, index)
 
 
 def keep(tensor, index):
-    """Notes that some sizes of a tensor stay."""
+    """Mark some sizes of a tensor as static."""
     tensor._static_sizes = still(tensor) | dimensions(tensor, index)
     tensor._dynamic_sizes = {k: made for k, made in constraints_of(tensor).items() if k not in tensor._static_sizes}
 
 
 def still(tensor) -> frozenset:
-    """The dimensions whose sizes are said to stay."""
+    """Return the dimensions that are marked static."""
     return getattr(tensor, "_static_sizes", frozenset())
 
 
 def checked(machine) -> dict:
-    """{text of a size that is said to vary: whether it may}.  ConstraintViolationError where the program needs one
-    value of it all the same."""
+    """Return {source of a size marked dynamic: whether it may vary}.  ConstraintViolationError if the program needs a
+    single value of it."""
     found, names = {}, machine.entry.places[0].locals + machine.entry.places[0].cells
     for text, (expr, made) in machine.guarding.constrained.items():
         size = evaluate(expr, machine.shape_env.hints) if isinstance(expr, Expr) else expr
@@ -78,8 +78,8 @@ def checked(machine) -> dict:
 
 
 def fixed(machine, symbol) -> str:
-    """What leaves only one value for a symbol; empty where others meet all that was assumed, with or without the other
-    symbols changing alike."""
+    """Return the guard that leaves only one value for a symbol; empty if other values satisfy all guards, with or
+    without the other symbols changing alike."""
     hints = machine.shape_env.hints
     guards = [(condition, outcome) for condition, outcome in machine.shape_env.guards if symbol in condition.free]
     now = hints[symbol]
@@ -93,5 +93,5 @@ def fixed(machine, symbol) -> str:
 
 
 def named(text, names) -> str:
-    """A guard with the program's variables instead of places among the values of an entry."""
+    """Return a guard with the program's variables instead of indices among the values of an entry."""
     return re.sub(r"V\[(\d+)\]", lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)

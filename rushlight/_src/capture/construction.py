@@ -35,13 +35,14 @@ VALUES = (device, Size, finfo, iinfo)  # framework classes whose instances are v
 
 
 class Construction(Part, part="construction"):
-    """How the machine makes objects."""
+    """Capture component for calls of classes."""
 
     needs = ("absence", "arithmetic", "calls", "containers", "framework", "guarding", "subclasses", "values",
              "wrappers", "writes")
 
     def find_member(self, cls, arguments, keywords):
-        """The member of an Enum that a call finds, or its error; guards the table and the function that decide it."""
+        """Return the member of an Enum that a call finds, or its error; guards the table and the function that decide
+        it."""
         self.guarding.rely(cls, "_missing_", self.absence.find(cls, "_missing_"))
         try:
             return self.arithmetic.fold(cls, arguments, keywords)
@@ -74,7 +75,7 @@ class Construction(Part, part="construction"):
         raise Break("RB001", f"a new {cls.__name__}")
 
     def instantiate(self, function, arguments, keywords, plain=False):
-        """A call of a class; ``plain``: without its metaclass's ``__call__``."""
+        """Call a class; ``plain``: without its metaclass's ``__call__``."""
         cls = function.value
         if cls in CONTAINERS:
             return self.containers.make_container(cls, arguments, keywords)
@@ -145,7 +146,7 @@ class Construction(Part, part="construction"):
                                  Mapping(dict(keywords))])
 
     def constructor(self, cls, name):
-        """``__new__`` or ``__init__`` of a class, which is guarded."""
+        """Return ``__new__`` or ``__init__`` of a class, guarded."""
         raw = self.absence.find(cls, name)
         self.guarding.rely(cls, name, raw)
         return raw

@@ -21,7 +21,7 @@ from .values import (ArrayValue, Comparison, Constant, ContainerMethod, Exceptio
 LISTS = (list, tuple, Size, collections.deque)
 DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 BINARY = {"|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor}
-FAMILIES = Sequence, View, Mapping, SetValue, GeneratorValue, IteratorValue, HookHandle  # whose methods are modelled
+FAMILIES = Sequence, View, Mapping, SetValue, GeneratorValue, IteratorValue, HookHandle  # whose methods are modeled
 
 
 def raised(cls, *arguments):
@@ -29,7 +29,7 @@ def raised(cls, *arguments):
 
 
 class Containers(Part, part="containers"):
-    """How the machine models containers."""
+    """Capture component for containers."""
 
     needs = ("arithmetic", "arrays", "attributes", "calls", "classes", "framework", "guarding", "hooks",
              "iterators", "lists", "mappings", "output", "protocols", "sets", "subclasses", "values", "writes")
@@ -44,7 +44,7 @@ class Containers(Part, part="containers"):
         return [self.item(sequence, k) for k in range(len(sequence.items))]
 
     def as_container(self, value):
-        """The container that an object extends, or the value itself."""
+        """Return the container that an object extends, or the value itself."""
         value = self.values.force(value)
         return value.payload if isinstance(value, (Instance, Object)) and value.payload is not None else value
 
@@ -135,8 +135,7 @@ class Containers(Part, part="containers"):
         return self.arithmetic.fold(len, [value])
 
     def listed(self, value):
-        """The items of anything that can be iterated now, without running the program's code; None where that is not
-        so."""
+        """Return the items of an iterable if no code of the program has to run for them; else None."""
         whole, value = self.values.force(value), self.as_container(value)
         if self.classes.user_class(whole) and self.protocols.has(whole, "__iter__"):
             return None
@@ -163,7 +162,7 @@ class Containers(Part, part="containers"):
         return None
 
     def first_of(self, value, count):
-        """The first items of an iterable, ``count`` at most, of which no more are taken."""
+        """Return the first items of an iterable, ``count`` at most, without consuming more."""
         value = self.values.force(value)
         if isinstance(value, (GeneratorValue, Instance, Object, IteratorValue)) or self.classes.user_class(value):
             return self.items_of(self.machine.now(self.values.from_python(polyfills.first_of),
@@ -171,7 +170,7 @@ class Containers(Part, part="containers"):
         return self.expanded(value)
 
     def expanded(self, value):
-        """The items of an iterable; what the program itself computes is run now."""
+        """Return the items of an iterable; code of the program runs now."""
         found = self.listed(value)
         if found is None:
             found = self.items_of(self.machine.now(self.values.from_python(polyfills.list_), [value]))
@@ -232,7 +231,7 @@ class Containers(Part, part="containers"):
                                             and issubclass(b.kind, tuple)):
                 return Sequence(a.kind if a.kind in LISTS else tuple, self.items_of(a) + self.items_of(b))
             if isinstance(b, (Instance, Object)):
-                return None  # its __radd__ may know
+                return None  # its __radd__ may handle it
             raise raised(
                 TypeError, f'can only concatenate {a.kind.__name__} (not "{self.classes.class_of(b).__name__}") to '
                            f'{a.kind.__name__}')
@@ -337,5 +336,5 @@ class Containers(Part, part="containers"):
 
 
 def unbound(tensor):
-    """The parts of a tensor along its first dimension."""
+    """Return the slices of a tensor along its first dimension."""
     return tuple(tensor.unbind(0))

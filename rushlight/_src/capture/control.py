@@ -1,5 +1,5 @@
-"""Control flow that data decide, in a graph: functions become programs of their own, which Python chooses among, or
-repeats, between programs."""
+"""Data-dependent control flow in a graph: functions become sub-programs, which Python selects or repeats between
+programs."""
 from __future__ import annotations
 
 from ..._higher_order_ops.associative_scan import associative_scan
@@ -21,13 +21,13 @@ from .record import expressions_in
 from .values import (Cell, Comparison, Constant, Function, Instance, IteratorValue, Lazy, Mapping, Method, Number,
                      Object, Partial, Rows, Sequence, SetValue, TensorValue, WrapperValue)
 
-WRITTEN_OUT = 256  # steps of a scan that are written out; more are a loop
+WRITTEN_OUT = 256  # steps of a scan that are unrolled; longer scans are a loop
 PURE = ("HigherOrderOperator: Mutating a variable not in the current scope (SideEffects): a function of control flow "
         "that does more than compute")
 
 
 class Body:
-    """A function of the program, followed: the nodes that compute its results, and how these are nested (``spec``)."""
+    """A captured function of the program: the nodes that compute its results, and their tree structure (``spec``)."""
 
     def __init__(self, nodes, results, spec):
         self.nodes, self.results, self.spec = nodes, results, spec
@@ -35,7 +35,7 @@ class Body:
     metas = property(lambda self: [r.fake._rush_meta for r in self.results])
 
     def reads(self, recorder, known) -> tuple:
-        """(the nodes from outside that it reads, apart from those ``known``; the symbols in its arguments)."""
+        """Return (the nodes from outside that it reads, except those ``known``; the symbols in its arguments)."""
         within = {*self.nodes, *known}
         outside = dict.fromkeys(n for node in self.nodes for n in recorder.read_by(node) if n not in within)
         symbols = {s for node in self.nodes for e in expressions_in((node.args, tuple(node.params.values())))
@@ -47,11 +47,11 @@ class Body:
 
 
 class Flow(Reading):
-    """Node operator of control flow over ``programs``, whose names are ``parts``; ``apply(programs, *values)`` runs
+    """Node operator of control flow over ``programs`` with the names ``parts``; ``apply(programs, *values)`` runs
     it."""
 
     parts: tuple = ()
-    public = None  # the function that stands for it in graphs of users, with the programs as its first arguments
+    public = None  # its function in graphs of users, with the programs as first arguments
 
     def __init__(self, name, programs):
         super().__init__(name, self.run)
@@ -61,11 +61,11 @@ class Flow(Reading):
         return self.apply(self.programs, *values)
 
     def __getstate__(self):
-        return {**vars(self), "programs": ()}  # who saves it has them as modules
+        return {**vars(self), "programs": ()}  # the code that saves it has them as modules
 
 
 class Chosen(Flow):
-    """The first of two programs where a condition holds, else the second."""
+    """The first of two programs if a condition holds, else the second."""
 
     parts = "true_graph", "false_graph"
 
@@ -74,8 +74,8 @@ class Chosen(Flow):
 
 
 class Repeated(Flow):
-    """A program, applied to the ``carried`` values while another's only result holds; both get the values around them
-    as well."""
+    """A program, applied to the ``carried`` values while another's only result holds; both also get the values around
+    them."""
 
     parts = "cond_graph", "body_graph"
 
@@ -113,7 +113,7 @@ class Scanned(Flow):
 
 
 class Associated(Flow):
-    """A program of two rows, by which each of ``rows`` tensors is combined along its first dimension."""
+    """A program that combines two rows, applied to each of ``rows`` tensors along the first dimension."""
 
     parts = "combine_graph",
 
@@ -122,7 +122,7 @@ class Associated(Flow):
         self.before, self.rows = before, rows
 
     def groups(self, values) -> tuple:
-        """(the rows, the other values) of arguments, in which rows stand twice."""
+        """Return (the rows, the other values) of arguments, which contain the rows twice."""
         end = self.before + self.rows
         return values[self.before:end], [*values[:self.before], *values[end + self.rows:]]
 
@@ -138,12 +138,12 @@ class Associated(Flow):
 
 
 def a_rows(tensors) -> list:
-    """The rows of each of several tensors."""
+    """Return the rows of each of several tensors."""
     return [x.unbind(0) for x in tensors]
 
 
 class Wrapped(Flow):
-    """A program that is called, as a part of its own."""
+    """A call of a sub-program."""
 
     parts = "body",
     public = staticmethod(wrap)
@@ -153,7 +153,7 @@ class Wrapped(Flow):
 
 
 class Control(Part, part="control"):
-    """How the machine records functions that run as often as data decide."""
+    """Capture component that records control flow."""
 
     needs = "builtins", "calls", "classes", "containers", "framework", "mappings", "numbers", "transforms", "values"
 
@@ -193,7 +193,7 @@ class Control(Part, part="control"):
                               any(r.fake._rush_needs_grad for r in body.results), body.spec)
 
     def selected(self, pred, yes, no):
-        """Of two trees of tensors, for each example of a vmap the one that it chooses."""
+        """Select between two trees of tensors for each example of a vmap."""
         first, second = [], []
         spec = self.flattened(yes, first)
         if spec != self.flattened(no, second):
@@ -203,7 +203,7 @@ class Control(Part, part="control"):
 
     @CALLED.by(while_loop)
     def while_loop(self, cond_fn, body_fn, carried_inputs, additional_inputs=None):
-        """``while_loop``: of values that gradients reach in a later round, so they do from the first."""
+        """``while_loop``: values that gradients reach in a later iteration require grad from the first."""
         if not all(self.builtins.builtin_callable(f).value for f in (cond_fn, body_fn)):
             return self.calls.inline(self.calls.as_function(self.values.from_python(while_loop)),
                                      [cond_fn, body_fn, carried_inputs], {})
@@ -234,7 +234,7 @@ class Control(Part, part="control"):
 
     @CALLED.by(associative_scan)
     def associative_scan(self, combine_fn, xs, dim, reverse=None, combine_mode=None):
-        """A scan of an associative function: one node in exported programs, written out elsewhere."""
+        """A scan of an associative function: one node in exported programs, unrolled elsewhere."""
         given = [v for v in (combine_fn, xs, dim, reverse, combine_mode) if v is not None]
         place = self.values.force(dim)
         plain = reverse is None or self.values.known(reverse) is False
@@ -260,12 +260,12 @@ class Control(Part, part="control"):
 
     @CALLED.by(loop)
     def loop(self, combine_fn, init, xs):
-        """A scan that a program asks for: never written out where it is exported."""
+        """A scan requested by a program: never unrolled if it is exported."""
         return self.steps(combine_fn, init, xs, self.machine.entry.owner.exporting)
 
     @CALLED.by(steps)
     def steps(self, combine_fn, init, xs, kept=False):
-        """A scan: written out, unless it has many steps or as many as vary, or is ``kept``."""
+        """A scan: unrolled, unless it has many steps or a dynamic number of them, or is ``kept``."""
         rows: list = []
         row_spec = self.flattened(xs, rows)
         length = rows[0].fake._rush_meta.shape[0]
@@ -281,7 +281,7 @@ class Control(Part, part="control"):
                       for v in rows]
             body = self.followed(combine_fn, [self.tree_of(spec, iter(slots)), self.tree_of(row_spec, iter(places))])
             if body.spec[0] is not tuple or len(body.spec[1]) != 2:
-                raise Break("RB007", "a function of a scan that does not give (carry, y)")
+                raise Break("RB007", "a function of a scan that does not return (carry, y)")
             self.agree(spec, body.spec[1][0], body, slots)
             found = [bool(r.fake._rush_needs_grad or wanted) for r, wanted in zip(body.results, flags)]
             if found == list(map(bool, flags)):
@@ -295,7 +295,7 @@ class Control(Part, part="control"):
 
     # --- trees of tensors ---------------------------------------------------------------------------------------------
     def flattened(self, value, leaves):
-        """How a tree is nested; its tensors go to ``leaves``."""
+        """Return the structure of a tree; its tensors are appended to ``leaves``."""
         value = self.values.force(value)
         if isinstance(value, WrapperValue):
             raise Break("RB014", f"{type(value.fake).__name__}, in control flow")
@@ -308,10 +308,10 @@ class Control(Part, part="control"):
             return dict, {k: self.flattened(self.mappings.lookup(value, k), leaves) for k in value.items}
         if isinstance(value, Constant):
             return None, type(value.value), value.value
-        raise Break("RB001", f"control flow over a {self.values.describe(value)}: only trees of tensors are taken")
+        raise Break("RB001", f"control flow over a {self.values.describe(value)}: only trees of tensors are supported")
 
     def tree_of(self, spec, leaves):
-        """The tree of a spec with these tensors."""
+        """Return the tree of a spec with these tensors."""
         if spec == ():
             return next(leaves)
         if spec[0] is None:
@@ -321,26 +321,26 @@ class Control(Part, part="control"):
         return Sequence(spec[0], [self.tree_of(inner, leaves) for inner in spec[1]])
 
     def straight(self, value):
-        """A tensor as programs take it that expect nothing of its strides."""
+        """Return a tensor as programs expect it that assume nothing of its strides."""
         return self.framework.run_framework(Tensor.contiguous,
                                             [self.values.from_python(self.machine.recorder.entered(value.fake))], {})
 
     def carried(self, tree) -> tuple:
-        """(how the values that a loop carries are nested, they)."""
+        """Return (the structure of the values that a loop carries, these values)."""
         leaves: list = []
         spec = self.flattened(tree, leaves)
         return spec, [self.straight(v) for v in leaves]
 
     def slot(self, meta, needs_grad, inputs):
-        """An argument of a function that is followed, in place of the values that it will get."""
+        """Return an argument for a captured function, in place of the values that it will get."""
         meta = meta.like(tuple(meta.shape))
         return self.values.from_python(self.machine.recorder.fake(Node(self.machine.recorder.name("c"), None,
                                                                        meta=meta), meta, needs_grad,
                                                    inputs))
 
-    # --- following ----------------------------------------------------------------------------------------------------
+    # --- capturing functions ------------------------------------------------------------------------------------------
     def followed(self, function, arguments, keywords=None) -> Body:
-        """A function of the program as a Body; a Break where it has effects."""
+        """Return a captured function as a Body; a Break if it has side effects."""
         recorder, modes = self.machine.recorder, self.transforms.modes_set()
         effects, start = Effects(self.machine), len(recorder.nodes)
         kept, checked = dict(recorder.read_before), len(self.machine.shape_env.checked)
@@ -363,7 +363,8 @@ class Control(Part, part="control"):
         return Body(recorder.in_turn(nodes) if in_stages(nodes) else nodes, leaves, spec)
 
     def apart(self, leaves, inside) -> list:
-        """Results with memory of their own, in order: whichever program makes them, what follows sees no difference."""
+        """Return results with their own memory, in order: whichever program makes them, later code sees no
+        difference."""
         recorder, seen, found = self.machine.recorder, set(), []
         for leaf in leaves:
             root = recorder.root(leaf.fake.node)
@@ -374,8 +375,8 @@ class Control(Part, part="control"):
         return found
 
     def agree(self, spec, other, body, values):
-        """A Break where results are not nested, shaped and typed as those of another body, or as the values they come
-        from."""
+        """Raise Break unless results have the structure, shapes and dtypes of another body's, or of the values they
+        come from."""
         metas = values.metas if isinstance(values, Body) else [v.fake._rush_meta for v in values]
         same = all(tuple(a.shape) == tuple(b.shape) and a.dtype is b.dtype for a, b in zip(body.metas, metas))
         if spec != other or not same:
@@ -383,8 +384,8 @@ class Control(Part, part="control"):
                                  "differently")
 
     def programs(self, bodies, slots, values=()) -> tuple:
-        """(a program for each body, the arguments of all, how many of these come before ``values``, which stand for the
-        ``slots``)."""
+        """Return (a program for each body, the arguments of all, how many of these precede ``values``, which replace
+        the ``slots``)."""
         recorder = self.machine.recorder
         within = [v.fake.node for row in slots for v in row]
         read = [body.reads(recorder, within) for body in bodies]
@@ -401,7 +402,7 @@ class Control(Part, part="control"):
         return programs, (*numbers, *(v.fake.node for row in values for v in row), *tensors, *symbols), len(numbers)
 
     def resulting(self, operator, arguments, bodies, metas, grad, spec):
-        """Records a node of control flow; its results as the program gets them."""
+        """Record a node of control flow and return its results as the program gets them."""
         recorder = self.machine.recorder
         inputs = frozenset().union(*(r.fake.inputs for body in bodies for r in body.results))
         node = recorder.node(operator, tuple(arguments), tuple(metas))
@@ -412,10 +413,10 @@ class Control(Part, part="control"):
 
 
 class Effects:
-    """What the objects of a program hold, to tell whether a function changed any."""
+    """The contents of a program's objects, to detect whether a function mutated any."""
 
     def __init__(self, machine):
-        self.found: dict = {}  # id -> (a Value, what it held)
+        self.found: dict = {}  # id -> (a Value, its content)
         self.before = self.counts(machine)
         self.attributes = dict(machine.writes.set_attributes)
         roots = [v for frame in machine.frames for v in (*frame.locals.values(), *frame.cells.values(), *frame.stack)]
@@ -434,7 +435,7 @@ class Effects:
             machine.recorder.leaves), len(machine.recorder.hooked)
 
     def changed(self, machine) -> bool:
-        """Whether anything that was there before has changed."""
+        """True if anything that existed before has changed."""
         if self.counts(machine) != self.before:
             return True
         for value, before in self.found.values():
@@ -450,7 +451,7 @@ class Effects:
 
 
 def held(value) -> list:
-    """What may change in a Value."""
+    """Return the mutable content of a Value."""
     if isinstance(value, (Mapping, SetValue)):
         return [*value.items, *value.items.values()]
     if isinstance(value, Sequence):
@@ -461,7 +462,7 @@ def held(value) -> list:
 
 
 def parts(value) -> list:
-    """The Values within a Value."""
+    """Return the Values within a Value."""
     if isinstance(value, (Mapping, SetValue)):
         return list(value.items.values())
     if isinstance(value, (Sequence, Cell)):

@@ -1,4 +1,4 @@
-"""Values and what they stand for: from Python, as Python, as framework code gets them."""
+"""Conversions of Values: from Python, to Python, and for framework code."""
 from __future__ import annotations
 
 import types
@@ -28,19 +28,19 @@ FAKE_ARRAYS = f"{__package__}.fake_arrays"
 
 
 class Conversions(Part, part="values"):
-    """Between Values and Python."""
+    """Capture component that converts between Values and Python."""
 
     needs = "classes", "containers", "guarding", "mappings", "nesting", "outside", "transforms", "wrappers"
 
     def force(self, value):
-        """The value with what is behind a Lazy looked at, and a Comparison decided."""
+        """Return the value with a Lazy resolved, and a Comparison decided."""
         if type(value) is Comparison:
             return Constant(bool(value.condition))
         return self.outside.wrap(value.value, value.source) if type(value) is Lazy else value
 
     # --- values made here ---------------------------------------------------------------------------------------------
     def from_python(self, value):
-        """A result of Python code as a Value."""
+        """Return a result of Python code as a Value."""
         kind = type(value)
         if kind in PLAIN or kind is slice or isinstance(value, np.generic):
             return Constant(value)
@@ -82,7 +82,7 @@ class Conversions(Part, part="values"):
         return made
 
     def known(self, value):
-        """The Python value of a Value that is known altogether; Break where it is not."""
+        """Return the Python value of a Value that is known in full; Break if it is not."""
         value = self.force(value)
         if isinstance(value, Constant):
             return value.value
@@ -90,7 +90,7 @@ class Conversions(Part, part="values"):
             if value.expr is not None:
                 return self.machine.shape_env.integer(value.expr)
             if value.fake is not None:
-                raise Break("RB003", f"a {type(value.hint).__name__} that depends on data has to be known here")
+                raise Break("RB003", f"a {type(value.hint).__name__} that depends on data must be known here")
             self.guarding.guard(self.guarding.equality(value.text, value.hint))
             return value.hint
         if isinstance(value, Object) and (isinstance(value.value, (*IDENTITIES, *NUMBERS_AND_TEXT))
@@ -112,7 +112,7 @@ class Conversions(Part, part="values"):
         if isinstance(value, (TensorValue, Fake)):
             return "tensor"
         if isinstance(value, Deferred):
-            return "text that data decide"
+            return "data-dependent string"
         if isinstance(value, ArrayValue):
             return "array"
         if isinstance(value, Object):
@@ -120,7 +120,7 @@ class Conversions(Part, part="values"):
         return type(value).__name__.lower()
 
     def concrete(self, value):
-        """The Python value that framework code gets: tensors as Fakes."""
+        """Return the Python value for framework code: tensors as Fakes."""
         value = self.force(value)
         if isinstance(value, TensorValue):
             return value.fake

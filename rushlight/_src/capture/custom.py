@@ -18,13 +18,13 @@ from .wrapper_specs import close_recorded, open_tangent, open_wrapper, spec_of, 
 
 
 class GraphContext(Context):
-    """What ``forward`` leaves for ``backward`` while both are traced: versions of values do not change."""
+    """The state that ``forward`` passes to ``backward`` while both are traced: versions of values do not change."""
 
     saved_tensors = property(lambda self: tuple(self._saved))
 
 
 def forward(function, args, flags):
-    """Runs ``forward``: its results as a tuple, and the context."""
+    """Run ``forward``; return its results as a tuple, and the context."""
     ctx = GraphContext()
     ctx.needs_input_grad = flags
     if "setup_context" in dir(function):
@@ -41,11 +41,11 @@ def forward(function, args, flags):
 
 
 def operator(function, args):
-    """(the operator of a call with arguments like these, the tensors in them, which are its own arguments).
+    """Return (the operator of a call with arguments like these, the tensors in them, which are its own arguments).
 
-    ``constant`` among its traits holds the positions of results without gradient, once it was traced, ``results`` what
-    they are: the operator takes and returns the tensors that instances of wrapping classes wrap. Tensors within lists
-    get no gradient.
+    Traits: ``constant``: indices of results without gradient, once it was traced; ``results``: their types. The
+    operator takes and returns the tensors that instances of wrapping classes wrap. Tensors within lists get no
+    gradient.
     """
     flags = tuple(isinstance(a, Tensor) and bool(a._rush_needs_grad) for a in args)
     constant: set = set()
@@ -56,7 +56,7 @@ def operator(function, args):
               if isinstance(leaf, Tensor)]  # the position of the argument that is a tensor; None within another one
     given_specs = [spec_of(leaves[k]) for k in places]
     if any(one is not None and any(type(n) is not int for n in one.meta.shape) for one in given_specs):
-        raise NotImplementedError("the gradient of a tensor that wraps others, of sizes that vary")
+        raise NotImplementedError("the gradient of a tensor that wraps others, with dynamic sizes")
     found, leaves = [part for k in places for part in open_wrapper(leaves[k])], [
         None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 
@@ -94,7 +94,7 @@ def operator(function, args):
         given = function.rule()(ctx, *gradients)
         given = given if isinstance(given, tuple) else (given,)
         needed = max(k for k, a in enumerate(args) if isinstance(a, Tensor)) + 1
-        if len(given) >= needed:  # what is no tensor and comes last may go without
+        if len(given) >= needed:  # trailing arguments that are not tensors may be missing
             given = (*given, *[None] * (len(args) - len(given)))
         function.check_count(given, len(args))
         return [part for one, k in zip(given_specs, owners)
@@ -109,13 +109,12 @@ def operator(function, args):
 
 
 class Results:
-    """The results of a function: their specs (None for plain tensors), and their type when there are several."""
+    """The results of a function: their specs (None for plain tensors), and their type if there are several."""
 
     kind, specs = Tensor, ()
 
     def close(self, recorder, fakes, constant):
-        """The results of which these tensors of a program are the parts; those at ``constant`` are cut off from their
-        history."""
+        """Rebuild the results from these tensors of a program; those at ``constant`` are detached."""
         fakes, found = iter(fakes), []
         for k, spec in enumerate(self.specs):
             parts = [next(fakes) for _ in (spec.metas if spec is not None else "1")]
@@ -127,13 +126,13 @@ class Results:
 
 
 def close_each(specs, tensors) -> list:
-    """What specs describe, made of plain tensors."""
+    """Rebuild the objects that specs describe from plain tensors."""
     tensors = iter(tensors)
     return [next(tensors) if one is None else one.close([next(tensors) for _ in one.metas]) for one in specs]
 
 
 def zeros(one, result):
-    """A gradient of zeros for a result."""
+    """Return a gradient of zeros for a result."""
     if one is not None:
         tangent = tangent_of(one)
         return tangent.close([full(meta) for meta in tangent.metas])
@@ -141,12 +140,12 @@ def zeros(one, result):
 
 
 def full(meta):
-    """Zeros of a shape and dtype, as a primitive of the program that is written down."""
+    """Return zeros of a shape and dtype, as a primitive of the traced program."""
     return P.full(shape=tuple(meta.shape), value=0, dtype=meta.dtype)
 
 
 def close_gradients(specs, parts) -> list:
-    """Gradients of results from those of what they wrap; None where there is none at all."""
+    """Return gradients of results from those of the tensors they wrap; None if there are none."""
     found = []
     for one in specs:
         given, parts = (parts[:1], parts[1:]) if one is None else (parts[:len(one.metas)], parts[len(one.metas):])
@@ -158,7 +157,7 @@ def close_gradients(specs, parts) -> list:
 
 
 def open_gradient(one, gradient) -> list:
-    """Gradients of what an argument wraps from its own."""
+    """Return gradients of the tensors that an argument wraps from its own."""
     if one is None:
         return [gradient]
     return [None] * len(one.metas) if gradient is None else open_tangent(gradient, tangent_of(one))
@@ -166,7 +165,7 @@ def open_gradient(one, gradient) -> list:
 
 class OperatorCall:
     """One call of an operator with instances of classes that answer it, as a function with a gradient: ``answer(args,
-    kwargs)`` is what they make of it, ``within`` the block in which its derivative runs."""
+    kwargs)`` calls them, ``within`` is the context in which its derivative runs."""
 
     collects = False
 
@@ -179,7 +178,7 @@ class OperatorCall:
         self.leaves = [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
 
     def call_of(self, tensors):
-        """(positional arguments, keywords) with these tensors."""
+        """Return (positional arguments, keywords) with these tensors."""
         leaves = list(self.leaves)
         for k, tensor in zip(self.places, tensors):
             leaves[k] = tensor
@@ -205,7 +204,7 @@ class OperatorCall:
 
 
 def allowed(function, args, kwargs):
-    """(the operator that calls a function with arguments like these and gives the tensors in its result, the tensors
+    """Return (the operator that calls a function with such arguments and returns the tensors in its result, the tensors
     among the arguments)."""
     leaves, spec = tree_flatten((tuple(args), dict(kwargs)))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
@@ -224,7 +223,7 @@ def allowed(function, args, kwargs):
 
 
 def functions_of(function):
-    """The functions that a user wrote for a Function."""
+    """Return the functions that a user wrote for a Function."""
     for name in ("forward", "setup_context", "backward", "vjp"):
         written = inspect.getattr_static(function, name, None)
         written = written.__func__ if isinstance(written, staticmethod) else written
@@ -233,6 +232,6 @@ def functions_of(function):
 
 
 def globals_of(function):
-    """The names of globals that a function reads."""
+    """Return the names of globals that a function reads."""
     return {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"
             and i.argval in function.__globals__}

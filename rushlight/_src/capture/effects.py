@@ -1,4 +1,4 @@
-"""What the Python of a segment calls to carry out what a program did."""
+"""Functions that a segment's Python code calls to replay side effects."""
 from __future__ import annotations
 
 import functools
@@ -22,7 +22,7 @@ END = object()
 
 
 def iterator_at(items, position, turned=False):
-    """An iterator over something iterable that stands at a position."""
+    """Return an iterator over an iterable, advanced to a position."""
     made = reversed(items) if turned else iter(items)
     for _ in range(position):
         next(made)
@@ -30,9 +30,9 @@ def iterator_at(items, position, turned=False):
 
 
 def place(iterator, items, position):
-    """Puts a list's iterator to a position, which may lie behind the end of a list that has become shorter."""
+    """Set a list's iterator to a position, which may be behind the end of a list that has become shorter."""
     short = max(0, position + 1 - len(items))
-    items.extend([None] * short)  # what it is set to is clamped to the length
+    items.extend([None] * short)  # __setstate__ clamps the position to the length
     iterator.__setstate__(position)
     del items[len(items) - short:]
 
@@ -43,7 +43,7 @@ def unpacked(value, count):
 
 
 def traced(error):
-    """Gives an exception a traceback, without which CPython's handlers cannot do."""
+    """Give an exception a traceback, which CPython's handlers need."""
     try:
         raise error
     except BaseException as caught:
@@ -59,46 +59,46 @@ def delete_item(owner, index):
 
 
 def refill(mapping, items):
-    """Gives a dict from outside its new contents, without methods that its class may have."""
-    base = OrderedDict if isinstance(mapping, OrderedDict) else dict  # which keeps an order of its own
+    """Give a dict from outside its new contents, bypassing its class's methods."""
+    base = OrderedDict if isinstance(mapping, OrderedDict) else dict  # which has its own order
     base.clear(mapping)
     for key, value in items.items():
         base.__setitem__(mapping, key, value)
 
 
 def reset(container, gone, new):
-    """Takes from and adds to a set from outside."""
+    """Remove items from and add items to a set from outside."""
     container.difference_update(gone)
     container.update(new)
 
 
 def remove_attribute(owner, name):
-    """Deletes an attribute that was there before the program ran."""
+    """Delete an attribute that existed before the program ran."""
     if hasattr(owner, name):
         object.__delattr__(owner, name)
 
 
 def made(cls, new, attributes):
-    """Attributes of an object that the program made."""
+    """Set the attributes of an object that the program made."""
     for name, value in attributes.items():
         object.__setattr__(new, name, value)
     return new
 
 
 def plainly(graph, *values):
-    """A graph called on tensors of any classes."""
+    """Call a graph on tensors of any classes."""
     with DisableTorchFunctionSubclass():
         return graph(*values)
 
 
 def seen_as(tensor, cls):
-    """A tensor as an instance of a class, which is not asked."""
+    """Return a tensor as an instance of a class, without calling the class."""
     with DisableTorchFunctionSubclass():
         return as_subclass(tensor, cls)
 
 
 def wrapped(cls, parts, context, size, stride):
-    """An instance of a class that wraps tensors."""
+    """Return an instance of a class that wraps tensors."""
     with DisableTorchFunctionSubclass():
         return cls.__tensor_unflatten__(parts, context, size, stride)
 

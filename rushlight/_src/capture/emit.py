@@ -1,4 +1,4 @@
-"""From what the machine found to a Segment: a graph, a guard function, and the Python that runs around the graph."""
+"""Make a Segment from a finished capture: a graph, a guard function, and the Python that runs around the graph."""
 from __future__ import annotations
 
 import collections
@@ -34,24 +34,24 @@ BUILT = Table("code that builds")
 
 
 class Writer(Endings, GraphCalls):
-    """Writes one segment's run function."""
+    """Writer of one segment's run function."""
 
     def __init__(self, machine):
         super().__init__(machine)
         self.builds: list[str] = []
-        self.late: list[str] = []  # what follows the effects
+        self.late: list[str] = []  # statements after the side effects
         self.loads: list[str] = []
-        self.names: dict = {}  # id of a Value -> the expression that holds it
+        self.names: dict = {}  # id of a Value -> the expression for it
         self.outputs: dict = {}  # graph output node -> its name
         self.entries: list = []
         self.kept: list = []
-        self.parameters: dict = {}  # the outputs that are parameters made here -> whether they want a gradient
-        self.recorded, self.carrying = False, set()  # whether an output carries a gradient; which do
+        self.parameters: dict = {}  # the outputs that are parameters made here -> whether they require grad
+        self.recorded, self.carrying = False, set()  # True if an output carries a gradient; those that do
         self.storing = bool(machine.writes.changed or machine.writes.set_attributes or machine.writes.set_globals)
 
     # --- values -------------------------------------------------------------------------------------------------------
     def write(self, value) -> str:
-        """An expression for a Value; what has to be built first goes to ``builds``."""
+        """Return an expression for a Value; statements that it needs are appended to ``builds``."""
         if isinstance(value, Placeholder):
             return str(value)
         if isinstance(value, Comparison):
@@ -72,7 +72,7 @@ class Writer(Endings, GraphCalls):
         return known
 
     def number(self, value) -> str:
-        """A varying number: text over the inputs, or an output of the graph."""
+        """Return the expression of a varying number: source over the inputs, or an output of the graph."""
         if value.fake is not None:
             return self.output(value)
         if not self.machine.numbers.unknown(value):
@@ -80,7 +80,7 @@ class Writer(Endings, GraphCalls):
         return f"({self.expression(value.expr)})"
 
     def expression(self, expr) -> str:
-        """An expression over numbers that the graph computes."""
+        """Return an expression over numbers that the graph computes."""
         machine, names = self.machine, {}
         for symbol in expr.free:
             node = machine.shape_env.unbacked.get(symbol)
@@ -96,11 +96,11 @@ class Writer(Endings, GraphCalls):
         return self.machine.guarding.literal(value)
 
     def load(self, source) -> str:
-        """What a source holds; read before the program changes anything."""
+        """Return an expression for a source's value; read before the program changes anything."""
         return str(source) if source.parent is None else self.early(str(source))
 
     def early(self, text):
-        """An expression over the inputs, as they were when the segment began."""
+        """Return an expression over the inputs, as they were when the segment began."""
         if not self.storing:
             return text
         known = self.names.get(text)
@@ -126,7 +126,7 @@ class Writer(Endings, GraphCalls):
 
     @BUILT.by(TensorValue)
     def build_subclass(self, value, name):
-        """A tensor of a class that answers operators."""
+        """Build a tensor of a class that answers operators."""
         self.builds.append(f"{name} = SUBCLASS({self.output(value)}, {self.constant(value.fake.like)})")
 
     @BUILT.by(WrapperValue)
@@ -213,7 +213,7 @@ class Writer(Endings, GraphCalls):
         self.builds.append(f"{name} = {self.deferred(value)}")
 
     def deferred(self, value) -> str:
-        """The code that makes a text, or puts one out."""
+        """Return the code that makes or outputs a string."""
         return value.template.format(*map(self.write, value.operands))
 
     @BUILT.by(Cell)
@@ -249,12 +249,12 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         of = value.of
         if value.watched is not None:
             if value.size < 0 or value.watched.changed and value.watched.source is not None:
-                raise native_iteration(value)  # it holds what it is to hold after the effects only
+                raise native_iteration(value)  # its state depends on the side effects
         elif getattr(getattr(of, "mapping", of), "changed", False) and not isinstance(of, Sequence):
             of = None  # at its end
         sequence, turned = self.write(of or value.sequence), value.turned and of is not None
         over = of or value.sequence
-        # a list has its items after the effects
+        # a list is filled after the side effects
         if isinstance(over, Sequence) and over.kind is list and (value.position or turned):
             place = value.position
             self.builds.append(f"{name} = {'reversed' if turned else 'iter'}({sequence})")
@@ -342,9 +342,9 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
     def build_super(self, value, name):
         self.builds.append(f"{name} = super({self.constant(value.cls)}, {self.write(value.owner)})")
 
-    # --- effects ------------------------------------------------------------------------------------------------------
+    # --- side effects -------------------------------------------------------------------------------------------------
     def effects(self) -> list[str]:
-        """Statements that change what is outside, in the state that the program left it."""
+        """Return statements that bring outside objects into the state in which the program left them."""
         machine, lines = self.machine, []
         for handle in machine.hooks.left():
             self.write(handle)
@@ -362,7 +362,7 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
             else:
                 lines.append(f"{place}.cell_contents = {self.write(container.content)}"
                              if container.content is not None else f"del {place}.cell_contents")
-        left = []  # attributes of tensors that nothing written so far refers to
+        left = []  # attributes of tensors that no statement refers to yet
         for (owner_id, name), value in machine.writes.set_attributes.items():
             owner, raw = machine.writes.owners[owner_id, name]
             if isinstance(owner, TensorValue):
@@ -378,12 +378,12 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
         for namespace, name, value in ((n, k[1], v) for k, (n, v) in machine.writes.set_globals.items()):
             lines.append(f"{self.constant(namespace)}[{name!r}] = {self.write(value)}")
         before = None
-        while before != len(left):  # what is written now may refer to further tensors
+        while before != len(left):  # new statements may refer to further tensors
             before, left = len(left), [given for given in left if not self.tensor_attribute(*given, lines)]
         return lines
 
     def tensor_attribute(self, owner, name, value, lines) -> bool:
-        """Adds the statement that sets an attribute of a tensor; False where nothing written refers to the tensor."""
+        """Add the statement that sets an attribute of a tensor; False if no statement refers to the tensor."""
         if owner.source is None and id(owner) not in self.names and owner.fake.node not in self.outputs:
             return False
         if name == "grad":
@@ -396,14 +396,14 @@ getattr(function, "value", None) or types.FunctionType, (types.FunctionType, typ
 
 
 def differs(container) -> bool:
-    """Whether a container or cell from outside does not hold at the end just what it held at first."""
+    """True if the content of a container or cell from outside has changed at the end."""
     if not isinstance(container, Mapping) or container.original != list(container.items):
         return True
     return any(str(v.source) != f"{container.source}[{k!r}]" for k, v in container.items.items())
 
 
 def guard_classes(machine):
-    """One guard for all functions that were found in users' classes, and one for each other attribute."""
+    """Add one guard for all functions found in users' classes, and one for each other attribute."""
     functions = {}
     for (cls, name), raw in machine.guarding.relied.items():
         if isinstance(raw, types.FunctionType):
@@ -423,7 +423,7 @@ def guard_classes(machine):
 
 
 def kept(guards, machine) -> list:
-    """The guards that a user's filter leaves."""
+    """Return the guards that a user's filter keeps."""
     keep = machine.entry.owner.keep
     if keep is None:
         return guards
@@ -433,7 +433,7 @@ def kept(guards, machine) -> list:
 
 
 def write_segment(machine, ending) -> Segment:
-    """The Segment of what a machine captured."""
+    """Return the Segment of a finished capture."""
     machine.generators.check_dropped()
     writer = Writer(machine)
     last = writer.finish(ending)
@@ -454,7 +454,7 @@ def write_segment(machine, ending) -> Segment:
                       Source(None, machine.guarding.constant_name(owner)))
     names = weakly({f"k{k}": v for k, v in enumerate(machine.guarding.constants)})
     source = "\n".join(["def run(V, P):", *(f"    {line}" for line in [*loaded(names, body), *body])])
-    # classes made at a break say where they come from
+    # classes made at a break record their module
     module = machine.frames[-1].namespace.get("__name__") if machine.frames else None
     sources, inputs = fetched
     guards = kept(list(machine.guarding.guards.values()), machine)

@@ -1,4 +1,4 @@
-"""How a segment ends: the entry that follows, and what leads there."""
+"""Endings of segments: the entry that follows, and the code that leads there."""
 from __future__ import annotations
 
 from .breaks import Placeholder
@@ -11,16 +11,16 @@ ENDINGS = Table("the ending")
 
 
 def recorded(statements) -> list[str]:
-    """Statements under recording."""
+    """Return statements that run in grad mode."""
     return ["with GRAD(1):", *(f"    {s}" for s in statements)] if statements else []
 
 
 class Endings(Part):
-    """Writes the last lines of a segment."""
+    """Writer of the last lines of a segment."""
 
     # --- entries ------------------------------------------------------------------------------------------------------
     def entry(self, frames, offset, native=False) -> str:
-        """``(entry, values)`` to go on with at an offset of the last of these frames."""
+        """``(entry, values)`` to continue with at an offset of the last of these frames."""
         places, values = [], []
         for k, frame in enumerate(frames):
             last = k == len(frames) - 1
@@ -38,7 +38,7 @@ class Endings(Part):
         return f"E[{len(self.entries) - 1}], ({written})"
 
     def handler(self):
-        """The entry of the handler that the breaking instruction is under, or None."""
+        """Return the entry of the handler of the breaking instruction, or None."""
         frames = self.machine.frames
         for k in range(len(frames) - 1, -1, -1):
             found = frames[k].listing.handler(frames[k].now.offset)
@@ -52,8 +52,8 @@ class Endings(Part):
         return None
 
     def guarded(self, statements) -> list[str]:
-        """Statements that run user code: an exception goes to its handler; the one that is being handled is seen
-        there."""
+        """Wrap statements that run user code: an exception goes to its handler, which also sees the one that is being
+        handled."""
         handler, handling = self.handler(), self.machine.handling
         if handling and statements:
             statements = [f"try: raise {self.write(handling[-1])}", "except BaseException:",
@@ -123,13 +123,13 @@ class Endings(Part):
 
 
 def kind_of(slot):
-    """How a slot of the value stack is passed on: see ResumePoint."""
+    """Return how a slot of the value stack is passed on: see ResumePoint."""
     if isinstance(slot, Offset):
         return slot.offset
     return "N" if slot is NULL else "H" if isinstance(slot, Handled) else "V"
 
 
 def carried(slot):
-    """The values that a slot of the value stack comes along as."""
+    """Return the values to pass on for a slot of the value stack."""
     kind = kind_of(slot)
     return (slot,) if kind == "V" else (slot.before, slot.error) if kind == "H" else ()

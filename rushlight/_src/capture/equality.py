@@ -1,4 +1,4 @@
-"""Equality of constants as guards need it: ``1 == True == 1.0`` and ``0.0 == -0.0``, but programs tell these apart."""
+"""Equality of constants for guards: ``1 == True == 1.0`` and ``0.0 == -0.0``, but programs distinguish these."""
 from __future__ import annotations
 
 import enum
@@ -12,16 +12,17 @@ from ..core.devices import device
 from ..core.naming import defining_module
 from .classes import FRAMEWORK, is_framework
 
-COMPARED = (int, bool, str, bytes, types.CodeType)  # whose ``==`` tells all that programs see, among those of one type
-# what is made anew and means the same; ``==`` of annotations is blind to the order and the types of their parts
+# types whose ``==`` distinguishes all that programs can, within one type
+COMPARED = (int, bool, str, bytes, types.CodeType)
+# new objects that mean the same; ``==`` of annotations ignores the order and the types of their arguments
 DESCRIBED = (types.UnionType, types.GenericAlias, re.Pattern, device)
-EXTENDED = (np.longdouble, np.clongdouble)  # whose memory has bytes without meaning
+EXTENDED = (np.longdouble, np.clongdouble)  # whose memory has padding bytes
 bits_of_float, bits_of_complex = struct.Struct("d").pack, struct.Struct("dd").pack
 
 
 def is_same(a, b) -> bool:
-    """True if two values are of one type and equal in every bit and item; what has an identity is the same only as
-    itself."""
+    """True if two values are of one type and equal in every bit and item; objects with an identity only equal
+    themselves."""
     kind = type(a)
     if a is b or kind is not type(b):
         return a is b
@@ -41,7 +42,7 @@ def is_same(a, b) -> bool:
 
 
 def is_described(value) -> bool:
-    """True for annotations, patterns and devices, which their text describes."""
+    """True for annotations, patterns and devices, which their string form describes."""
     return isinstance(value, DESCRIBED) or type(value).__module__ == "typing" or (
         is_record(type(value)) and all(map(is_constant, vars(value).values())))
 
@@ -60,6 +61,6 @@ def is_constant(value) -> bool:
 
 
 def is_immutable(value) -> bool:
-    """True if an object's identity says all about it: enum members, layouts, memory formats; or its text does."""
+    """True if an object's identity fixes its value: enum members, layouts, memory formats; or its string form does."""
     return (isinstance(value, (enum.Enum, re.Match)) or is_described(value) or value is NotImplemented
             or defining_module(type(value)) == f"{FRAMEWORK}._src.core.convert")

@@ -1,17 +1,17 @@
-"""Why capture stops: the numbered reasons, and the errors that carry them."""
+"""Reasons for graph breaks, by number, and the errors that report them."""
 from __future__ import annotations
 
 REASONS = {
-    "RB001": ("a call that cannot be written into a graph",
+    "RB001": ("a call that cannot be recorded in a graph",
               "Move the call out of the compiled function, or mark it with compiler.disable to make the break "
               "explicit."),
-    "RB002": ("the value of a tensor decides what happens next",
+    "RB002": ("control flow depends on the value of a tensor",
               "Use torch.where or torch.cond instead of a Python branch, or keep the number in a tensor."),
-    "RB003": ("a number that data decide has to be known",
+    "RB003": ("the value of a data-dependent number is needed",
               "Keep the value in a tensor; use it as a number after the compiled function."),
     "RB004": ("an operation on a Python object that capture does not model", "Move it out of the compiled function."),
     "RB005": ("an instruction that capture does not model", "Rewrite the line with simpler statements."),
-    "RB006": ("a break that was asked for", "Remove the graph_break() or compiler.disable."),
+    "RB006": ("an explicit graph break", "Remove the graph_break() or compiler.disable."),
     "RB007": ("a call that raised during capture", "Run the function uncompiled to see the error."),
     "RB008": ("code that inspects its own frame", "Avoid locals(), vars() and sys._getframe in compiled code."),
     "RB009": ("input or output",
@@ -22,10 +22,10 @@ REASONS = {
               "Change requires_grad, register hooks on intermediate values, and call backward() of values made "
               "elsewhere outside the compiled function."),
     "RB012": ("a result whose size depends on data",
-              "Use torch.where instead of a boolean index, or tell with torch._check() what is known of the size."),
+              "Use torch.where instead of a boolean index, or state facts about the size with torch._check()."),
     "RB013": ("recursion too deep to inline", "Rewrite the recursion as a loop."),
     "RB014": ("a tensor of a class that answers operators", "Pass a plain tensor."),
-    "RB015": ("the memory of a tensor is looked at",
+    "RB015": ("the memory of a tensor is accessed",
               "Use operators of tensors, or move the call out of the compiled function."),
 }
 
@@ -33,10 +33,10 @@ DATA_DEPENDENT = frozenset(("RB002", "RB003", "RB012"))
 
 
 class Break(Exception):
-    """Raised within capture: the instruction at hand has to run as Python.
+    """Raised within capture: the current instruction must run as Python.
 
-    ``native``: its whole frame has to; ``noted``: users are told, since it is not the consequence of an earlier break.
-    ``whole``: it is a call whose function runs as it is, since it breaks and computes nothing of tensors.
+    ``native``: its entire frame must; ``noted``: it is reported, since it is not the consequence of an earlier break.
+    ``whole``: it is a call whose function runs unchanged, since it breaks and computes nothing on tensors.
     """
 
     whole = False
@@ -47,9 +47,9 @@ class Break(Exception):
 
 
 class Again(Exception):
-    """Raised within capture: begin anew under one more rule ("generators" run natively; sizes are "static"; "tensors as
-    keys" are found by what they are, since a dict from outside has such; "warnings" are filtered natively; an
-    instruction breaks)."""
+    """Raised within capture: restart under one more rule ("generators" run natively; sizes are "static"; "tensors as
+    keys" are compared by identity, since a dict from outside has such; "warnings" are filtered natively; an instruction
+    breaks)."""
 
     def __init__(self, rule, value=True):
         super().__init__(rule)
@@ -57,7 +57,7 @@ class Again(Exception):
 
 
 class Raised(Exception):
-    """A Python exception of the program under capture.  ``inside``: it is raised in the frame on top, which was just
+    """A Python exception of the program under capture.  ``inside``: it is raised in the top frame, which was just
     pushed."""
 
     def __init__(self, value, inside=False):
@@ -75,15 +75,15 @@ class RecompileLimitError(CaptureError):
 
 
 class ConstraintViolationError(RuntimeError):
-    """The program fixes a size that was said to vary."""
+    """The program fixes a size that was declared dynamic."""
 
 
 class UserError(CaptureError):
-    """What was asked of an export, or of one graph, cannot be had of the program."""
+    """The program cannot be exported, or captured as one graph, as requested."""
 
 
 class DataDependentError(UserError):
-    """``fullgraph=True`` and data decide what happens next, or a value that has to be known."""
+    """``fullgraph=True`` and control flow or a value that must be known is data-dependent."""
 
 
 class UnknownBackend(ValueError, RuntimeError):
@@ -100,7 +100,7 @@ class BackendFailed(RuntimeError):
 
 
 class GraphBreak:
-    """A place where capture stopped: reason, file, line, remedy."""
+    """A graph break: reason, file, line, remedy."""
 
     def __init__(self, code, detail, file, line, function):
         self.code, self.detail, self.file, self.line, self.function = code, detail, file, line, function
@@ -110,7 +110,7 @@ class GraphBreak:
         return f"{REASONS[self.code][0]}: {self.detail}"
 
     def error(self) -> CaptureError:
-        """What is raised where all has to fit one graph."""
+        """Return the error to raise if the function must be one graph."""
         if self.code in DATA_DEPENDENT:
             return DataDependentError("the function does not fit one graph.\n"
                                       f"Could not guard on data-dependent expression: {self}")

@@ -1,4 +1,4 @@
-"""Tensors without data, which stand for what a graph computes."""
+"""Fake tensors under capture: results of a graph that has not run."""
 from __future__ import annotations
 
 from ..core.native import Tensor
@@ -8,8 +8,8 @@ from .unbacked import HOLD
 
 
 def needs_data(what: str, code="RB003", method=None):
-    """What refuses, for a tensor without data, a method that reads them; ``method``: unless the value is known, which
-    then answers."""
+    """Return a method that refuses to read the data of a fake tensor; ``method``: called on the value
+    instead if it is known."""
     def refuse(self, *args, **kwargs):
         known = self.recorder.value_of(self) if method else None
         if known is None:
@@ -20,12 +20,11 @@ def needs_data(what: str, code="RB003", method=None):
 
 
 class Fake(Tensor):
-    """A tensor without data.  ``inputs``: the graph inputs whose sizes it depends on; ``like`` is the class it stands
-    for."""
+    """A fake tensor.  ``inputs``: the graph inputs whose sizes it depends on; ``like``: the class it represents."""
 
     weak = False
     like = Tensor
-    stands_for = None  # the Real that a number stands for
+    stands_for = None  # the Real that a number represents
 
     concrete = needs_data("reading elements to decide a size", "RB012")
     __int__, __float__, __complex__, __index__ = (needs_data(what, method=name) for what, name in (
@@ -62,19 +61,19 @@ class Fake(Tensor):
         return self.recorder.item(self) if known is None else known.item()
 
     def refuse(self, error):
-        """The program raises the error where this holds for an element."""
+        """Record that the program raises the error if this holds for an element."""
         with self.recorder.below_levels():
             OPS["logical_not"](OPS["any"](self)).hold(error)
 
     def hold(self, error):
-        """The program raises the error unless this holds for all elements."""
+        """Record that the program raises the error unless this holds for all elements."""
         if self.recorder.shape_env is None or self.recorder.within_try():
             raise Break("RB002", "a check of all elements within a try")
         with self.recorder.below_levels():
             self.recorder.check(HOLD, self if not self._rush_meta.shape else OPS["all"](self), error)
 
     def tolist(self):
-        """The elements as nested lists of numbers that data decide."""
+        """Return the elements as nested lists of data-dependent numbers."""
         if self.numel() > MOST_ITEMS:
             raise Break("RB003", f"tolist() of more than {MOST_ITEMS} elements")
         return [row.tolist() for row in self.unbind(0)] if self.dim() else self.item()
@@ -123,11 +122,11 @@ class Fake(Tensor):
         if self.node.op is None:
             raise Break("RB011", "a tensor from outside changes its shape in place")
         if self._rush_needs_grad and not view._rush_needs_grad:
-            raise Break("RB011", "a tensor with a history changes its shape in place where that is not recorded")
+            raise Break("RB011", "a tensor with a history changes its shape in place while that is not recorded")
         self._rush_replace(view)
 
     def _rush_replace(self, view):
-        """Becomes the value that a view is, after the writes so far."""
+        """Become the current value of a view, after all recorded writes."""
         self.recorder.replace_viewed(self)
         self.node, self.inputs = view.node, view.inputs
         self._rush_meta, self._rush_needs_grad = view._rush_meta, view._rush_needs_grad
@@ -135,33 +134,33 @@ class Fake(Tensor):
     __hash__ = Tensor.__hash__
 
 
-MOST_ITEMS = 32  # numbers that one tolist() makes
+MOST_ITEMS = 32  # limit of one tolist()
 
 
 def as_fixed(value):
-    """Floats that vary as they are now, which is assumed from here on; within tuples too."""
+    """Return varying floats as their current values, which are assumed afterwards; also within tuples."""
     if type(value) in (tuple, list):
         return type(value)(map(as_fixed, value))
     return float(value.stands_for) if isinstance(value, Fake) and value.stands_for is not None else value
 
 
 def as_hinted(value):
-    """Floats that vary as they are now, within tuples too."""
+    """Return varying floats as their current values, also within tuples."""
     if type(value) in (tuple, list):
         return type(value)(map(as_hinted, value))
     return value.stands_for.number.hint if isinstance(value, Fake) and value.stands_for is not None else value
 
 
 class Leaf:
-    """A tensor made here that wants a gradient: with the node whose memory it shares if it does, the node that it was
-    made of, and its place in the program."""
+    """A tensor made here that requires grad: the node whose memory it shares if any, the node that it was made from,
+    and its position in the program."""
 
     def __init__(self, fake, shares, origin, place):
         self.fake, self.shares, self.origin, self.place = fake, shares, origin, place
 
 
 def fakes_in(value):
-    """The Fakes within nested tuples and lists, in order."""
+    """Return the Fakes within nested tuples and lists, in order."""
     if isinstance(value, Fake):
         yield value
     elif type(value) in (list, tuple):

@@ -1,5 +1,5 @@
-"""Arrays of NumPy within compiled code: tensors without data that NumPy's own functions are called with, and what these
-are as operators."""
+"""NumPy arrays within compiled code: fake arrays that NumPy's own functions are called with, and the operators they
+record."""
 from __future__ import annotations
 
 import functools
@@ -21,14 +21,14 @@ from .reals import Real
 api = types.SimpleNamespace(**{name: op for name, op in OPS.items() if name.isidentifier()})
 
 class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array without data.  ``scalar``: a number of NumPy, with its dtype.
+    """A fake array.  ``scalar``: a NumPy scalar, with its dtype.
 
-    NumPy's functions and operators, called with one, ask ``__array_ufunc__`` and ``__array_function__``: what dtypes a
-    function computes in, NumPy itself says; what it computes is an operator of tensors.
+    NumPy's functions and operators call its ``__array_ufunc__`` and ``__array_function__``: NumPy resolves the dtypes
+    of a computation, and tensor operators compute it.
     """
 
     def __init__(self, fake, scalar=False):
-        self.fake, self.scalar, self.value = fake, scalar, None  # value: the Value that stands for it
+        self.fake, self.scalar, self.value = fake, scalar, None  # value: its captured Value
 
     dtype = property(lambda self: self.fake.dtype.numpy)
     shape = property(lambda self: tuple(self.fake.shape))
@@ -48,7 +48,7 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return result if out is None else self.stored(*out, result)
 
     def stored(self, target, result):
-        """What ``out=`` and ``+=`` do: the result goes into the target."""
+        """Implement ``out=`` and ``+=``: the result is stored in the target."""
         if not isinstance(target, FakeArray) or target.scalar and target is not self or not np.can_cast(result.dtype,
                                                                                                         target.dtype,
                                                                                                         "same_kind"):
@@ -65,7 +65,7 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return closed(compute(*opened(args), **opened(kwargs)), function in NUMBERS)
 
     def __array__(self, *args, **kwargs):
-        raise Break("RB015", "an array is looked at")
+        raise Break("RB015", "the data of an array are accessed")
 
     def __getitem__(self, index):
         index = opened(index)
@@ -94,7 +94,7 @@ class FakeArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def opened(value):
-    """Fake arrays as tensors, within tuples, lists and dicts too."""
+    """Replace fake arrays by tensors, also within tuples, lists and dicts."""
     if isinstance(value, FakeArray):
         return value.fake
     if type(value) in (tuple, list):
@@ -103,7 +103,7 @@ def opened(value):
 
 
 def closed(value, numbers):
-    """Tensors as fake arrays; ``numbers``: NumPy gives one without dimensions as a number."""
+    """Replace tensors by fake arrays; ``numbers``: NumPy returns one without dimensions as a scalar."""
     if isinstance(value, Tensor):
         return FakeArray(value, numbers and not value.dim())
     return type(value)(closed(v, numbers) for v in value) if type(value) in (tuple, list) else value
@@ -117,7 +117,7 @@ def as_dtype(tensor, dtype):
 
 
 def kind_of(value):
-    """What NumPy's rules of promotion look at: a dtype, or the class of a Python number."""
+    """Return what NumPy's promotion rules inspect: a dtype, or the class of a Python number."""
     if isinstance(value, (Expr, Real)):
         return int if isinstance(value, Expr) else float
     return value.dtype.numpy if isinstance(value, Tensor) else value.dtype if isinstance(value, np.generic) else type(
@@ -125,7 +125,7 @@ def kind_of(value):
 
 
 def entered(value, dtype):
-    """An operand of a function that computes in this dtype."""
+    """Return an operand of a function that computes in this dtype."""
     if isinstance(value, FakeArray):
         return as_dtype(value.fake, dtype)
     if isinstance(value, (Expr, Real)):
@@ -136,26 +136,26 @@ def entered(value, dtype):
 
 
 def elementwise(ufunc, compute, inputs):
-    """(result, whether NumPy gives it as a number) of a function of elements."""
+    """Return (result, True if NumPy returns it as a scalar) of an elementwise function."""
     kinds = tuple(v.dtype if isinstance(v, FakeArray) else kind_of(v) for v in inputs)
     *loop, last = ufunc.resolve_dtypes((*kinds, None))
     if ufunc in WHOLE_DIVISION and loop[1].kind in "iub" and not (type(inputs[1]) is int and inputs[1]):
-        raise Break("RB001", f"numpy.{ufunc.__name__}() of whole numbers, of which one may be 0")
+        raise Break("RB001", f"numpy.{ufunc.__name__}() on integers needs a nonzero constant divisor")
     if ufunc is np.power and last.kind in "iu" and not (type(inputs[1]) is int and inputs[1] >= 0):
-        raise Break("RB001", "numpy.power() of whole numbers, of which one may be negative")
+        raise Break("RB001", "numpy.power() on integers needs a nonnegative constant exponent")
     result = as_dtype(compute(*map(entered, inputs, loop)), last)
     return result, not result.dim()
 
 
 def promoted(*values):
-    """Operands in the dtype that NumPy promotes them to."""
+    """Return operands in the dtype that NumPy promotes them to."""
     dtype = np.result_type(*(v if isinstance(v, (bool, int, float, complex)) else kind_of(v) for v in values))
     return [as_dtype(v, dtype) if isinstance(v, Tensor) else entered(v, dtype) for v in values]
 
 
 # --- functions over dimensions ----------------------------------------------------------------------------------------
 def reduction(function, compute, several=True):
-    """A function of NumPy that reduces dimensions; ``compute(x, dims, keepdims, **more)``.  ``several``: it takes
+    """Return a NumPy function that reduces dimensions; ``compute(x, dims, keepdims, **more)``.  ``several``: it accepts
     several dimensions."""
     def reduce(a, axis=None, dtype=None, out=None, keepdims=False, **more):
         if out is not None or not several and isinstance(axis, tuple):
@@ -223,7 +223,7 @@ def split(ary, indices_or_sections, axis=0):
 
 
 def take_along(arr, indices, axis=-1):
-    """``np.take_along_axis``: indices below 0 count from the end.  IndexError for indices that are no integers."""
+    """``np.take_along_axis``: negative indices count from the end.  IndexError for indices that are not integers."""
     if axis is None:
         arr, indices, axis = arr.reshape(-1), indices.reshape(-1), 0
     if indices.dtype.category != int64.category:
@@ -262,7 +262,7 @@ def dot(a, b):
 
 
 def like(value):
-    """``zeros_like`` and its kin."""
+    """Return ``zeros_like`` or a similar function."""
     def fill(a, given=value, dtype=None):
         dtype = kind_of(a) if dtype is None else np.dtype(dtype)
         return OPS["_filled"](dtype.type(given).item(), tuple(a.shape), FROM_NUMPY[dtype])
@@ -270,7 +270,7 @@ def like(value):
 
 
 def inexact(compute):
-    """A function of linear algebra, which takes whole numbers as float64."""
+    """Return a function of linear algebra, which converts integers to float64."""
     return lambda a, *rest, **options: compute(*(as_dtype(v, np.result_type(kind_of(v), np.float32)
                                                           if v.dtype.is_inexact else np.float64)
                                                  if isinstance(v, Tensor) else v
@@ -367,17 +367,17 @@ def converted(tensor, dtype, copy):
 
 # --- from outside, and back -------------------------------------------------------------------------------------------
 def shared(array) -> bool:
-    """Whether a tensor can have the memory of an array: for the guards of compiled code."""
+    """True if a tensor can share the memory of an array: for the guards of compiled code."""
     return (type(array) is np.ndarray and array.dtype in FROM_NUMPY and array.flags.writeable and
             all(s >= 0 and s % array.itemsize == 0 for s in array.strides))
 
 
 def array_of(tensor, scalar):
-    """The array, or the number, that a tensor of a graph stands for."""
+    """Return the array, or the scalar, for a tensor of a graph."""
     found = to_numpy(tensor.detach())
     return found[()] if scalar else found
 
 
 def constant_array(array, recorder):
-    """An array that the program makes of known values, anew at every call."""
+    """Return an array that the program makes of known values at each call."""
     return FakeArray(recorder.constant(lambda: from_numpy(np.array(array))))

@@ -1,4 +1,5 @@
-"""Compiled functions: entries, where code can start; segments, what starts there; and the trampoline between them."""
+"""Compiled functions: entries, where code can start; segments, the code that starts there; and the trampoline between
+them."""
 from __future__ import annotations
 
 import functools
@@ -26,7 +27,7 @@ guards_log, breaks_log, recompiles_log, graph_log = logger("guards"), logger("gr
 
 
 class Entry:
-    """A place where execution can start: one ResumePoint for each frame on the stack there.  ``native``: it runs
+    """A point where execution can start: one ResumePoint for each frame on the stack there.  ``native``: it runs
     uncompiled."""
 
     def __init__(self, owner, places, namespaces, native=False):
@@ -42,7 +43,7 @@ class Entry:
         self.uncompiled, self.met = self.native, False
 
     def varies(self, source, value) -> bool:
-        """Whether a number at this source is to be taken as varying from call to call."""
+        """True if a number at this source is treated as varying between calls."""
         text = str(source)
         dynamic = self.owner.dynamic
         if dynamic is False or source.covered or ".shape[" in text:
@@ -56,7 +57,7 @@ class Entry:
         return False
 
     def free_sizes(self, source, tensor) -> frozenset:
-        """The dimensions whose sizes are to be taken as varying: marked, or seen to change."""
+        """Return the dynamic dimensions of a tensor: marked, or seen to change."""
         shape, text = tensor._rush_meta.shape, str(source)
         if source.covered or self.owner.dynamic is False or not tensor._rush_meta.contiguous or type(
                 tensor) is state.parameter:
@@ -70,7 +71,7 @@ class Entry:
                          and (self.owner.dynamic or k in moved)) - still(tensor)
 
     def capture(self, values):
-        """A segment for these values; remembered."""
+        """Capture a segment for these values and remember it."""
         rules: dict = {}
         breaks = len(self.owner.stats.breaks)
         while True:
@@ -94,13 +95,13 @@ class Entry:
         return segment
 
     def enter(self, segment):
-        """Has a segment tried first from here on."""
+        """Move a segment to the front."""
         self.owner.stats.segments += 1
         segment.names = self.places[0].locals + self.places[0].cells
         self.segments.insert(0, segment)
 
     def share(self, values):
-        """A segment that was captured for other modules and serves these; None if there is none."""
+        """Return a segment that was captured for other modules and serves these; None if there is none."""
         segment = find_shared(self, values)
         if segment is None or segment.code.breaks and Stance.break_is_error:
             return None
@@ -115,7 +116,7 @@ class Entry:
         return segment
 
     def learn(self, first, varying, shapes, moving):
-        """Takes over what another entry of the same program saw to change."""
+        """Adopt what another entry of the same program saw to change."""
         self.first, self.varying, self.shapes = dict(first), set(varying), dict(shapes)
         self.moving = {text: set(dimensions) for text, dimensions in moving.items()}
 
@@ -125,7 +126,7 @@ class Entry:
         return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
 
     def missed(self, values):
-        """No segment applies: captures another, or gives up at the limit (None)."""
+        """No segment applies: capture another, or give up at the limit (None)."""
         if Stance.now != "default":
             return self.stand_still(values)
         if self.segments:
@@ -154,7 +155,7 @@ class Entry:
         return None
 
     def stand_still(self, values):
-        """A miss under another stance than the default."""
+        """Handle a miss under a stance other than the default."""
         if Stance.now == "fail_on_recompile" and self.segments:
             raise RuntimeError(
                 f"{self.name} would be captured again under the stance 'fail_on_recompile': "
@@ -169,15 +170,15 @@ class Entry:
                 f"{self.name} was captured {len(self.segments)} times. Last: {failed(self.segments[0], values)}")
         self.uncompiled = True
         warnings.warn(
-            f"{self.name} was captured {len(self.segments)} times, for assumptions that keep failing; it runs "
-            "uncompiled from now on. "
+            f"{self.name} was captured {len(self.segments)} times, because its guards keep failing; it runs "
+            "uncompiled in future calls. "
             f"Last: {failed(self.segments[0], values)}. Mark what varies with mark_dynamic, pass it as a tensor, or "
             "raise "
             "_dynamo.config.recompile_limit.", stacklevel=4)
 
 
 def failed(segment, values) -> str:
-    """The first guard of a segment that does not hold for these values, in the names of the program."""
+    """Return the first guard of a segment that fails for these values, in the names of the program."""
     names = {name: value() if isinstance(value, Unowned) else value
              for name, value in segment.guard.__globals__.items()} | {"V": values}
     for guard in segment.guards:
@@ -191,7 +192,7 @@ def failed(segment, values) -> str:
 
 
 def drive(entry, values):
-    """Runs from an entry to the return, segment by segment."""
+    """Run from an entry to the return, segment by segment."""
     while entry is not None:
         segment = None
         if not entry.uncompiled and Stance.now != "force_eager" and not mine.modes:
@@ -213,7 +214,7 @@ owners = weakref.WeakSet()
 
 
 def reset_all():
-    """Forgets every segment."""
+    """Drop every segment."""
     from .backends import operators
     counters.clear()
     operators.clear()
@@ -223,7 +224,7 @@ def reset_all():
 
 
 def copied(function):
-    """The same function as another object, so that a mark on it does not reach the original."""
+    """Return a copy of a function, so that a mark on it does not reach the original."""
     made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
                               function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
@@ -231,7 +232,7 @@ def copied(function):
 
 
 class Stats:
-    """What capture did for one compiled function."""
+    """Counts and breaks of the capture of one compiled function."""
 
     def __init__(self):
         self.segments, self.graphs, self.breaks = 0, [], []
@@ -243,8 +244,8 @@ class Owner:
     def __init__(self, backend, fullgraph=False, dynamic=None, options=None, keep=None):
         self.backend, self.fullgraph, self.dynamic, self.options = backend, fullgraph, dynamic, options
         self.keep = keep  # (entries that describe guards) -> which are kept
-        self.spelled = None  # how exported programs write operators: see Recorder
-        self.exporting = False  # for a graph that stands alone: results that are views of others are its results, too
+        self.spelled = None  # how exported programs record operators: see Recorder
+        self.exporting = False  # for a self-contained graph: results that are views of others are its results, too
         self.entries: dict = {}
         self.functions: dict = {}
         self.stats = Stats()
@@ -252,7 +253,7 @@ class Owner:
 
     @property
     def configuration(self) -> tuple:
-        """What captured code depends on: segments serve owners that are configured alike."""
+        """The settings that captured code depends on: segments serve owners with equal ones."""
         alone = self if self.exporting or self.spelled is not None or (self.options or {}).get("freezing") else None
         return self.backend, self.fullgraph, self.dynamic, self.options, self.keep, alone
 
@@ -260,7 +261,7 @@ class Owner:
         return Owner, (self.backend, self.fullgraph, self.dynamic, self.options, self.keep)
 
     def forget(self):
-        """Drops every segment; entries stay, since compiled functions hold them."""
+        """Drop every segment; entries stay, since compiled functions refer to them."""
         self.stats = Stats()
         for entry in self.entries.values():
             entry.forget()
@@ -273,7 +274,8 @@ class Owner:
         return found
 
     def graph(self, graph, recorder):
-        """The compiled form of a captured graph; its operators run one by one where autograd has to see its writes."""
+        """Return the compiled form of a captured graph; its operators run one by one if autograd has to see its
+        writes."""
         from .backends import CompiledGraph, eager
         made = CompiledGraph(graph, eager if recorder.history else self.backend, None if recorder.history
                              else self.options, bool(recorder.writers), recorder.plain)
@@ -283,12 +285,12 @@ class Owner:
         return made
 
     def program(self, graph):
-        """The compiled form of a part of a graph that control flow runs."""
+        """Return the compiled form of a part of a graph that control flow runs."""
         from .backends import CompiledGraph
         return CompiledGraph(graph, self.backend, self.options)
 
     def note(self, found):
-        """A graph break: an error under ``fullgraph``, else remembered and logged."""
+        """Handle a graph break: an error under ``fullgraph``, else remembered and logged."""
         if self.fullgraph or Stance.break_is_error:
             raise found.error()
         self.stats.breaks.append(found)
@@ -296,7 +298,7 @@ class Owner:
         breaks_log.debug("%s", found)
 
     def compiled(self, function):
-        """A function that could not be inlined, as a compiled function under the same options."""
+        """Return a function that could not be inlined as a compiled function under the same options."""
         known = self.functions.get(function)
         if known is None:
             compilable = isinstance(marks.of(function),
@@ -308,8 +310,8 @@ class Owner:
 
 
 def binder(function):
-    """A function with the same parameters that returns their values in a tuple (so CPython binds the arguments), and
-    their names."""
+    """Return a function with the same parameters that returns their values in a tuple (so CPython binds the arguments),
+    and their names."""
     code = function.__code__
     count, more = code.co_argcount, code.co_kwonlyargcount
     names = list(code.co_varnames[:count + more])
@@ -343,7 +345,7 @@ def binder(function):
 
 
 def following(bind, function):
-    """A binder whose defaults are those that the function has when it is called."""
+    """Return a binder with the function's defaults at the time of the call."""
     def bound(*args, **kwargs):
         if bind.__defaults__ is not function.__defaults__:
             bind.__defaults__ = function.__defaults__
@@ -355,7 +357,7 @@ def following(bind, function):
 
 
 def wrap(function, owner: Owner):
-    """The compiled form of a Python function."""
+    """Return the compiled form of a Python function."""
     code = function.__code__
     if code.co_flags & (GENERATOR | COROUTINE):
         breaks_log.debug("%s is a generator or coroutine: it runs uncompiled", function.__qualname__)

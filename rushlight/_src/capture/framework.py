@@ -1,4 +1,4 @@
-"""Framework code: run on tensors without data, with numbers that vary in the forms it can take."""
+"""Run framework code on fake tensors, with run-time scalars in the forms it accepts."""
 from __future__ import annotations
 
 import sys
@@ -28,8 +28,8 @@ from .values import IDENTITIES, PLAIN, Constant, Instance, Mapping, Number, Obje
 
 
 def fits(number, dtype) -> bool:
-    """Whether an element, which may be known only when the graph runs, lies in the range of a dtype of integers (all
-    do in that of others)."""
+    """True if an element, which may be known only when the graph runs, is in the range of an integer dtype; always True
+    for other dtypes."""
     if dtype.category != int64.category:
         return True
     least, most = iinfo(dtype).min, iinfo(dtype).max
@@ -43,20 +43,20 @@ def fits(number, dtype) -> bool:
 
 
 class Framework(Part, part="framework"):
-    """How the machine runs framework code."""
+    """Capture component that runs framework code."""
 
     needs = ("arithmetic", "attributes", "calls", "classes", "containers", "control", "guarding", "instructions",
              "mappings", "numbers", "outside", "random", "subclasses", "values")
 
     @CALLED.by(LazyModuleMixin._infer_parameters)
     def initialise(self, owner, module, arguments, keywords=Constant(None)):
-        """Gives a module the parameters that it makes of its first arguments; capture begins anew."""
+        """Give a module the parameters that it makes from its first arguments, and restart capture."""
         module = self.values.force(module)
         if not isinstance(module, Object):
-            raise Break("RB001", "a module made here, whose parameters are made of its first arguments")
+            raise Break("RB001", "a module made in the compiled function that infers parameters from its first call")
         module = module.value
         leaves, spec = tree_flatten((self.values.concrete(arguments), self.values.concrete(keywords) or {}))
-        with Unwatched():  # each element of what stands for a tensor is the same number
+        with Unwatched():  # the substitute tensors are expanded from one element
             leaves = [OPS["empty"]((), dtype=leaf.dtype).expand(tuple(leaf._rush_meta.shape))
                       if isinstance(leaf, Tensor)
                       else leaf for leaf in leaves]
@@ -65,8 +65,8 @@ class Framework(Part, part="framework"):
         raise Again(("initialised", id(module)))
 
     def allowed(self, function, arguments, keywords):
-        """A function that users allow in graphs: one node, which calls it.  Where it writes, or draws random numbers,
-        what it does is recorded."""
+        """Record a function that users allow in graphs as one node, which calls it.  If it writes, or draws random
+        numbers, its operators are recorded."""
         recorder = self.machine.recorder
         start, drawn = len(recorder.nodes), self.random.drawn
         result, leaves = self.run_framework(function, arguments, keywords), []
@@ -90,8 +90,8 @@ class Framework(Part, part="framework"):
         return self.control.tree_of(spec, iter(made))
 
     def call_in_place(self, function, arguments, keywords, result):
-        """A function without tensors in its result, as a node that Python calls between programs, in the mode of its
-        place."""
+        """Record a function without tensors in its result as a node that Python calls between programs, in the current
+        mode."""
         recorder, grad = self.machine.recorder, mine.grad
         leaves, spec = tree_flatten(([self.values.concrete(a) for a in arguments],
                                      {k: self.values.concrete(v) for k, v in keywords.items()}))
@@ -106,7 +106,7 @@ class Framework(Part, part="framework"):
         return result
 
     def setting(self, target):
-        """What a function of the framework without arguments says: a setting, which is guarded."""
+        """Return the result of a framework function without arguments, a setting, and guard it."""
         found = target()
         if type(found) not in PLAIN and not isinstance(found, IDENTITIES):
             raise Break("RB001", f"{target.__name__}()")
@@ -125,7 +125,7 @@ class Framework(Part, part="framework"):
             parts = map(self.values.concrete, [made] if isinstance(made, TensorValue) else made.items)
             return self.values.from_python(operator_of_call.traits["results"].close(
                 self.machine.recorder, parts, operator_of_call.traits["constant"]))
-        without = operator_of_call.traits["constant"]  # what has no gradient is cut off from its history
+        without = operator_of_call.traits["constant"]  # results without a gradient are detached
         if isinstance(made, TensorValue):
             return self.run_framework(OPS["detach"], [made], {}) if without else made
         for k in without:
@@ -134,7 +134,7 @@ class Framework(Part, part="framework"):
 
     # --- the framework ------------------------------------------------------------------------------------------------
     def run_framework(self, function, arguments, keywords, concrete=None):
-        """Runs framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
+        """Run framework code on fakes, which ``concrete`` makes of arguments; the operators it calls are recorded."""
         answer = self.subclasses.answer(function, arguments, keywords)
         if answer is not None:
             return answer
@@ -152,7 +152,7 @@ class Framework(Part, part="framework"):
             raise
         except Exception as error:
             if varying and fixed not in self.machine.rules:
-                raise Again(fixed) from error  # its numbers are as they are now
+                raise Again(fixed) from error  # its numbers are fixed to their current values
             if isinstance(error, Break):
                 raise
             if self.guarding.symbols and "static" not in self.machine.rules:
@@ -161,7 +161,7 @@ class Framework(Part, part="framework"):
             raise Break("RB007", f"{name}: {type(error).__name__}: {error}") from error
 
     def tensor_of(self, function, arguments, keywords):
-        """``torch.tensor(data)``: numbers that vary are filled in one by one when the graph runs."""
+        """``torch.tensor(data)``: run-time scalars are filled in one by one when the graph runs."""
         options = {"data": Constant(None), "dtype": Constant(None), "device": Constant(None),
                    **dict(zip(("data", "dtype"), arguments)), **keywords}
         where = self.values.known(options["device"])
@@ -173,13 +173,13 @@ class Framework(Part, part="framework"):
         chosen = self.values.known(options["dtype"]) or default_of(max(category_of(v.hint if isinstance(v, Number)
                                                                             else v.value) for v in numbers))
         if not all(fits(v, chosen) for v in numbers):
-            raise Break("RB004", f"torch.tensor() of numbers that {chosen} may not hold")
+            raise Break("RB004", f"torch.tensor() of numbers that {chosen} may not represent")
         filled = [self.filled(v, chosen) for v in numbers]
         return self.run_framework(Tensor.view, [self.run_framework(OPS["stack"], [Sequence(list, filled)], {}),
                                                 Constant(shape)], {})
 
     def filled(self, number, dtype):
-        """A number, or a tensor of one element, as a tensor without dimensions."""
+        """Return a number, or a tensor of one element, as a 0-dim tensor."""
         if isinstance(number, TensorValue):
             return self.run_framework(Tensor.to, [self.run_framework(OPS["detach"], [number], {}),
                                                   self.values.from_python(dtype)], {})
@@ -187,7 +187,7 @@ class Framework(Part, part="framework"):
         return self.run_framework(OPS["_filled"], [given, Constant(()), self.values.from_python(dtype)], {})
 
     def nested_numbers(self, data):
-        """(the numbers in nested lists, row by row; their shape); a Break where they have none."""
+        """Return (the numbers in nested lists, row by row; their shape); a Break if they have none."""
         data = self.values.force(data)
         if isinstance(data, Sequence):
             rows = [self.nested_numbers(self.containers.item(data, k)) for k in range(len(data.items))]
@@ -197,25 +197,25 @@ class Framework(Part, part="framework"):
         if isinstance(data, TensorValue) and not data.fake.dim():
             return [data], ()
         if not isinstance(data, Number) and not (isinstance(data, Constant) and type(data.value) in (bool, int, float)):
-            raise Break("RB004", "torch.tensor() of numbers that vary and something else")
+            raise Break("RB004", "torch.tensor() of run-time scalars and something else")
         return [data], ()
 
     def vary(self, values) -> bool:
-        """Whether these are numbers, of which some vary from call to call."""
+        """True if these are numbers and some vary between calls."""
         values = list(map(self.values.force, values))
         return any(map(self.varies, values)) and all(isinstance(v, Number) and not self.numbers.unknown(v)
                                                      or isinstance(v, Constant) and type(v.value) in (int, float)
                                                      for v in values)
 
     def varies(self, value) -> bool:
-        """Whether a value is a number that varies from call to call, or holds one."""
+        """True if a value is a number that varies between calls, or contains one."""
         value = self.values.force(value)
         if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
             return any(map(self.varies, value.items))
         return isinstance(value, Number) and not self.numbers.unknown(value)
 
     def numbers_in(self, value) -> bool:
-        """Whether a value is a number that is not known now, or a list that holds one."""
+        """True if a value is a number that is unknown now, or a list that contains one."""
         value = self.values.force(value)
         if isinstance(value, Sequence) and issubclass(value.kind, (list, tuple)):
             return any(map(self.numbers_in, value.items)) or any(
@@ -223,7 +223,7 @@ class Framework(Part, part="framework"):
         return isinstance(value, Number)
 
     def passed_on(self, value):
-        """The Python value that framework code gets: floats that vary as Reals."""
+        """Return the Python value that framework code gets, with varying floats as Reals."""
         value = self.values.force(value)
         if isinstance(value, Number) and value.text is not None and top() is self.machine.recorder:
             return Real(self.machine, value)
@@ -232,7 +232,7 @@ class Framework(Part, part="framework"):
         return self.values.concrete(value)
 
     def fixed(self, value):
-        """The Python value that framework code gets: numbers that vary as they are now."""
+        """Return the Python value that framework code gets, with run-time scalars fixed to their current values."""
         value = self.values.force(value)
         if isinstance(value, Sequence) and value.kind in (list, tuple, Size):
             return value.kind([self.fixed(self.containers.item(value, k)) for k in range(len(value.items))])
@@ -240,7 +240,7 @@ class Framework(Part, part="framework"):
             value) else self.values.concrete(value)
 
     def with_numbers(self, operator, arguments, keywords):
-        """The arguments with floats that vary as inputs of the graph, where the operator takes them at run time."""
+        """Return the arguments with varying floats as graph inputs, if the operator accepts them at run time."""
         names = list(operator.signature.parameters)
 
         def entered(value, place):
@@ -253,7 +253,7 @@ class Framework(Part, part="framework"):
 
     @CALLED.by(polyfills.tensor_copied)
     def tensor_copied(self, tensor):
-        """``copy.deepcopy`` of a tensor: another one, with the same elements."""
+        """``copy.deepcopy`` of a tensor: another one with the same elements."""
         tensor = self.values.force(tensor)
         if tensor.fake._rush_needs_grad or self.classes.class_of(tensor) is not Tensor:
             raise Break("RB001", "a copy of a parameter, or of a tensor with a history")
@@ -261,29 +261,30 @@ class Framework(Part, part="framework"):
 
     @CALLED.by(ModuleList.__getitem__, Sequential.__getitem__, told=True)
     def part_of_row(self, read, owner, index):
-        """An item of a row of modules; a part (``layers[:n]``) is such a row again, the same one at every call, since
-        the modules are."""
+        """Return an item of a sequence of modules; a slice (``layers[:n]``) is such a sequence too, and the same object
+        at every call, since the modules are."""
         owner, index = self.values.force(owner), self.values.force(index)
         if not (isinstance(owner, Object) and type(owner.value).__getitem__ is read and isinstance(index, Constant)
                 and isinstance(index.value, slice) and type(owner.value) in (ModuleList, Sequential)):
             return self.calls.call_python_function(self.values.from_python(read), [owner, index], {})
         modules = self.attributes.attribute_now(owner, "_modules")
         for name in modules.items:
-            self.mappings.lookup(modules, name)  # what is there now is assumed
+            self.mappings.lookup(modules, name)  # the current content is assumed
         part = owner.value[index.value]
-        self.guarding.constant_name([part])  # modules are named weakly: this keeps it while the segment lives
+        # modules are referenced weakly: this keeps the slice alive with the segment
+        self.guarding.constant_name([part])
         return self.values.from_python(part)
 
     @CALLED.by(global_hooks)
     def hooks_of_all_modules(self, kind):
-        """The hooks of all modules of a kind, which are guarded as others are."""
+        """Return the hooks of a kind that apply to all modules, guarded like others."""
         kind = self.values.known(kind)
         place = self.guarding.constant_source(vars(sys.modules[HOME]))
         return self.outside.wrap(global_hooks(kind), place.item(repr(NAMES.get(kind) or OPTIONS[kind])))
 
     @CALLED.by(Parameter)
     def new_parameter(self, data=None, requires_grad=Constant(True)):
-        """``Parameter(data)``: a leaf over what was made here; memory from outside would be shared."""
+        """``Parameter(data)``: a leaf over a tensor made here; memory from outside would be shared."""
         data = self.run_framework(OPS["empty"], [Constant(0)], {}) if data is None else self.values.force(data)
         if not isinstance(data, TensorValue) or self.machine.recorder.root(data.fake.node).op is None:
             raise Break("RB001", "a Parameter over memory from outside: make it there, once")
@@ -292,7 +293,7 @@ class Framework(Part, part="framework"):
 
     @CALLED.by(changed)
     def module_changed(self, module):
-        """A module's attributes are set by its own code: nothing is assumed yet of one that is made here."""
+        """Let a module's own code set its attributes: nothing is assumed yet of a module that is made here."""
         if not isinstance(self.values.force(module), Instance):
             raise Break("RB004", "changing the parameters or modules of a module from outside")
         return Constant(None)
@@ -307,7 +308,7 @@ class Framework(Part, part="framework"):
                         or hasattr(self.classes.class_of(value), "__torch_function__"))
 
     def part_of_network(self, owner, name):
-        """A parameter, buffer or module of a module: what ``Module.__getattr__`` finds."""
+        """Return a parameter, buffer or module of a module, as ``Module.__getattr__`` finds it."""
         if not isinstance(owner, Object):
             return self.calls.inline(self.calls.as_function(self.values.from_python(Module.__getattr__)),
                                      [owner, Constant(name)], {})

@@ -1,13 +1,12 @@
-"""Freezing: what follows from modules' parameters alone is computed once, when a graph is compiled for inference.
+"""Freezing: values that depend only on parameters are computed once, when a graph is compiled for inference.
 
     before                                    after
     t0 = conv2d(x, weight, None)              t0 = conv2d(x, weight * scale, shift)
     t1 = _batch_norm_eval(t0, mean, var, ..)
 
-Nodes whose arguments are all known become values; a batch norm that follows a convolution or a linear layer goes into
-its weights; templates pack known weights once (``compiler/outline.py``). Parameters that change afterwards are not
-looked at again.  Values that the program writes to (``Graph.changed``) are computed anew each time, and nodes that read
-them stay where they are.
+Nodes with constant arguments become values; a batch norm after a convolution or a linear layer is folded into its
+weights; templates pack constant weights once (``compiler/outline.py``). Later changes of parameters are ignored.
+Values that the program writes to (``Graph.changed``) are computed each time, and the nodes that read them remain.
 """
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ CHANNELS_FIRST = ("nn.functional.conv1d", "nn.functional.conv2d", "nn.functional
 
 
 class Frozen:
-    """A compiled graph with the parameters it was made with; calls that record a derivative go to ``recorded``
-    instead."""
+    """A compiled graph with the parameters it was made with; calls that record a derivative go to ``recorded``."""
 
     def __init__(self, graph: Graph, inputs, run, recorded, settings):
         self.recorded = recorded
@@ -52,7 +50,7 @@ class Frozen:
 
 
 def fold(graph: Graph, known: dict):
-    """The graph without nodes that are known, and what is known: {node: tensor}."""
+    """Return the graph without constant nodes, and their values: {node: tensor}."""
     known, new, rest = dict(known), {}, []
     users = Counter(n for node in graph.nodes for n in arguments(node)) + Counter(graph.outputs)
     layers, swap = Layers(graph, known), lambda n: new.get(n, n)
@@ -81,26 +79,26 @@ def fold(graph: Graph, known: dict):
 
 
 def sources(args) -> list:
-    """The nodes among these arguments, and those that they read."""
+    """Return the nodes among these arguments, and those that they read."""
     read = list(nodes_in(args))
     return [*read, *(n for other in read for n in arguments(other))]
 
 
 def arguments(node: Node) -> list:
-    """The nodes that a node reads."""
+    """Return the nodes that a node reads."""
     return list(nodes_in((node.args, tuple(node.params.values()))))
 
 
 def settled(node: Node, known) -> bool:
-    """Whether a node gives the same whenever it runs."""
+    """True if a node returns the same value in every run."""
     read = arguments(node)
     return bool(read) and all(n in known for n in read) and not node.op.traits.get("random") and node.op.traits.get(
         "into") is None
 
 
 def absorbs(layer: Node, norm: Node, known) -> bool:
-    """Whether a node is a batch norm by known statistics, whose channels are those of the layer before it, of known
-    weights."""
+    """True if a node is a batch norm with constant statistics over the channels of the layer before it, whose weights
+    are constant."""
     if norm.op.name != "_batch_norm_eval" or layer.op.name not in CHANNELS_FIRST or not isinstance(layer.meta.shape,
                                                                                                    tuple):
         return False
@@ -111,7 +109,7 @@ def absorbs(layer: Node, norm: Node, known) -> bool:
 
 
 def absorbed(layer: Node, norm: Node, known) -> Node:
-    """The layer with the batch norm in its weights, which become known."""
+    """Return the layer with the batch norm folded into its weights, which become constants."""
     weight, bias, mean, var, gain, shift = (n if n is None else known[n] for n in (*layer.args[1:3], *norm.args[1:5]))
     scale = (var.to(float32) + norm.args[5]).rsqrt()
     scale = scale if gain is None else scale * gain

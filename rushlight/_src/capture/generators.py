@@ -1,4 +1,4 @@
-"""Generators: their bodies are frames that wait."""
+"""Generators: their bodies are suspended frames."""
 from __future__ import annotations
 
 import builtins
@@ -15,7 +15,7 @@ PASSING = frozenset(("PUSH_EXC_INFO", "LOAD_GLOBAL", "BUILD_TUPLE", "COPY", "POP
 
 
 class Generators(Part, part="generators"):
-    """How the machine runs generators."""
+    """Capture component for generators."""
 
     needs = "calls", "classes", "values"
 
@@ -24,13 +24,13 @@ class Generators(Part, part="generators"):
         self.made: list = []
 
     def check_dropped(self):
-        """Restarts capture without generators if one was left where ``finally`` or ``with`` has something to do: Python
-        does that when it drops the last reference, which is not modelled."""
+        """Restart capture without generators if one was left suspended within ``finally`` or ``with``: Python runs
+        their exits when it drops the last reference, which is not modeled."""
         if any(made.started and not made.finished and self.handles_exit(made.frame) for made in self.made):
             raise Again("dropped")
 
     def handles_exit(self, frame) -> bool:
-        """Whether a GeneratorExit at the place where a frame waits runs more than handlers that pass it on."""
+        """True if a GeneratorExit at the point where a frame waits runs more than handlers that pass it on."""
         listing, found = frame.listing, frame.listing.handler(frame.now.offset)
         while found is not None:
             at = listing.at[found[0]]
@@ -45,7 +45,7 @@ class Generators(Part, part="generators"):
         return False
 
     def catches_exit(self, frame, at) -> bool:
-        """Whether the ``except`` whose test is at an index may catch a GeneratorExit."""
+        """True if the ``except`` whose test is at an index may catch a GeneratorExit."""
         instructions, names = frame.listing.instructions, []
         while instructions[at - 1].op in ("LOAD_GLOBAL", "BUILD_TUPLE"):
             at -= 1
@@ -55,7 +55,7 @@ class Generators(Part, part="generators"):
             not isinstance(cls, type) or issubclass(GeneratorExit, cls) for cls in classes)
 
     def advance(self, generator: GeneratorValue, resume, sent=Constant(None)):
-        """Goes on in a generator's body; ``resume`` says what the caller does when it is exhausted."""
+        """Continue a generator's body; ``resume``: what the caller does when it is exhausted."""
         if generator.finished:
             return self.exhausted(resume, Constant(None))
         frame = generator.frame
@@ -90,7 +90,7 @@ class Generators(Part, part="generators"):
         return self.thrown(owner, ExceptionValue(GeneratorExit, []), ("close", None))
 
     def thrown(self, generator, error, resume):
-        """Goes on in a generator's body with an exception."""
+        """Continue a generator's body with an exception."""
         if not generator.started or generator.finished:
             generator.finished = True
             raise Raised(error)
@@ -99,8 +99,8 @@ class Generators(Part, part="generators"):
         raise Raised(error, inside=True)
 
     def left(self, frame, error):
-        """What an exception that left a generator's body is for its caller; None where ``close()`` takes it as the
-        end."""
+        """Return the error that a caller sees for an exception that left a generator's body; None if ``close()`` takes
+        it as the end."""
         frame.generator.finished = True
         cls = self.classes.class_of(error)
         if frame.resume[0] == "close" and issubclass(cls, GeneratorExit):
@@ -109,14 +109,14 @@ class Generators(Part, part="generators"):
         return self.stopped(error) if issubclass(cls, StopIteration) else error
 
     def stopped(self, error):
-        """The RuntimeError that a StopIteration becomes when it leaves a generator's body."""
+        """Return the RuntimeError that a StopIteration becomes when it leaves a generator's body."""
         made = ExceptionValue(RuntimeError, [Constant("generator raised StopIteration")])
         made.cause = made.context = error
         made.suppress = True
         return made
 
     def exhaust(self, frame, value):
-        """A generator's body returned."""
+        """Handle the return of a generator's body."""
         frame.generator.finished = True
         self.machine.frames.pop()
         self.exhausted(frame.resume, value)
@@ -138,7 +138,7 @@ class Generators(Part, part="generators"):
                                         else [value]))
 
     def end_send(self, frame, value, target):
-        """What ``yield from`` leaves: the result, on top of the iterator since 3.12."""
+        """Push the result of ``yield from``: on top of the iterator since 3.12."""
         if PYTHON < (3, 12):
             frame.stack.pop()
         frame.stack.append(value)

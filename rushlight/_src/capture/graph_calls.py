@@ -1,4 +1,4 @@
-"""The call of a segment's graph: what goes in, and what of its results is a view or has a history."""
+"""The call of a segment's graph: its inputs, and which results are views or have a history."""
 from __future__ import annotations
 
 import collections
@@ -11,16 +11,16 @@ from .errors import Again, Break
 from .parts import Part
 from .record import expressions_in
 
-ROOT = "<root>"  # what a view is made of, in its text
+ROOT = "<root>"  # the base of a view, in its source
 
 
 class GraphCalls(Part):
-    """Writes the call of the graph."""
+    """Writer of the call of the graph."""
 
-    # --- the whole ----------------------------------------------------------------------------------------------------
+    # --- the call -----------------------------------------------------------------------------------------------------
     def graph_call(self):
-        """Statements that call the graph, the graph (None where nothing is computed), and the sources of module state
-        that it takes."""
+        """Return statements that call the graph, the graph (None if nothing is computed), and the sources of module
+        state that it takes."""
         machine, sources, tensors, arguments = self.machine, [], [], []
         fetched = sources, tensors
         lines = machine.random.statements()
@@ -50,7 +50,7 @@ class GraphCalls(Part):
         return [*lines, statement, *after, *views], graph, fetched
 
     def views(self) -> list[str]:
-        """Statements that make views of other outputs, which are no outputs themselves: they share memory as they do in
+        """Return statements that make views of other outputs, which are not outputs themselves: they share memory as in
         the program."""
         recorder, families = self.machine.recorder, collections.defaultdict(list)
         if recorder.leaves or not recorder.bases or self.machine.entry.owner.exporting:
@@ -73,7 +73,7 @@ class GraphCalls(Part):
         return statements
 
     def view(self, node, root):
-        """An expression that makes a view of ROOT; None where another tensor decides what it shows."""
+        """Return an expression that makes a view of ROOT; None if it depends on another tensor."""
         if node is root:
             return ROOT
         base = self.machine.recorder.bases[node]
@@ -95,7 +95,7 @@ class GraphCalls(Part):
         return inner and f"{self.constant(node.op)}({', '.join(given)})"
 
     def histories(self) -> list[str]:
-        """Statements that give outputs the history they have left, after backward passes in the graph."""
+        """Return statements that give outputs their remaining history, after backward passes in the graph."""
         machine = self.machine
         statements = self.leaves()
         if not machine.training.used:
@@ -109,8 +109,8 @@ class GraphCalls(Part):
         return [*statements, *(f"SPENT({name})" for over, (_, name) in zip(spent, carrying) if over)]
 
     def leaves(self) -> list[str]:
-        """Statements that make leaves of outputs; a Break where one was made that cannot be computed apart from what is
-        outside."""
+        """Return statements that make leaves of outputs; a Break for one that cannot be computed apart from outside
+        values."""
         machine, recorder = self.machine, self.machine.recorder
         made = [f"{self.outputs[node]} = PARAMETER({self.outputs[node]}, {wanted})"
                 for node, wanted in self.parameters.items()]
@@ -132,7 +132,7 @@ class GraphCalls(Part):
                        and self.is_closed(node, alive)]
 
     def is_closed(self, node, alive) -> bool:
-        """Whether the history of an output goes back only to leaves made here that are gone."""
+        """True if the history of an output goes back only to leaves made here that are gone."""
         machine = self.machine
         starts = [*machine.outside.opened, *(n for n, value in machine.training.inputs().items()
                                              if value.fake._rush_needs_grad)]
@@ -141,11 +141,11 @@ class GraphCalls(Part):
             .get(node))
 
     def read_after(self, node, other) -> bool:
-        """Whether a node is read after another."""
+        """True if a node is read after another."""
         nodes = self.machine.recorder.nodes
         return any(other in nodes_in((n.args, tuple(n.params.values()))) for n in nodes[nodes.index(node) + 1:])
 
 
 def graph_symbol(machine, node):
-    """The text of a symbol that is an input of the graph."""
+    """Return the source of a symbol that is an input of the graph."""
     return next(text for symbol, text in machine.guarding.symbols.items() if symbol.arg[0] == node.name)

@@ -1,4 +1,4 @@
-"""Guards: what is assumed, the constants that checks name, and the symbols of numbers that vary."""
+"""Guards: assumptions, the constants that checks refer to, and the symbols of run-time scalars."""
 from __future__ import annotations
 
 import numpy as np
@@ -13,24 +13,25 @@ from .guards import Guard
 from .parts import Part
 from .values import Constant, Source
 
-REALS = (float, np.integer, np.float16, np.float32)  # whose ``==`` tells all but the sign of zero and kinds of NaN
+# types whose ``==`` distinguishes all but the sign of zero and kinds of NaN
+REALS = (float, np.integer, np.float16, np.float32)
 
 
 class Guarding(Part, part="guarding"):
-    """Notes assumptions, and writes values as text over the inputs of a segment."""
+    """Capture component that records assumptions, and expresses values as Python source over a segment's inputs."""
 
     needs = ()
 
     def __init__(self, machine):
         super().__init__(machine)
         self.guards: dict = {}
-        self.constants: list = []  # what the segment refers to
-        self.constant_at: dict = {}  # id of a constant -> its place
-        self.relied: dict = {}  # (user's class, name) -> what it was found to have
+        self.constants: list = []  # objects that the segment refers to
+        self.constant_at: dict = {}  # id of a constant -> its index
+        self.relied: dict = {}  # (user's class, name) -> the attribute found there
         self.codes: dict = {}  # user's function -> its code, which tools that reload source replace
-        self.symbols: dict = {}  # symbol -> text that computes it
-        self.is_tied = False  # whether what was captured depends on which modules it was captured for
-        self.constrained: dict = {}  # text of a size -> (the size, the constraint that users gave)
+        self.symbols: dict = {}  # symbol -> source that computes it
+        self.is_tied = False  # True if the captured code depends on which modules it was captured for
+        self.constrained: dict = {}  # source of a size -> (the size, the constraint that users gave)
 
     def constant_name(self, value) -> str:
         at = self.constant_at.get(id(value))
@@ -48,7 +49,7 @@ class Guarding(Part, part="guarding"):
             self.guards[key] = Guard(check, sources, self.machine.where_text())
 
     def identify(self, source, value):
-        """Assumes that a source holds this very object."""
+        """Assume the identity of the object at a source."""
         if source is not None and (source.parent is not None or not source.covered):
             self.guard(f"{{0}} is {self.constant_name(value)}", source)
 
@@ -56,7 +57,7 @@ class Guarding(Part, part="guarding"):
         return kind.__name__ if kind in (int, float, str, bytes, list, tuple, dict, set) else self.constant_name(kind)
 
     def equality(self, text, value) -> str:
-        """The check that an expression still has this value: of this type, and the same in every bit."""
+        """Return the check that an expression still has this value: the same type and bits."""
         kind = type(value)
         if value is None or kind is bool or value is ... or value is NotImplemented:
             return f"{text} is {value!r}"
@@ -65,7 +66,7 @@ class Guarding(Part, part="guarding"):
         return f"{self.constant_name(is_same)}({text}, {self.constant_name(value)})"
 
     def items(self, text, values) -> str:
-        """The check that a tuple has these values as its items."""
+        """Return the check that a tuple has these values as its items."""
         if not values:
             return f"not {text}"
         return f"{self.constant_name(has_items)}({text}, {self.constant_name(tuple(values))}, " \
@@ -79,14 +80,14 @@ class Guarding(Part, part="guarding"):
         return self.expression(value) if type(value) is Expr else self.constant_name(value)
 
     def symbolic(self, meta, free, source, constraints):
-        """The metadata with a symbol for each size that varies."""
+        """Return metadata with a symbol for each dynamic size."""
         if not free:
             return meta
         return meta.like([self.free_size(size, f"{source}.shape[{k}]", constraints.get(k)) if k in free else size
                           for k, size in enumerate(meta.shape)])
 
     def free_size(self, size, text, constraint, low=2):
-        """A symbol for a size of at least ``low``, within the bounds of its constraint."""
+        """Return a symbol for a size of at least ``low``, within the bounds of its constraint."""
         made = self.symbol(size, text, low)
         if constraint is not None:
             self.constrained[text] = made, constraint
@@ -97,8 +98,7 @@ class Guarding(Part, part="guarding"):
         return made
 
     def symbol(self, value, text, low):
-        """A new symbol for an int that ``text`` computes; a multiple of a new symbol, where it is to be taken as
-        one."""
+        """Return a new symbol for an int that ``text`` computes; a multiple of a new symbol if the rules say so."""
         unit = self.machine.rules.get(("multiple", text), 1)
         if unit > 1 and value % unit == 0:
             self.guard(f"{text} % {unit} == 0")
@@ -111,7 +111,7 @@ class Guarding(Part, part="guarding"):
         return made
 
     def text_of(self, value) -> str:
-        """Python text over the inputs that computes a Number or Constant."""
+        """Return Python source over the inputs that computes a Number or Constant."""
         if isinstance(value, Constant):
             return self.literal(value.value)
         return f"({self.expression(value.expr)})" if value.expr is not None else value.text
@@ -120,7 +120,7 @@ class Guarding(Part, part="guarding"):
         return Printer(self.symbols).text(expr)
 
     def rely(self, cls, name, raw):
-        """Notes what a user's class was found to have, which is guarded: methods can be replaced."""
+        """Guard what a user's class was found to have: methods can be replaced."""
         if is_written_by_users(cls):
             self.relied[cls, name] = raw
 

@@ -28,7 +28,7 @@ class Guard:
 
 
 class Described:
-    """A guard as filters of users see it."""
+    """A guard as users' filters see it."""
 
     def __init__(self, guard: Guard, constants):
         self.name, self.orig_guard = ", ".join(map(str, guard.sources)), guard
@@ -42,15 +42,15 @@ class Described:
 
 
 def root_of(source: Source) -> Source:
-    """The source that a chain of attributes and items starts from."""
+    """Return the source that a chain of attributes and items starts from."""
     return source if source.parent is None else root_of(source.parent)
 
 
 class TensorCheck:
-    """Whether a tensor's metadata are as they were at capture, as far as that mattered; remembers what it accepted."""
+    """Predicate: a tensor's metadata match those at capture where they mattered; caches accepted Metas."""
 
     def __init__(self, meta: Meta, free=frozenset()):
-        self.meta, self.free, self.exact, self.seen = meta, free, False, {meta}  # free: dimensions whose sizes vary
+        self.meta, self.free, self.exact, self.seen = meta, free, False, {meta}  # free: dynamic dimensions
 
     def __call__(self, meta: Meta) -> bool:
         ours = self.meta
@@ -69,27 +69,27 @@ class TensorCheck:
 
 
 def similar(a: Meta, b: Meta) -> bool:
-    """Whether dimensions lie in memory in the same order."""
+    """True if strides order the dimensions alike."""
     def order(meta):
         return sorted(range(len(meta.shape)), key=lambda k: (-meta.strides[k], k)), [s == 0 for s in meta.strides]
     return order(a) == order(b)
 
 
-ALWAYS = "", "type("  # what comes before {0} in checks that evaluate it first, whatever else they evaluate
+ALWAYS = "", "type("  # text before {0} in checks that evaluate it first, whatever else they evaluate
 
 
 class GuardLines:
     """Lines of a guard function: each source is loaded once, parents before children.
 
     Conditions that follow each other are one statement, and a source is loaded within the first condition that reads it
-    if that one always evaluates it: the text compiles in half the time that statements of their own take.
+    if that one always evaluates it: the source compiles in half the time that separate statements take.
     """
 
     def __init__(self):
         self.lines, self.names, self.conditions = [], {}, []
 
     def load(self, source: Source) -> str:
-        """An expression of what a source holds, which a statement has loaded."""
+        """Return an expression for a source that a statement has loaded."""
         text = str(source)
         if source.parent is None:
             return text
@@ -99,7 +99,8 @@ class GuardLines:
         return self.names[text]
 
     def load_within(self, source: Source) -> str:
-        """An expression that loads a source, unless that is done, and is evaluated before others that read it."""
+        """Return an expression that loads a source, unless that is done, and is evaluated before others that read
+        it."""
         text = str(source)
         if source.parent is None or text in self.names:
             return self.load(source)
@@ -121,29 +122,29 @@ class GuardLines:
         self.conditions.append(f"({condition})")
 
     def add(self, line: str):
-        """Adds a statement behind the conditions so far."""
+        """Add a statement after the pending conditions."""
         if self.conditions:
             self.lines.append(f"if not ({' and '.join(self.conditions)}): return False")
             self.conditions = []
         self.lines.append(line)
 
     def finish(self, result: str) -> list:
-        """All lines, of which the last returns the result."""
+        """Return all lines; the last returns the result."""
         self.add(f"return {result}")
         return self.lines
 
 
 class Unowned(weakref.ref):
-    """A module that a segment names and does not keep alive."""
+    """A module that a segment refers to and does not keep alive."""
 
 
 def weakly(names: dict) -> dict:
-    """The names of a segment, which keep no module alive."""
+    """Return the names of a segment, which keep no module alive."""
     return {name: Unowned(value) if isinstance(value, Module) else value for name, value in names.items()}
 
 
 def loaded(names: dict, lines) -> list[str]:
-    """Statements that load the modules that these lines name, as ``Guarding.constant_name`` does."""
+    """Return statements that load the modules that these lines name, as ``Guarding.constant_name`` does."""
     words = set(re.findall(r"k\d+", "\n".join(lines)))
     return [f"{name} = HELD[{name!r}]()" for name, value in names.items()
             if isinstance(value, Unowned) and name in words]
@@ -151,19 +152,20 @@ def loaded(names: dict, lines) -> list[str]:
 
 @functools.lru_cache(maxsize=128)
 def code_of(source: str, file: str):
-    """The code of a module's text.  Segments of equal layers have one text, with other values of the names in it."""
+    """Return the code of a module's source.  Segments of equal layers share a source, with other values of its
+    names."""
     return compile(source, file, "exec")
 
 
 def function(lines, arguments: str, names: dict):
-    """A function of these lines that is False where one of them raises for a value of another shape."""
+    """Return a function of these lines that is False if one of them raises for a value of another shape."""
     source = "\n".join([f"def guard({arguments}):", "    try:",
                         *(f"        {line}" for line in [*loaded(names, lines), *lines]),
                         "    except (ArithmeticError, AttributeError, KeyError, IndexError, ValueError, TypeError, "
                         "RuntimeError):", "        return False"])
     namespace = {"maximum": max, "minimum": min, "logical_not": operator.not_, **names, "HELD": names}
     exec(code_of(source, "<guards>"), namespace)
-    made = namespace.pop("guard")  # no cycle: it goes with its segment
+    made = namespace.pop("guard")  # no cycle: it is released with its segment
     made.source = source
     return made
 
@@ -171,8 +173,8 @@ def function(lines, arguments: str, names: dict):
 class Arming:
     """The guards on modules, and the tensors that were found there (``inputs``).
 
-    They held at ``epoch`` (None: they have to be checked), and still do while the epoch stands and ``holds`` says that
-    no module has changed in a way that the epoch does not tell.
+    They held at ``epoch`` (None: they must be checked), and still do while the epoch is unchanged and ``holds`` says
+    that no module has changed in a way that the epoch does not record.
     """
 
     def __init__(self, guards, sources, inputs, names):
@@ -181,17 +183,17 @@ class Arming:
         self.forget()
 
     def forget(self):
-        """Has the guards checked anew at the next call."""
+        """Require a check of the guards at the next call."""
         self.epoch = self.holds = self.snapshot = self.ids = None
 
     def renew(self) -> bool:
-        """Checks the guards anew, since a module may have changed."""
+        """Check the guards again, since a module may have changed."""
         epoch, self.epoch = Epoch.value, None
         if self.check is None:
             self.check = self.compiled()
         for _ in range(ATTEMPTS):
             if self.snapshot is not None:
-                self.snapshot.take()  # first: what changes while the guards are checked has to be told
+                self.snapshot.take()  # first: changes during the check have to be reported
             found = self.check()
             if found is False:
                 return False
@@ -205,8 +207,8 @@ class Arming:
         return True
 
     def compiled(self):
-        """The function that checks the guards; it gives the inputs, and all that was looked at, what is within another
-        behind it."""
+        """Return the function that checks the guards; it returns the inputs, and all that was inspected, parents
+        first."""
         block, parts = GuardLines(), {}
         for guard in self.guards:
             block.require(guard)
@@ -217,13 +219,13 @@ class Arming:
         return function(block.finish(result), "", self.names)
 
 
-ATTEMPTS = 4  # to find modules as they were when the guards on them were checked, while other threads change them
+ATTEMPTS = 4  # to read modules as they were when their guards were checked, while other threads change them
 
 
 def guard_function(guards, sources, inputs, names: dict):
-    """The function ``guard(V)`` of these guards, and the Arming of those that modules cover.
+    """Return the function ``guard(V)`` of these guards, and the Arming of those that modules cover.
 
-    ``sources`` say where in modules the tensors ``inputs`` were found.
+    ``sources``: where in modules the tensors ``inputs`` were found.
     """
     covered = [g for g in guards if g.covered]
     arming = Arming(covered, sources, inputs, names)

@@ -1,5 +1,5 @@
-"""Hooks on gradients of intermediate values: where they only compute, they become part of the graph's derivative;
-others are called by backward passes."""
+"""Hooks on gradients of intermediate values: those that only compute become part of the graph's derivative; backward
+passes call the others."""
 from __future__ import annotations
 
 import functools
@@ -28,31 +28,31 @@ COMPUTING = ("LOAD_", "BINARY", "UNARY_", "COMPARE", "CALL", "PUSH_NULL", "POP_T
 
 
 class Effect(Break):
-    """Raised where a hook that is followed does more than compute."""
+    """Raised if a captured hook has side effects."""
 
 
 class Observer:
-    """A hook with effects on the gradient of an intermediate value, or (None) that the value keeps its gradient; and
-    its place in the program."""
+    """A hook with side effects on the gradient of an intermediate value, or (None) a retained gradient; and its
+    position in the program."""
 
     def __init__(self, tensor, hook, place):
         self.tensor, self.hook, self.place = tensor, hook, place
 
 
 class Hooks(Part, part="hooks"):
-    """How the machine records ``register_hook`` and ``retain_grad``.  ``computing``: the hook that is followed, which
-    may call only what has no effects."""
+    """Capture component for ``register_hook`` and ``retain_grad``.  ``computing``: the hook under capture, which may
+    have no side effects."""
 
     needs = "calls", "outside", "random", "training", "values", "writes"
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.observers: list = []  # hooks with effects on gradients
-        self.computing = None  # the hook that is followed
-        self.hung: list = []  # handles of hooks of tensors from outside
+        self.observers: list = []  # hooks with side effects on gradients
+        self.computing = None  # the hook under capture
+        self.hung: list = []  # handles of hooks on tensors from outside
 
     def register_hook(self, tensor, hook):
-        """``tensor.register_hook(hook)`` of a value of the graph."""
+        """``tensor.register_hook(hook)`` on a value of the graph."""
         recorder, node, hook = self.machine.recorder, tensor.fake.node, self.values.force(hook)
         if tensor.source is not None and tensor.fake._rush_needs_grad:
             return self.hang("register_hook", tensor, hook)
@@ -73,14 +73,14 @@ class Hooks(Part, part="hooks"):
             self.observe(tensor, hook)
         if body is not None:
             if any(o.tensor is tensor for o in self.observers):
-                raise Break("RB011", "a hook that changes a gradient which another one watches")
+                raise Break("RB011", "a hook that changes a gradient that another hook observes")
             self.attach(recorder, node, body)
         frame = self.machine.frames[-1]
         return Transformed(RemovableHandle({}, None), (frame.code, frame.now.offset),
                            "the handle of a hook, which is kept")
 
     def opened(self, hook):
-        """A hook with the function behind it, which is a Function if it is the program's."""
+        """Return a hook and its underlying function, which is a Function if it is the program's."""
         if isinstance(hook, Object) and type(hook.value) is functools.partial:
             hook = self.calls.partial_of(hook)
         if isinstance(hook, Partial):
@@ -91,20 +91,20 @@ class Hooks(Part, part="hooks"):
         return hook
 
     def hang(self, method, tensor, hook):
-        """A hook of a tensor from outside, which is hung up at the end of the segment: backward passes come later."""
+        """Register a hook on a tensor from outside at the end of the segment: backward passes come later."""
         if tensor.source is None or not tensor.fake._rush_needs_grad or tensor.fake.node in self.written():
-            raise Break("RB011", f"{method}() of a tensor that is made or written here")
+            raise Break("RB011", f"{method}() of a tensor that is made or written in the compiled function")
         made = HookHandle(tensor, method, hook, self.machine.recorder.place())
         self.hung.append(made)
         return made
 
     def written(self) -> set:
-        """The inputs of the graph that it writes to."""
+        """Return the graph inputs that the graph writes to."""
         recorder = self.machine.recorder
         return {recorder.root(t) for targets in recorder.targets.values() for t in targets}
 
     def left(self) -> list:
-        """The hooks that a segment hangs up; a break at one whose tensor is written after it."""
+        """Return the hooks that a segment registers; a break at one whose tensor is written after it."""
         found, written = [one for one in self.hung if not one.removed], self.written()
         for one in found:
             if one.tensor.fake.node in written:
@@ -112,7 +112,7 @@ class Hooks(Part, part="hooks"):
         return found
 
     def needed(self):
-        """A break at a hook of a tensor from outside, which a backward pass in the graph may have to call."""
+        """Raise a break at a hook on a tensor from outside, which a backward pass in the graph may have to call."""
         for one in self.hung:
             if not one.removed:
                 raise Again(one.place, Break(
@@ -135,7 +135,7 @@ class Hooks(Part, part="hooks"):
 
     @CALLED.by(*(static(disable_saved_tensors_hooks, name) for name in ("__init__", "__enter__")), told=True)
     def without_hooks(self, method, *arguments, **keywords):
-        """A block that refuses hooks: what it does to the thread is followed."""
+        """Return a context that refuses hooks: its effects on the thread are captured."""
         return self.calls.inline(self.calls.as_function(self.values.from_python(method)), list(arguments), keywords)
 
     @CALLED.by(static(Context, "saved_tensors").fget)
@@ -143,20 +143,20 @@ class Hooks(Part, part="hooks"):
         """``ctx.saved_tensors`` in a ``backward`` that is compiled by itself."""
         context = self.values.force(context)
         if not isinstance(context, Object) or context.source is None:
-            raise Break("RB011", "saved_tensors of a context that is made here")
+            raise Break("RB011", "saved_tensors of a context made in the compiled function")
         return self.outside.wrap(context.value.saved_tensors, context.source.attribute("saved_tensors"))
 
     def observe(self, tensor, hook):
-        """Has a hook with effects called, or (None) the gradient kept, by the backward passes of the segment."""
+        """Let the segment's backward passes call a hook with side effects, or (None) retain the gradient."""
         if tensor.fake.node in self.machine.recorder.hooked:
-            raise Break("RB011", "a gradient that a hook changes and another one watches")
+            raise Break("RB011", "a gradient that a hook changes and another one observes")
         self.observers.append(Observer(tensor, hook, self.machine.recorder.place()))
 
     def retain_grad(self, tensor):
         """``tensor.retain_grad()``."""
         node = tensor.fake.node
         if not tensor.fake._rush_needs_grad:
-            raise Break("RB007", "retain_grad() of a tensor that wants no gradient")
+            raise Break("RB007", "retain_grad() of a tensor that does not require grad")
         if tensor.source is None and node not in self.machine.recorder.leaves and not self.retains(tensor):
             self.observe(tensor, None)
         elif tensor.source is not None and not tensor.real.is_leaf:
@@ -164,11 +164,12 @@ class Hooks(Part, part="hooks"):
         return Constant(None)
 
     def retains(self, tensor) -> bool:
-        """Whether a tensor made here keeps its gradient."""
+        """True if a tensor made here retains its gradient."""
         return any(o.tensor is tensor and o.hook is None for o in self.observers)
 
     def observed_by(self, outputs) -> list:
-        """The tensors with observers that a backward pass from these nodes reaches, latest first."""
+        """Return the tensors with observers that a backward pass from these nodes reaches, in reverse topological
+        order."""
         tensors = list(dict.fromkeys(o.tensor for o in self.observers))
         found = self.training.reach([t.fake.node for t in tensors])
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
@@ -177,7 +178,7 @@ class Hooks(Part, part="hooks"):
                       reverse=True)
 
     def observed(self, tensor, gradient):
-        """Calls the hooks of a tensor that a backward pass has reached; they see the gradient and leave it as it is."""
+        """Call the hooks of a tensor that a backward pass has reached; they read the gradient without changing it."""
         for one in [o for o in self.observers if o.tensor is tensor and o.hook is not None]:
             changed = self.values.force(self.machine.now(one.hook, [gradient]))
             if not (isinstance(changed, Constant) and changed.value is None):
@@ -189,8 +190,7 @@ class Hooks(Part, part="hooks"):
                      False)
 
     def unseen(self, carrying):
-        """A break at a hook that a later backward pass from these outputs, which keep their history, would have to
-        call."""
+        """Raise a break at a hook that a later backward pass from these outputs, which retain history, would call."""
         for one in self.observers:
             found = self.training.reach([one.tensor.fake.node])
             if any(found.get(node) for node in carrying):
@@ -199,8 +199,8 @@ class Hooks(Part, part="hooks"):
                     "in the compiled function"))
 
     def derivative(self, fake, hook):
-        """What a hook makes of a gradient, as a Graph: of that, and of other values of the graph; None where it leaves
-        it as it is."""
+        """Return a hook's result as a Graph of the gradient and other values of the graph; None if it does not change
+        the gradient."""
         recorder = self.machine.recorder
         gradient = recorder.fake(Node(recorder.name("g"), None, meta=fake._rush_meta), fake._rush_meta, False,
                                  fake.inputs)
@@ -220,28 +220,28 @@ class Hooks(Part, part="hooks"):
                                                                for n in nodes)
         if (wrong or not isinstance(result, TensorValue)
                 or tuple(result.fake._rush_meta.shape) != tuple(fake._rush_meta.shape)):
-            raise Break("RB011", "a hook whose result is no gradient of the graph")
+            raise Break("RB011", "a hook whose result is not a gradient of the graph")
         within = {gradient.node, *nodes}
         outside = dict.fromkeys(n for node in nodes for n in nodes_in((node.args, tuple(node.params.values())))
                                 if n not in within)
         if any(n.weak for n in outside):
-            raise Break("RB011", "a hook that reads numbers which vary")
+            raise Break("RB011", "a hook that reads varying numbers")
         return Graph([gradient.node, *outside], nodes, [result.fake.node])
 
     def attach(self, recorder, node, body):
-        """Puts a hook between a value and all that reads it; one that was registered earlier runs first."""
+        """Put a hook between a value and its readers; one that was registered earlier runs first."""
         node = recorder.hooked.get(node, node)
         inner = Node(recorder.name("t"), node.op, node.args, node.params, node.meta, where=node.where)
         recorder.nodes.insert(recorder.nodes.index(node), inner)
         others = body.inputs[1:]
         place = max([recorder.nodes.index(n) for n in others if n.op is not None], default=-1)
         if place > recorder.nodes.index(node):
-            raise Break("RB011", "a hook that reads what is computed later than its value")
+            raise Break("RB011", "a hook that reads values computed after its own")
         node.become(hooked(body), (inner, *others))
         recorder.hooked[node] = inner
 
     def check_computing(self, function):
-        """A Break for a call that may have effects, while a hook is followed."""
+        """Raise Break for a call that may have side effects, while a hook is captured."""
         if function is self.computing or isinstance(function, Partial):
             return
         plain = isinstance(function, ContainerMethod) and isinstance(function.owner, TensorValue)
@@ -252,13 +252,13 @@ class Hooks(Part, part="hooks"):
 
 
 def innermost(hook):
-    """The function within partial ones."""
+    """Return the function within nested partials."""
     return innermost(hook.function) if isinstance(hook, Partial) else hook
 
 
 def hooked(body: Graph):
-    """The operator that is its first argument, and whose gradient ``body`` makes of that of the result; the others are
-    what that reads."""
+    """Return the operator that returns its first argument, and whose gradient is ``body`` of the result's gradient; the
+    other arguments are read by that."""
     from ..graph.running import run
     signature = inspect.Signature([inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_ONLY)
                                    for k in range(len(body.inputs))])

@@ -1,4 +1,4 @@
-"""What an operator gives for tensors without data: metadata, views, writes."""
+"""Infer an operator's results on fake tensors: metadata, views, writes."""
 from __future__ import annotations
 
 from ..aot.alias import Recording
@@ -16,10 +16,9 @@ _inferred = Recent()
 
 
 class Inference:
-    """What a call gives: Metas, whether several; and positions among its tensor arguments: ``same`` for each result
-    that is an argument as it is (None for others), ``base`` of the one whose memory the result shares, ``writes`` of
-    those that are written to; ``start``: how many elements (of its own) behind its base the result begins, None where
-    that is not known."""
+    """The results of a call: Metas, and ``several``; and indices among its tensor arguments: ``same``: for each result,
+    the argument that it is (or None), ``base``: the one whose memory the result shares, ``writes``: those that are
+    mutated; ``start``: offset of the result from its base in elements, None if unknown."""
 
     def __init__(self, metas, several, same, base, writes, start=None):
         self.metas, self.several, self.same, self.base, self.writes = metas, several, same, base, writes
@@ -27,7 +26,7 @@ class Inference:
 
 
 def key_of(value):
-    """What an operator's results depend on of an argument."""
+    """Return the properties of an argument that an operator's results depend on."""
     if isinstance(value, Tensor):
         return value._rush_meta, getattr(value, "weak", False)
     if isinstance(value, (list, tuple)):
@@ -36,8 +35,8 @@ def key_of(value):
 
 
 def infer(op, args, kwargs, symbolic=False, conditions=None) -> Inference:
-    """What an operator gives for arguments like these; remembered, unless sizes are symbols, of which facts must be
-    noted, or ``conditions`` are wanted that floats have to meet which are known at run time."""
+    """Return the Inference for such arguments; cached, unless sizes are symbols, so that facts must be recorded, or
+    ``conditions`` on run-time floats are recorded."""
     if symbolic:
         facts = ShapeEnv.current()
         before, facts.estimating = facts.estimating, True
@@ -77,7 +76,7 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
     if any(not isinstance(r, Traced) or not isinstance(r._rush_meta, Meta) for r in results):
-        raise Break("RB012", f"{op.name}() has a result whose size is not known before it runs")
+        raise Break("RB012", f"{op.name}() has a result whose size is unknown before it runs")
     if any(isinstance(size, Tensor) for r in results for size in r._rush_meta.shape):
         raise ValueNeeded(f"{op.name}: a size is a tensor")
     writes = [nodes.index(node) for node, _ in trace.written()] if into is None else [into]
@@ -93,13 +92,13 @@ def inference(op, args, kwargs, conditions=None) -> Inference:
 
 
 def run_time_number(value, conditions):
-    """What is known of a float that varies, where ``conditions`` on it are noted; None for other tensors."""
+    """Return the Known value of a varying float if ``conditions`` on it are recorded; None for other tensors."""
     real = getattr(value, "stands_for", None)
     return None if real is None or conditions is None else Known(real.number.hint, real.number.text,
                                                                  frozenset((value,)), conditions)
 
 
 def position(result, entered, nodes):
-    """Which argument a result is, or None."""
+    """Return the index of the argument that a result is, or None."""
     return next((k for k, (value, node) in enumerate(zip(entered, nodes)) if value is result or node is result.node),
                 None)

@@ -1,4 +1,4 @@
-"""The rule of each instruction, and how a break at it is written as Python."""
+"""Rules of instructions, and their Python code at a break."""
 from __future__ import annotations
 
 import builtins
@@ -16,7 +16,7 @@ from .values import (NULL, ArrayValue, Comparison, Constant, ExceptionValue, Fun
 
 
 class Instructions(Part, part="instructions"):
-    """The rules of instructions: ``rule(frame, instruction)``."""
+    """Capture component with the rules of instructions: ``rule(frame, instruction)``."""
 
     needs = ("absence", "arithmetic", "attributes", "calls", "classes", "containers", "framework", "guarding",
              "mappings", "numbers", "outside", "protocols", "values", "writes")
@@ -56,7 +56,7 @@ class Instructions(Part, part="instructions"):
         if name not in frame.locals:
             raise self.unbound(name)
         value = frame.locals[name]
-        if not isinstance(value, Comparison):  # what uses it decides it
+        if not isinstance(value, Comparison):  # its use decides it
             value = frame.locals[name] = self.values.force(value)
         frame.stack.append(value)
 
@@ -93,7 +93,7 @@ class Instructions(Part, part="instructions"):
         frame.stack.append(cell.content)
 
     def full_cell(self, frame, name):
-        """The cell of a variable that has a value."""
+        """Return the cell of a variable that has a value."""
         cell = frame.cells[name]
         if cell.content is None:
             if name in frame.code.co_freevars:
@@ -241,7 +241,7 @@ class Instructions(Part, part="instructions"):
         depth = len(self.machine.frames)
         found = self.containers.contains(owner, item)
         if found is None:
-            if one.arg:  # the answer of what was begun has to be turned
+            if one.arg:  # the pending result has to be negated
                 del self.machine.frames[depth:]
                 frame.give(self.calls.call_python(lacks, [owner, item]))
             return
@@ -343,7 +343,7 @@ class Instructions(Part, part="instructions"):
         frame.stack.append(self.values.from_python(sys.modules[full if names or level else full.split(".")[0]]))
 
     def import_own(self, full) -> bool:
-        """Whether a module is the framework's (under whichever name), and so can be imported here: that has no effect a
+        """True if a module is the framework's (under any name), and so can be imported here: that has no effect a
         program sees."""
         top = sys.modules.get(full.partition(".")[0])
         if top is None or not is_framework(top.__name__):

@@ -1,4 +1,4 @@
-"""Iterators: over what is known, and those that builtins make."""
+"""Iterators: over known sequences, and those of builtins."""
 from __future__ import annotations
 
 import collections
@@ -19,14 +19,14 @@ ITERATED = {map: slice(1, None), filter: SECOND, zip: ALL, enumerate: FIRST, ite
             itertools.islice: FIRST, itertools.accumulate: FIRST,
             itertools.pairwise: FIRST, itertools.starmap: SECOND, itertools.takewhile: SECOND,
             itertools.dropwhile: SECOND, itertools.filterfalse: SECOND,
-            # the arguments that are asked for an iterator at once
+            # the arguments whose ``__iter__`` is called at once
             itertools.compress: slice(0, 2), itertools.cycle: FIRST, itertools.groupby: FIRST}
 # read at once
 POOLED = {itertools.product: ALL, itertools.permutations: FIRST, itertools.combinations: FIRST,
           itertools.combinations_with_replacement: FIRST}
 LAZY = (itertools.chain, itertools.repeat, itertools.count)
 BUILTINS = (*ITERATED, *POOLED, *LAZY)
-# all they know is how far their arguments are
+# their only state is how far their arguments are
 STATELESS = frozenset((map, filter, zip, itertools.starmap, itertools.filterfalse, itertools.compress))
 CHANGED = {Mapping: "dictionary changed size during iteration", Namespace: "dictionary changed size during iteration",
            SetValue: "Set changed size during iteration", Sequence: "deque mutated during iteration"}
@@ -34,12 +34,12 @@ CALLABLE = (Function, Method, ContainerMethod, Partial)
 
 
 def native_iteration(iterator) -> Again:
-    """Restarts capture so that the frame goes on as plain Python at the instruction that made an iterator."""
+    """Restart capture so that the frame continues as plain Python at the instruction that made an iterator."""
     return Again(iterator.made_at, Break("RB004", "iterating over a container that changes meanwhile", native=True))
 
 
 class Iterators(Part, part="iterators"):
-    """How the machine iterates."""
+    """Capture component for iteration."""
 
     needs = "arithmetic", "calls", "classes", "containers", "generators", "protocols", "values"
 
@@ -80,19 +80,19 @@ class Iterators(Part, part="iterators"):
         return made
 
     def watch(self, iterator, container):
-        """Has an iterator refuse to go on after its container changed its size."""
+        """Make an iterator raise if its container changes its size."""
         frame = self.machine.frames[-1]
         iterator.watched, iterator.size, iterator.keys = container, len(container.items), list(container.items)
         iterator.made_at = frame.code, frame.now.offset
 
     def check_watched(self, iterator):
-        """Raises what Python raises for a container that changed its size since the last step; lets Python itself
-        iterate where keys changed, since it goes by the places of entries in memory."""
+        """Raise Python's error for a container that changed its size since the last step; if keys changed, Python
+        itself iterates, since the order depends on entries' positions in memory."""
         watched = iterator.watched
         if watched.kind is collections.OrderedDict and iterator.position >= len(iterator.sequence.items):
-            return  # which knows its end beforehand
+            return  # its end is fixed at the start
         if len(watched.items) != iterator.size:
-            if watched.kind is collections.OrderedDict:  # whose error depends on how it was changed
+            if watched.kind is collections.OrderedDict:  # its error depends on how it was changed
                 raise native_iteration(iterator)
             iterator.size = -1  # so that each further step raises, too
             if self.counts_down(iterator):  # but not of a deque from its end
@@ -136,7 +136,7 @@ class Iterators(Part, part="iterators"):
         return made
 
     def class_of_iterator(self, value):
-        """The class of an iterator."""
+        """Return the class of an iterator."""
         if isinstance(value, Rows):
             return value.kind
         of = value.of or value.sequence
@@ -145,10 +145,10 @@ class Iterators(Part, part="iterators"):
             of, View) else () if issubclass(like, tuple) else like()
         return type(reversed(example) if value.turned else iter(example))
 
-    # --- what builtins make -------------------------------------------------------------------------------------------
+    # --- iterators of builtins ----------------------------------------------------------------------------------------
     @CALLED.by(*BUILTINS, told=True)
     def make_iterator(self, kind, *arguments, **keywords):
-        """A call of ``zip``, ``map``, or a class of itertools."""
+        """Call ``zip``, ``map``, or a class of itertools."""
         places = ITERATED.get(kind, slice(0, 0))
         arguments = list(arguments)
         for at in range(len(arguments))[places]:
@@ -174,7 +174,7 @@ class Iterators(Part, part="iterators"):
         return None
 
     def check_arguments(self, kind, arguments, keywords):
-        """Raises what the builtin itself raises for arguments like these."""
+        """Raise the errors that the builtin itself raises for such arguments."""
         known = []
         for value in (*arguments, *keywords.values()):
             value = self.values.force(value)
@@ -192,9 +192,9 @@ class Iterators(Part, part="iterators"):
         except Exception as error:
             raise raised(type(error), *error.args) from None
 
-    # --- going on -----------------------------------------------------------------------------------------------------
+    # --- stepping -----------------------------------------------------------------------------------------------------
     def step_of(self, iterator):
-        """The next item of an IteratorValue; None at its end."""
+        """Return the next item of an IteratorValue; None at its end."""
         if isinstance(iterator, Rows):
             return self.row_of(iterator)
         if iterator.watched is not None:
@@ -207,11 +207,12 @@ class Iterators(Part, part="iterators"):
         return found
 
     def counts_down(self, iterator) -> bool:
-        """Whether an iterator is ``reversed()`` of a list or deque, which it reads as it is at each step."""
+        """True if an iterator is ``reversed()`` of a list or deque, which it reads in its current state at each
+        step."""
         return iterator.turned and iterator.of is iterator.sequence
 
     def end(self, iterator):
-        """Lets go of what was exhausted, so that the iterator stays at its end when a list grows."""
+        """Release an exhausted sequence, so that the iterator stays at its end when a list grows."""
         iterator.watched = None
         if iterator.sequence.kind in (list, collections.deque) and iterator.of in (None, iterator.sequence):
             down = self.counts_down(iterator)
@@ -219,7 +220,7 @@ class Iterators(Part, part="iterators"):
             iterator.of = iterator.sequence if down else None
 
     def row_of(self, rows):
-        """The next row; None at the end."""
+        """Return the next row; None at the end."""
         row = []
         for part in rows.parts:
             found = self.step_of(part)
@@ -232,7 +233,7 @@ class Iterators(Part, part="iterators"):
         return Sequence(tuple, row) if rows.parts else None
 
     def rest_of(self, iterator):
-        """All items that an IteratorValue still has."""
+        """Return all remaining items of an IteratorValue."""
         found = []
         while (item := self.step_of(iterator)) is not None:
             found.append(item)

@@ -1,4 +1,4 @@
-"""The rules of instructions that go elsewhere: jumps, loops, generators, with and exceptions."""
+"""Rules of control flow instructions: jumps, loops, generators, with and exceptions."""
 from __future__ import annotations
 
 import sys
@@ -9,7 +9,7 @@ from .values import Constant, ExceptionValue, GeneratorValue, Handled, IteratorV
 
 
 class Jumps(Part, part="jumps"):
-    """Instructions that go elsewhere."""
+    """Capture component for control flow instructions."""
 
     needs = "arithmetic", "calls", "classes", "generators", "guarding", "iterators", "numbers", "protocols", "values"
 
@@ -37,7 +37,7 @@ class Jumps(Part, part="jumps"):
             self.next_of_object(frame, iterator, one)
 
     def next_of_object(self, frame, iterator, one):
-        """An iterator of a user's class."""
+        """Advance an iterator of a user's class."""
         found = self.classes.user_class(iterator) and self.classes.class_attribute(self.classes.class_of(iterator),
                                                                                    "__next__")
         if not found:

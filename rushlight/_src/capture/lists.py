@@ -13,12 +13,12 @@ from .values import Constant, IteratorValue, Sequence
 
 
 class Lists(Part, part="lists"):
-    """How the machine models sequences."""
+    """Capture component for sequences."""
 
     needs = "arithmetic", "calls", "containers", "protocols", "values", "writes"
 
     def like(self, owner):
-        """A sequence of the same kind and length, which raises the same errors."""
+        """Return a sequence of the same kind and length, which raises the same errors."""
         return Constant(owner.kind(range(len(owner.items))) if owner.kind in LISTS else tuple(range(len(owner.items))))
 
     def subscript_sequence(self, owner, index):
@@ -146,7 +146,7 @@ class Lists(Part, part="lists"):
                 return Constant(k)
         item = self.values.force(item)
         if not isinstance(item, Constant):
-            raise Break("RB007", "index() of what is not there")
+            raise Break("RB007", "index() of a missing item")
         return self.arithmetic.fold(owner.kind.index, [Constant(owner.kind()), item])
 
     @METHODS.by((Sequence, "count"))
@@ -161,7 +161,7 @@ class Lists(Part, part="lists"):
                 del owner.items[at]
                 return Constant(None)
         if not isinstance(self.values.force(item), Constant):
-            raise Break("RB007", "remove() of what is not there")
+            raise Break("RB007", "remove() of a missing item")
         return self.arithmetic.fold(owner.kind.remove, [Constant(owner.kind()), item])
 
     @METHODS.by((Sequence, "rotate"))

@@ -1,4 +1,4 @@
-"""The machine: executes bytecode on Values, records tensor operations, and notes every assumption as a guard."""
+"""The bytecode interpreter: executes instructions on Values, records tensor operations, and guards assumptions."""
 from __future__ import annotations
 
 from ...nn.modules.module import Module
@@ -50,14 +50,14 @@ from .writes import Writes
 
 # cannot fail
 SIMPLE = frozenset(("NOP", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "STORE_FAST", "JUMP", "LOAD_CLOSURE", "LOAD_CONST"))
-# what belongs to the thread, and is as the program has it while it is captured
+# thread state that is tracked while the program is captured
 FOLLOWED = ("grad", "inference", "autocast", "plain", "hooks", "packing")
-DEPTH = 120  # frames that one segment may stack up
+DEPTH = 120  # most frames of one segment
 
 
 class Where(tuple):
-    """A place in the program, (file, line), with the calls of modules that it lies in, and the frames around it:
-    (file, line, function), outermost first."""
+    """A source location (file, line), with the module calls that contain it, and the enclosing frames: (file, line,
+    function), outermost first."""
 
     def __new__(cls, place, modules, frames=()):
         made = super().__new__(cls, place)
@@ -68,7 +68,7 @@ class Where(tuple):
         return Where, (tuple(self), self.modules, self.frames)
 
 
-# the collaborators of a machine
+# the components of a machine
 PARTS = (Instructions, Building, Jumps, Breaks, Calls, Framework, Construction, Builtins, Attributes, Classes,
          Writes, Containers, Lists, Mappings, Sets, Generators, Iterators, Protocols, Arithmetic,
          Callables, Training, Transforms, Unknown, Output, Hooks, Control, Arrays, Guarding, Outside,
@@ -76,7 +76,7 @@ PARTS = (Instructions, Building, Jumps, Breaks, Calls, Framework, Construction, 
 
 
 class Machine:
-    """Captures one segment: from an entry to a return, a raise or a break."""
+    """Capture of one segment: from an entry to a return, a raise or a break."""
 
     def __init__(self, entry, given, rules=()):
         self.entry, self.given, self.rules = entry, given, dict(rules)
@@ -84,10 +84,10 @@ class Machine:
         self.loaded: list = []  # frames of the entry, whose calls were made before
         self.handling: list = []  # exceptions whose handlers are running
         self.unhandled = None  # the last exception that left all frames, which generators may have replaced
-        self.nested = self.whole = False  # within an instruction; whether a break lets functions run whole
+        self.nested = self.whole = False  # within an instruction; True if the breaking call runs uncompiled
         # id of a frame of a module's forward -> (number of the call, the frame), for exported programs
         self.module_calls: dict = {}
-        self.shape_env = Assumptions()  # what is assumed of varying ints
+        self.shape_env = Assumptions()  # assumptions about varying ints
         for part in PARTS:
             setattr(self, part.part, part(self))
         for part in PARTS:
@@ -112,12 +112,12 @@ class Machine:
         return (self.frames[0].code.co_filename, self.frames[0].code.co_firstlineno) if self.frames else ("?", 0)
 
     def frames_now(self) -> tuple:
-        """(file, line, function) of each frame of the program, outermost first."""
+        """Return (file, line, function) of each frame of the program, outermost first."""
         return tuple((f.code.co_filename, f.now.line, f.code.co_name) for f in self.frames
                      if f.now is not None and not f.code.co_filename.startswith(HERE))
 
     def modules_now(self) -> tuple:
-        """(number of the call, module) for each call of a module that is running, outermost first."""
+        """Return (number of the call, module) for each active module call, outermost first."""
         found = []
         for frame in self.frames:
             if frame.code.co_name == "forward" and frame.code.co_argcount:
@@ -134,7 +134,7 @@ class Machine:
 
     # --- the loop -----------------------------------------------------------------------------------------------------
     def load_entry(self):
-        """Rebuilds the frames of the entry around the values that it was called with."""
+        """Rebuild the frames of the entry around the values that it was called with."""
         position = 0
 
         def value():
@@ -162,7 +162,7 @@ class Machine:
         self.loaded = list(self.frames)
 
     def capture(self, emit):
-        """Runs until the segment ends; ``emit(machine, ending)`` makes the Segment."""
+        """Run until the segment ends; ``emit(machine, ending)`` makes the Segment."""
         self.emit = emit
         before, others = [getattr(mine, name) for name in FOLLOWED], [dict(vars(one)) for one in marks.followed]
         try:
@@ -181,7 +181,7 @@ class Machine:
                 vars(one).update(attributes)
 
     def release(self):
-        """Lets go of all values: they and what refers to this in circles hold nothing of the caller's any more."""
+        """Drop all values: reference cycles with them keep no object of the caller alive."""
         for value in self.outside.wrapped.values():
             vars(value).clear()
         for part in PARTS:
@@ -199,7 +199,7 @@ class Machine:
                             self.guarding.constant_source(Defaults))
 
     def step(self):
-        """One instruction; what ``emit`` made if it ended the segment."""
+        """Execute one instruction; return the result of ``emit`` if it ended the segment."""
         frame = self.frames[-1]
         one = self.fetch(frame)
         if one.op in SIMPLE:
@@ -236,8 +236,8 @@ class Machine:
         handler(frame, one)
 
     def now(self, function, arguments, keywords=None):
-        """The result of a call of the program's own functions, within one instruction; a Break in there is one of the
-        instruction."""
+        """Return the result of a call of the program's own functions, within one instruction; a Break in it is one of
+        the instruction."""
         self.nested = True
         caller, depth = self.frames[-1], len(self.frames)
         result = self.calls.call(function, arguments, keywords or {})
@@ -268,7 +268,7 @@ class Machine:
         return None
 
     def stop(self, stop: Break, frame, one, depth, before):
-        """Ends the segment before the instruction at hand, which then runs as Python."""
+        """End the segment before the current instruction, which then runs as Python."""
         if (frame.code, one.offset) not in self.rules:
             frames = self.frames[:depth] if self.nested else self.frames
             caller = self.caller_of_polyfill(frames) or self.caller_of_plain(frames)
@@ -276,7 +276,7 @@ class Machine:
                 stop.whole = True
                 raise Again((caller.code, caller.now.offset), stop)
             if self.nested:
-                # what ran within the instruction may have changed state: break before it
+                # code run within the instruction may have changed state: break before it
                 raise Again((frame.code, one.offset), stop)
         del self.frames[depth:]
         if any(f.generator is not None for f in self.frames) and "generators" not in self.rules:
@@ -299,8 +299,8 @@ class Machine:
         return self.emit(self, ("native", one.offset))
 
     def caller_of_polyfill(self, frames):
-        """The frame that called the builtin of which the top frame is a part, so that the builtin itself runs; None for
-        other frames."""
+        """Return the frame that called the builtin that the top frame implements, so that the builtin itself runs; None
+        for other frames."""
         top = next((k for k in range(len(frames) - 1, -1, -1) if frames[k].code.co_filename not in polyfills.FILES), -1)
         if 0 <= top < len(frames) - 1 and not any(f in self.loaded or f.generator is not None
                                                   for f in frames[top + 1:]):
@@ -308,8 +308,8 @@ class Machine:
         return None
 
     def caller_of_plain(self, frames):
-        """Of these the frame that called the outermost of the functions on top that have nothing to do with tensors;
-        None where the top one has."""
+        """Return the frame that called the outermost of the top functions that do not use tensors; None if the top one
+        does."""
         found = None
         for caller, frame in zip(frames[-2::-1], frames[:0:-1]):
             values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values()), *frame.stack)
@@ -321,7 +321,7 @@ class Machine:
         return found
 
     def find_handler(self, value, floor=0) -> bool:
-        """Goes to the handler of an exception, dropping frames down to ``floor``; whether there is one."""
+        """Go to the handler of an exception, dropping frames down to ``floor``; return whether there is one."""
         if isinstance(value, ExceptionValue):
             value.raised = True
         while len(self.frames) > floor:
@@ -357,7 +357,7 @@ HERE = __file__.rpartition("/")[0]
 
 
 def holds_tensors(value, names) -> bool:
-    """Whether a Value is a tensor, a module with state by one of these names, or a container of such."""
+    """True if a Value is a tensor, a module with state by one of these names, or a container of such."""
     if isinstance(value, (Sequence, SetValue, Mapping)):
         return any(holds_tensors(v, names)
                    for v in (value.items.values() if isinstance(value, (Mapping, SetValue)) else value.items))

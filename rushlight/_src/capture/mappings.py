@@ -13,7 +13,7 @@ from .values import (Comparison, Constant, Identity, Instance, Key, Lazy, Mappin
 
 
 class Mappings(Part, part="mappings"):
-    """How the machine models dicts."""
+    """Capture component for dicts."""
 
     needs = ("arithmetic", "classes", "containers", "guarding", "iterators", "outside", "protocols", "sets",
              "values", "writes")
@@ -29,8 +29,8 @@ class Mappings(Part, part="mappings"):
         return found
 
     def key(self, value, probe={}.__contains__):
-        """A dict key: a known value, or an object that is its own key.  ``probe`` raises the error of a value without a
-        hash, in which Python names what it was to be a key of."""
+        """Return a dict key: a known value, or an object that is its own key.  ``probe`` raises Python's error for an
+        unhashable value, which names the operation."""
         value = self.values.force(value)
         self.outside.pin(value)
         if isinstance(value, Object) and type(value.value).__hash__ is object.__hash__:
@@ -58,7 +58,7 @@ class Mappings(Part, part="mappings"):
         return known
 
     def told_apart(self, value):
-        """Assumes that a tensor from outside that is a key is none of those that were keys before."""
+        """Assume that a key tensor from outside differs from all earlier keys."""
         if value.source is None or value in self.keyed:
             return
         for other in self.keyed:
@@ -118,7 +118,7 @@ class Mappings(Part, part="mappings"):
         return View(owner, "items")
 
     def viewed(self, view):
-        """What a view of a dict shows."""
+        """Return the elements of a view of a dict."""
         mapping, part = view.mapping, view.part
         if part == "keys":
             return [self.values.from_python(k) for k in mapping.items]
@@ -175,8 +175,8 @@ class Mappings(Part, part="mappings"):
         return self.lookup(owner, key)
 
     def pairs_of(self, other):
-        """What a dict is filled from: a dict as it is stored, unless its class iterates in another way; the items of
-        another mapping; else an iterable of pairs."""
+        """Return the source of a dict update: a dict as it is stored, unless its class customizes iteration; the items
+        of another mapping; else an iterable of pairs."""
         whole, inner = self.values.force(other), self.containers.as_container(other)
         if not self.classes.user_class(whole):
             return inner

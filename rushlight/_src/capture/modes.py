@@ -1,27 +1,27 @@
-"""What ``mode`` and ``options`` of compile mean for our own backend: settings under which plans are made."""
+"""Map ``mode`` and ``options`` of compile to settings for the built-in backend."""
 from __future__ import annotations
 
 TUNED = {"max_autotune": True}
-RECORDED = {"launch_graphs": True}  # of GPUs: the processor has no launches
+RECORDED = {"launch_graphs": True}  # for GPUs: the CPU has no launches
 MODES = {"default": {}, "reduce-overhead": RECORDED, "max-autotune": TUNED | RECORDED,
          "max-autotune-no-cudagraphs": TUNED,
          "lite": {}}
-DEFAULTS: dict = {}  # what ``torch._inductor.config`` chose
-OPTIONS = {"freezing": (bool, "for inference, what follows from parameters alone is computed once"),
-           "launch_graphs": (bool, "on a GPU, launches of a program are recorded once and given again as one"),
-           "max_autotune": (bool, "choices within templates are measured and remembered"),
-           **{f"bucket_{name}": (str, f"\"all\": {name} that do not wait for each other are one exchange; \"none\"")
+DEFAULTS: dict = {}  # set through ``torch._inductor.config``
+OPTIONS = {"freezing": (bool, "for inference, values that depend only on parameters are computed once"),
+           "launch_graphs": (bool, "on a GPU, launches of a program are captured once and replayed as one"),
+           "max_autotune": (bool, "choices within templates are measured and cached"),
+           **{f"bucket_{name}": (str, f"\"all\": {name} that do not wait for each other are one collective; \"none\"")
               for name in ("all_reduces", "all_gathers", "reduce_scatters")}}
 NAMES = {"triton.cudagraphs": "launch_graphs",
          **{f"{name}_fx": name for name in OPTIONS if name.startswith("bucket_")}}
-WITHOUT_MEANING = frozenset((  # of PyTorch's options: what they ask for is always done, or is for other devices
+WITHOUT_MEANING = frozenset((  # of PyTorch's options: always in effect, or for other devices
     "epilogue_fusion", "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "fallback_random",
     "trace.enabled", "trace.graph_diagram",
     "coordinate_descent_tuning", "dce", "cpp_wrapper", "size_asserts", "permute_fusion"))
 
 
 def chosen(backend, mode, options):
-    """The options that a backend gets. RuntimeError for modes, options and values that there are not."""
+    """Return the options that a backend gets. RuntimeError for unknown modes, options and values."""
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in MODES:

@@ -1,4 +1,4 @@
-"""State of modules: which words of memory tell whether what was found in modules is still there."""
+"""State of modules: which memory words change when objects found in modules change."""
 from __future__ import annotations
 
 import collections
@@ -15,13 +15,14 @@ from ..core.native.compiler import layout
 from ..core.native.dicts import word_of
 from .classes import HEAP
 
-MANAGED_DICT = -24  # bytes from an object to the address of its dict, in classes that let the interpreter place it
-# what changes in a way that no word tells, or only some changes of it
+# offset in bytes from an object to its dict's address, in classes whose dict the interpreter manages
+MANAGED_DICT = -24
+# types whose changes no memory word records, or only some of them
 UNTOLD = (list, dict, set, collections.deque, np.ndarray, Nested)
 
 
 def is_told(value) -> bool:
-    """True if a value that a module holds cannot change, or a Snapshot tells its changes."""
+    """True if a value in a module cannot change, or a Snapshot detects its changes."""
     if isinstance(value, tuple):
         return not hasattr(value, "__dict__")
     return not isinstance(value, UNTOLD) and not (
@@ -29,13 +30,13 @@ def is_told(value) -> bool:
 
 
 def is_told_table(table) -> bool:
-    """True if a Snapshot tells every change of a dict: that its items change places it does not."""
+    """True if a Snapshot detects every change of a dict; it misses a change of order."""
     return not isinstance(table, collections.OrderedDict) or len(table) < 2
 
 
 def snapshot_of(parts):
-    """A Snapshot of these objects, each behind those that it was found in: the classes and attributes of modules, the
-    items of dicts, the metadata of tensors.  None on an interpreter that has no word for one of these."""
+    """Return a Snapshot of these objects, parents first: the classes and attributes of modules, the items of dicts, the
+    metadata of tensors.  None if the interpreter has no such word for one of these."""
     found = Words()
     if layout.objection() is not None or not all(map(found.add, {id(part): part for part in parts}.values())):
         return None
@@ -50,7 +51,7 @@ def snapshot_of(parts):
 
 
 class Words:
-    """Addresses of words that tell of changes, and the dicts and tensors that they are told of."""
+    """Addresses of words that record changes, and the dicts and tensors that they belong to."""
 
     def __init__(self):
         self.addresses: list = []
@@ -58,7 +59,7 @@ class Words:
         self.tensors: list = []
 
     def add(self, part) -> bool:
-        """Adds what tells of an object's changes; False where nothing does."""
+        """Add the words that record an object's changes; False if there are none."""
         if isinstance(part, dict):
             return self.add_dict(part)
         is_module = isinstance(part, (Module, types.ModuleType))

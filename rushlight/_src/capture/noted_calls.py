@@ -1,4 +1,4 @@
-"""Calls of modules noted while a program is captured: their arguments and results, as nodes of the program."""
+"""Calls of modules recorded during capture: their arguments and results, as nodes of the program."""
 from __future__ import annotations
 
 from ..core.interpret import active
@@ -7,8 +7,8 @@ from .errors import CaptureError
 
 
 class Noted:
-    """One side of a call: ``leaves`` are nodes, sizes or constants, ``spec`` how they are nested, ``before`` the nodes
-    that the program had by then."""
+    """One side of a call: ``leaves`` are nodes, sizes or constants, ``spec`` their tree structure, ``before`` the
+    earlier nodes of the program."""
 
     def __init__(self, recorder, value):
         leaves, self.spec = tree_flatten(value)
@@ -17,19 +17,18 @@ class Noted:
 
 
 class Notes:
-    """``kept``: {recorder: [(path, "inputs" or "outputs", Noted)]}, since a capture that begins anew has a recorder of
-    its own."""
+    """``kept``: {recorder: [(path, "inputs" or "outputs", Noted)]}, since a restarted capture has its own recorder."""
 
     def __init__(self):
         self.kept: dict = {}
 
     def of_last(self) -> list:
-        """What the last capture noted."""
+        """Return the notes of the last capture."""
         return list(self.kept.values())[-1] if self.kept else []
 
 
 def note(notes: Notes, path, side, value):
-    """Notes one side of a call.  CaptureError where no program is captured."""
+    """Record one side of a call.  CaptureError if no program is captured."""
     running = active()
     if not running:
         raise CaptureError(f"the call of {path or 'the module'} is not captured, so its signature cannot be kept")

@@ -1,6 +1,6 @@
-"""What programs print, warn of and log: noted while capturing, and done in the same order at the end of the segment.
+"""Output of programs (prints, warnings, logs): recorded during capture and made in order at the end of the segment.
 
-Texts that need numbers which only data tell are made there too.
+Strings that contain data-dependent numbers are made there too.
 """
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .values import Constant, Deferred, Number, Object, Sequence, TensorValue
 LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO,
           logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
           logging.Logger.critical: logging.CRITICAL}
-# what is passed on as it is, since nothing that is shown of it changes
+# passed on unchanged, since their string form does not change
 LASTING = (type, types.ModuleType, logging.Logger)
 ROOT = {getattr(logging, method.__name__): method for method in LEVELS}
 
 
 def logged(logger, level, place, message, *arguments):
-    """What ``logger.log(level, message, *arguments)`` does at a place (file, line, function) of the program."""
+    """``logger.log(level, message, *arguments)`` as if called at a source location (file, line, function)."""
     if logger is logging.root and not logger.handlers:
         logging.basicConfig()
     if logger.isEnabledFor(level):
@@ -34,39 +34,40 @@ def logged(logger, level, place, message, *arguments):
 
 
 def warned(message, category, file, line, module, namespace):
-    """What ``warnings.warn`` does at a place of the program."""
+    """``warnings.warn`` as if called at a source location."""
     warnings.warn_explicit(message, category, file, line, module, namespace.setdefault("__warningregistry__", {}))
 
 
 class Output(Part, part="output"):
-    """How the machine notes output.  ``notes``: Deferred statements, in order."""
+    """Capture component that records output.  ``notes``: Deferred statements, in order."""
 
     needs = "calls", "classes", "construction", "containers", "framework", "guarding", "numbers", "values"
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.notes: list = []  # statements of output, for the end
-        # for each catch_warnings() around: the categories that are ignored there, or None for other filters
+        self.notes: list = []  # statements of output, for the end of the segment
+        # for each enclosing catch_warnings(): the categories that are ignored there, or None for other filters
         self.quiet: tuple = ()
 
     def deferred(self, template, operands, sample):
-        """A text made when the graph has run; ``sample()`` makes one like it now, to see that it can be made."""
+        """Return a string made after the graph has run; ``sample()`` makes a similar one now, to check that it can be
+        made."""
         try:
             sample()
         except Exception as error:
-            raise Break("RB007", f"a text that cannot be made: {type(error).__name__}: {error}") from error
+            raise Break("RB007", f"a string that cannot be made: {type(error).__name__}: {error}") from error
         return Deferred(template, operands)
 
     def is_deferred(self, value) -> bool:
         return isinstance(value, Deferred) or isinstance(value, Number) and self.numbers.unknown(value)
 
     def sample_of(self, value):
-        """A Python value of the type that an operand of a text will have."""
+        """Return a Python value of the type that an operand of a string will have."""
         return "" if isinstance(value, Deferred) else value.hint if isinstance(value, Number) else self.values.known(
             value)
 
     def formatted(self, value, specification):
-        """``format(value, specification)`` of a number that data decide, or of a tensor that holds one."""
+        """``format(value, specification)`` of a data-dependent number, or of a 0-dim tensor."""
         if isinstance(value, TensorValue):
             if value.fake._rush_meta.shape:
                 raise Break("RB003", "formatting a tensor")
@@ -79,7 +80,7 @@ class Output(Part, part="output"):
         return self.deferred("''.join([" + ", ".join(f"{{{k}}}" for k in range(len(parts))) + "])", parts, lambda: None)
 
     def percent(self, template, value):
-        """``template % value``, None where Python can do it now."""
+        """``template % value``, None if Python can evaluate it now."""
         values = self.containers.items_of(value) if getattr(value, "kind", None) is tuple else [value]
         values = [self.values.force(v) for v in values]
         if not any(map(self.is_deferred, values)):
@@ -89,7 +90,7 @@ class Output(Part, part="output"):
                              lambda: template.value % tuple(map(self.sample_of, values)))
 
     def text_format(self, template, arguments, keywords):
-        """``template.format(...)``, None where Python can do it now."""
+        """``template.format(...)``, None if Python can evaluate it now."""
         given = [self.values.force(v) for v in (*arguments, *keywords.values())]
         if not any(map(self.is_deferred, given)):
             return None
@@ -101,12 +102,12 @@ class Output(Part, part="output"):
 
     # --- statements ---------------------------------------------------------------------------------------------------
     def note(self, template, operands):
-        """Notes a statement for the end of the segment, before what else is done there."""
+        """Record a statement for the end of the segment, before other side effects."""
         self.notes.append(Deferred(template, operands))
         return Constant(None)
 
     def as_shown(self, value):
-        """An argument of output as it is now."""
+        """Return an argument of output in its current state."""
         value = self.values.force(value)
         if isinstance(value, TensorValue):
             if value.fake._rush_needs_grad or self.classes.class_of(value) is not Tensor:
@@ -117,19 +118,19 @@ class Output(Part, part="output"):
         return Constant(str(self.values.known(value)))
 
     def reordered(self, function, arguments, keywords):
-        """A call of a function that users declared to be output."""
+        """Record a call of a function that users declared to be output."""
         return self.put_off(function, [self.as_passed(a) for a in arguments],
                             {k: self.as_passed(v) for k, v in keywords.items()})
 
     def put_off(self, function, arguments, keywords):
-        """A call that Python makes when the graph has run."""
+        """Record a call that Python makes after the graph has run."""
         given = [function, *arguments, *keywords.values()]
         places = [*(f"{{{k + 1}}}" for k in range(len(arguments))),
                   *(f"{name}={{{k + 1 + len(arguments)}}}" for k, name in enumerate(keywords))]
         return self.note(f"{{0}}({', '.join(places)})", given)
 
     def as_passed(self, value):
-        """An argument of such a function as it is now."""
+        """Return an argument of such a function in its current state."""
         value = self.values.force(value)
         if isinstance(value, Sequence) and value.kind in (list, tuple):
             return Sequence(value.kind, [self.as_passed(self.containers.item(value, k))
@@ -160,7 +161,7 @@ class Output(Part, part="output"):
         frames = [f for f in self.machine.frames if f.now is not None]
         if self.quiet:
             if None in self.quiet:
-                raise Break("RB009", "warn() under a filter of its own")
+                raise Break("RB009", "warn() under a custom filter")
             if any(issubclass(kind, ignored) for ignored in self.quiet):
                 return Constant(None)
         if others or not 1 <= level <= len(frames) or any(action == "error" for action, *_ in warnings.filters):
@@ -176,14 +177,14 @@ class Output(Part, part="output"):
 
     @CALLED.by(warnings.catch_warnings)
     def catch_warnings(self, **options):
-        """``warnings.catch_warnings()``: within it, capture itself knows what is ignored."""
+        """``warnings.catch_warnings()``: within it, capture tracks the ignored categories."""
         if options.keys() - {"record"} or "warnings" in self.machine.rules:
             return self.construction.instantiate(self.values.from_python(warnings.catch_warnings), [], options)
         return self.construction.instantiate(self.values.from_python(CaughtWarnings), [], options)
 
     @CALLED.by(quiet)
     def filters(self, *filters):
-        """The filters that hold, or those that are to hold again."""
+        """Return the active filters, or restore others."""
         if filters:
             self.quiet = (*filters[0].value, *map(self.values.known, filters[1:]))
         else:
@@ -193,8 +194,8 @@ class Output(Part, part="output"):
 
     @CALLED.by(warnings.simplefilter, warnings.filterwarnings, told=True)
     def filter(self, function, action, *rest, **options):
-        """``simplefilter`` and ``filterwarnings``: a category more that is ignored, or (None) a filter that nothing is
-        known of."""
+        """``simplefilter`` and ``filterwarnings``: one more ignored category, or (None) a filter that capture does not
+        evaluate."""
         if not self.quiet:
             return self.calls.inline(self.calls.as_function(self.values.from_python(function)), [action, *rest],
                                      options)
@@ -207,7 +208,7 @@ class Output(Part, part="output"):
         return Constant(None)
 
     def log(self, logger, level, message=None, *arguments, **others):
-        """A message of a Logger."""
+        """Record a message of a Logger."""
         logger = self.values.force(logger)
         if message is None or others or not isinstance(logger, Object):
             raise Break("RB009", "logging with options")
@@ -225,7 +226,7 @@ class Output(Part, part="output"):
         return self.log(self.values.from_python(logging.root), LEVELS[ROOT[function]], *arguments, **others)
 
     def as_logged(self, value):
-        """An argument of a message, which ``%`` formats later."""
+        """Return an argument of a message, which ``%`` formats later."""
         value = self.values.force(value)
         return value if isinstance(value, Object) and isinstance(value.value, LASTING) else self.as_shown(value)
 
@@ -235,7 +236,7 @@ class Output(Part, part="output"):
         """``logger.isEnabledFor(level)``, guarded."""
         logger, level = self.values.force(logger), self.values.known(level)
         if not isinstance(logger, Object):
-            raise Break("RB009", "a logger that is not known")
+            raise Break("RB009", "an unknown logger")
         enabled = logger.value.isEnabledFor(level)
         self.guarding.guard(f"{{0}}.isEnabledFor({self.guarding.literal(level)}) is {enabled}",
                    logger.source or self.guarding.constant_source(logger.value))
@@ -243,5 +244,5 @@ class Output(Part, part="output"):
 
     @CALLED.by(logging.getLogger)
     def logger_named(self, name=Constant(None)):
-        """``logging.getLogger(name)``: there is one for a name."""
+        """``logging.getLogger(name)``: one logger for each name."""
         return self.values.from_python(logging.getLogger(self.values.known(name)))

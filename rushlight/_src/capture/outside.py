@@ -1,4 +1,4 @@
-"""Values from outside: what is looked at, with the guards that make this safe."""
+"""Values from outside: inspected, with the guards that make this safe."""
 from __future__ import annotations
 
 import collections
@@ -27,7 +27,7 @@ from .values import (IDENTITIES, NUMBERS_AND_TEXT, PLAIN, PLAIN_VALUE, Cell, Con
 
 
 class Outside(Part, part="outside"):
-    """Wraps what a program gets from outside as Values."""
+    """Capture component that wraps values from outside as Values."""
 
     needs = "arrays", "builtins", "calls", "guarding", "nesting", "subclasses", "values", "wrappers"
 
@@ -35,14 +35,15 @@ class Outside(Part, part="outside"):
         super().__init__(machine)
         self.wrapped: dict = {}  # id of an outside object -> its Value
         self.alive: list = []
-        self.graph_inputs: dict = {}  # graph input node -> (text of the expression, Source or None)
+        self.graph_inputs: dict = {}  # graph input node -> (source of the expression, Source or None)
         self.modules: list = []  # (source, module) of modules that are values of the entry, or within these
-        self.real: dict = {}  # graph input node -> the tensor it stands for now
-        self.opened: dict = {}  # graph input node -> code that takes it from the instance that it is a part of
+        self.real: dict = {}  # graph input node -> its current tensor
+        self.opened: dict = {}  # graph input node -> code that takes it from the instance that contains it
         self.checks: dict = {}  # graph input node -> TensorCheck
 
     def wrap(self, value, source: Source, fixed=False):
-        """An outside value as a Value, with the guards that make this safe; ``fixed``: a tensor keeps its sizes."""
+        """Return an outside value as a Value, with the guards that make this safe; ``fixed``: a tensor has static
+        sizes."""
         kind = type(value)
         if kind in PLAIN:
             return self.wrap_plain(value, source)
@@ -68,7 +69,7 @@ class Outside(Part, part="outside"):
         return Constant(value, source)
 
     def wrap_varying(self, value, source):
-        """An int argument that its caller says varies."""
+        """Return an int argument that its caller declared dynamic."""
         self.guarding.guard("isinstance({0}, int)", source)
         number = int(value)
         if "static" in self.machine.rules:
@@ -79,12 +80,12 @@ class Outside(Part, part="outside"):
         return Number(number, self.guarding.free_size(number, str(source), value.constraint, low))
 
     def wrap_proxy(self, value, source):
-        """A weak proxy, which is asked for nothing: its object may be gone."""
+        """Return the Value of a weak proxy, without accessing it: its object may be gone."""
         self.guarding.guard(f"type({{0}}) is {self.guarding.constant_name(type(value))}", source)
         return Object(value, source)
 
     def again(self, known, value, source):
-        """An object that was met before, elsewhere."""
+        """Return the Value of an object that was already found at another source."""
         if getattr(known, "loose", False):
             if known.source != source:
                 self.guarding.guard("{0} is {1}", source, known.source)
@@ -140,7 +141,7 @@ class Outside(Part, part="outside"):
         return Object(value, source)
 
     def wrap_function(self, value, source):
-        """A function of the program's: one made anew from the same code does as well, until it matters which it is."""
+        """Return the Value of a function: another one from the same code is accepted, until its identity matters."""
         code, space = self.guarding.constant_name(value.__code__), self.guarding.constant_name(value.__globals__)
         self.guarding.guard(
             f"type({{0}}) is {self.guarding.constant_name(types.FunctionType)} and {{0}}.__code__ is {code} and "
@@ -152,7 +153,7 @@ class Outside(Part, part="outside"):
         return made
 
     def pin(self, value):
-        """Assumes that a function from outside is this very one."""
+        """Assume the identity of a function from outside."""
         if type(value) is Object and value.loose:
             value.loose = False
             self.guarding.guard(f"{{0}} is {self.guarding.constant_name(value.value)}", value.source)
@@ -197,7 +198,7 @@ class Outside(Part, part="outside"):
         return made
 
     def lift(self, tensor) -> Fake:
-        """A tensor that framework code met: an input that is the same at every call."""
+        """Return an input for a tensor that framework code uses; it is the same at every call."""
         known = self.wrapped.get(id(tensor))
         if known is None:
             self.subclasses.met |= overriding.kind_of(type(tensor)) != overriding.PLAIN
@@ -209,7 +210,7 @@ class Outside(Part, part="outside"):
         return known.fake
 
     def start_of_input(self, node) -> int:
-        """``storage_offset()`` of the tensor behind an input of the graph, guarded."""
+        """Return ``storage_offset()`` of the tensor of a graph input, guarded."""
         source, found = self.graph_inputs[node][1], self.real.get(node)
         if found is None or source is None:
             raise Break("RB015", "storage_offset()")
@@ -218,13 +219,13 @@ class Outside(Part, part="outside"):
         return start
 
     def wrap_container(self, value, kind, source):
-        """A container from outside, its items lazy; None for another kind of object."""
+        """Return the Value of a container from outside, its items lazy; None for another kind of object."""
         covered = source.covered
         if kind in LISTS or isinstance(value, tuple) and hasattr(kind, "_fields"):
             length = "len({0})" if kind in LISTS else "tuple.__len__({0})"
             self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {length} == "
                                 f"{len(value) if kind in LISTS else tuple.__len__(value)}", source)
-            # which are read by name: the class may have a __getitem__ of its own
+            # read by name: the class may have a custom __getitem__
             fields = getattr(kind, "_fields", None)
             items = tuple.__iter__(value) if fields else value
             made = Sequence(kind, [Lazy(v, source.attribute(fields[k], covered and is_told(v)) if fields
@@ -242,7 +243,7 @@ class Outside(Part, part="outside"):
             order = [k for k, key in enumerate(value) if isinstance(key, Tensor)]
             if order and "tensors as keys" not in self.machine.rules:
                 raise Again("tensors as keys")
-            # tensors are keys by what they are
+            # tensors are compared by identity as keys
             same = (f"list(map(id, {{0}})) == {list(map(id, value))}" if order
                     else self.guarding.items("tuple({0})", value))
             self.guarding.guard(f"type({{0}}) is {self.guarding.type_name(kind)} and {same}", source)
@@ -264,7 +265,7 @@ class Outside(Part, part="outside"):
         return None
 
     def wrap_extended(self, value, kind, source, base):
-        """An object of a user's class that extends list or dict: the container is its payload."""
+        """Return the Value of an object whose class extends list or dict: the container is its payload."""
         keys = list(dict.keys(value)) if base is dict else []
         if not all(isinstance(k, (str, int, float, bool, type(None))) for k in keys):
             return None

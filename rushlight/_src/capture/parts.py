@@ -1,18 +1,18 @@
-"""What the machine is put together of: parts, which say what other parts they need and which keys they answer for."""
+"""Components of the bytecode interpreter, which declare the components they need and the keys they handle."""
 from __future__ import annotations
 
 import functools
 
 
 class Table:
-    """Methods of parts by what they answer for: instructions, functions that a program calls, classes of values."""
+    """Methods of components by key: instructions, functions that a program calls, classes of values."""
 
     def __init__(self, what: str):
         self.what = what
-        self.entries: dict = {}  # key -> (name of the part, name of the method, whether it gets the key first)
+        self.entries: dict = {}  # key -> (name of the component, name of the method, whether it gets the key first)
 
     def by(self, *keys, told=False):
-        """Registers the method below for some keys; ``told``: the key is its first argument."""
+        """Register the method below for some keys; ``told``: the key is its first argument."""
         def registered(method):
             method.__dict__.setdefault("answers", []).append((self, keys, told))
             return method
@@ -21,10 +21,10 @@ class Table:
 
     def enter(self, key, entry):
         if self.entries.setdefault(key, entry) != entry:
-            raise KeyError(f"two parts answer for {self.what} {key!r}: {self.entries[key][:2]} and {entry[:2]}")
+            raise KeyError(f"two components handle {self.what} {key!r}: {self.entries[key][:2]} and {entry[:2]}")
 
     def find(self, owner, key):
-        """The method of one of the owner's parts that answers for a key; None where none does."""
+        """Return the method of an owner's component that handles a key; None if there is none."""
         entry = self.entries.get(key)
         if entry is None:
             return None
@@ -34,7 +34,7 @@ class Table:
 
 
 class Bound(dict):
-    """Key -> the method of an owner's parts that answers for it, or None; each is looked up once."""
+    """Key -> the method of an owner's components that handles it, or None; each is looked up once."""
 
     def __init__(self, table: Table, owner):
         self.table, self.owner = table, owner
@@ -45,7 +45,7 @@ class Bound(dict):
 
 
 class OfClass(Bound):
-    """Class -> the method that answers for it, or for the nearest of its bases that has one; None where none has."""
+    """Class -> the method that handles it, or the nearest of its bases with one; None if there is none."""
 
     def __missing__(self, kind):
         found = self[kind] = next(filter(None, (self.table.find(self.owner, base) for base in kind.__mro__)), None)
@@ -53,8 +53,8 @@ class OfClass(Bound):
 
 
 class Part:
-    """A collaborator.  ``part``: the name that others know it by; ``needs``: the names of those that it uses, which it
-    has as attributes once all are made."""
+    """A component.  ``part``: its name; ``needs``: the names of the components that it uses, which become attributes
+    once all are made."""
 
     part = ""
     needs: tuple = ()

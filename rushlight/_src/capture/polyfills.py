@@ -23,7 +23,7 @@ def instantiate(cls, new, init, args, kwargs):
 
 
 def conforming(name, cls, answer):
-    """What a builtin makes of the answer of a special method; answered by the machine."""
+    """Convert the result of a special method as the builtin does; answered by the capture component."""
 
 
 def answered(name, method, owner, *more):
@@ -68,7 +68,7 @@ def sum_(iterable, start=0):
 
 
 def loop_with_numbers(loop, tensor, cond_fn, body_fn, carried, more, numbers):
-    """``while_loop`` of values of which some are ``numbers``, by place: the loop carries these as tensors."""
+    """``while_loop`` over values that include ``numbers``, by position: the loop carries these as tensors."""
     def as_tensors(values):
         return tuple([tensor(v, dtype=DTYPES[numbers[k]]) if k in numbers else v for k, v in enumerate(values)])
 
@@ -83,7 +83,7 @@ def loop_with_numbers(loop, tensor, cond_fn, body_fn, carried, more, numbers):
         found = body_fn(*as_given(values))
         for k, kind in numbers.items():
             if type(found[k]) is not kind:
-                raise TypeError(f"the number carried at place {k} becomes a {type(found[k]).__name__}")
+                raise TypeError(f"the number carried at index {k} becomes a {type(found[k]).__name__}")
         return as_tensors(found)
 
     return as_given(loop(test, body, as_tensors(carried), more))
@@ -123,7 +123,7 @@ def zip_(*iterables, strict=False):
 
 
 def strictly(iterators, row, end):
-    """Refuses iterables of different lengths: one ended after the row so far."""
+    """Raise the error for iterables of different lengths: the one after ``row`` has ended."""
     k = len(row)
     others = "argument 1" if k == 1 else f"arguments 1-{k}"
     if k:
@@ -149,7 +149,7 @@ def reduce_(function, iterable, *initial):
 
 
 def words_of(function):
-    """The text of the error of a builtin that gets an empty iterable, which versions of Python word differently."""
+    """Return a builtin's error message for an empty iterable, which depends on the Python version."""
     try:
         function(())
     except ValueError as error:
@@ -160,8 +160,8 @@ OF_NOTHING = words_of(max), words_of(min)
 
 
 def best(args, key, default, better, of_nothing):
-    """What max and min give: the first of the items than whose key none is ``better``; ``default`` for no items, or
-    ValueError with the text ``of_nothing``."""
+    """Implement max and min: the first item that no other's key is ``better`` than; ``default`` for no items, or
+    ValueError with the message ``of_nothing``."""
     items = args[0] if len(args) == 1 else args
     found, found_key, empty = None, None, True
     for x in items:
@@ -218,7 +218,7 @@ def by_index(items):
 
 
 def reversed_by_index(items, length):
-    """``reversed(items)`` of a class with ``__getitem__``, from the last of ``length`` items on."""
+    """``reversed(items)`` of a class with ``__getitem__``, starting at the last of ``length`` items."""
     for k in range(length - 1, -1, -1):
         try:
             x = items[k]
@@ -288,11 +288,11 @@ def deeply_copied(x, memo):
 
 
 def tensor_copied(tensor):
-    """A copy of a tensor; answered by the machine."""
+    """Return a copy of a tensor; answered by the capture component."""
 
 
 def check_plain(kind):
-    """Breaks where a class says itself how its objects are copied; answered by the machine."""
+    """Break if a class customizes copies of its objects; answered by the capture component."""
 
 
 def reconstructed(x, memo):
@@ -369,7 +369,7 @@ def contains(items, x):
 
 
 def no_container(cls):
-    """Raises the error of ``in`` for what cannot be iterated over; answered by the machine."""
+    """Raise the error of ``in`` for an object that is not iterable; answered by the capture component."""
 
 
 def contains_by_iterating(items, x):
@@ -381,11 +381,11 @@ def contains_by_iterating(items, x):
 
 
 def quiet(*filters):
-    """The filters of warnings within compiled code, or sets them; answered by the machine."""
+    """Return or set the warning filters within compiled code; answered by the capture component."""
 
 
 class CaughtWarnings:
-    """``warnings.catch_warnings()``; ``record``: what is warned is to be in a list."""
+    """``warnings.catch_warnings()``; ``record``: collect warnings in a list."""
 
     def __init__(self, record=False):
         self.record = record
@@ -393,7 +393,7 @@ class CaughtWarnings:
     def __enter__(self):
         self.before = quiet()
         if self.record:
-            quiet(self.before, None)  # a warning in here breaks the graph
+            quiet(self.before, None)  # a warning in the block breaks the graph
             return []
 
     def __exit__(self, *error):
@@ -406,7 +406,7 @@ def lacks(owner, item):
 
 
 def held_(what, outer, one):
-    """Of the thread's state only what is put back, so that nothing else is assumed."""
+    """Return only the restored part of the thread's state, so that nothing else is assumed."""
     return (what, mine.grad if what & scopes.GRAD else None, mine.inference if what & scopes.INFERENCE else None,
             mine.autocast if what & scopes.AUTOCAST else None,
             mine.plain if what & scopes.PLAIN else None, mine.packing if what & scopes.PACKING else None,
@@ -475,7 +475,7 @@ def as_pairs(mapping):
 
 
 def fill(mapping, *others, **named):
-    """``OrderedDict.__init__`` of a class with a ``__setitem__`` of its own."""
+    """``OrderedDict.__init__`` of a class with a custom ``__setitem__``."""
     for other in others:
         for k, v in as_pairs(other) if hasattr(other, "keys") else other:
             mapping[k] = v
@@ -484,7 +484,7 @@ def fill(mapping, *others, **named):
 
 
 def itself(function):
-    """What ``compile(**options)`` is within compiled code, as a decorator."""
+    """``compile(**options)`` within compiled code, as a decorator."""
     return function
 
 

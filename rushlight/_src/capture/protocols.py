@@ -1,4 +1,4 @@
-"""Special methods as builtins call them: what a method answers is checked and converted as the interpreter does it."""
+"""Special methods as builtins call them: results are checked and converted as CPython does."""
 from __future__ import annotations
 
 import functools
@@ -13,41 +13,41 @@ from .values import Constant, Deferred, GeneratorValue, Instance, IteratorValue,
 
 ASKED = {"__len__": len, "__bool__": bool, "__contains__": lambda owner: 0 in owner, "__hash__": hash,
          "__index__": operator.index, "__int__": int,
-         # who calls the method
+         # the caller of the method
          "__float__": float, "__complex__": complex, "__str__": str, "__repr__": repr, "__iter__": iter,
          "__format__": format}
 FITTING = {"__bool__": bool, "__contains__": bool, "__hash__": int, "__index__": int, "__int__": int,
            "__float__": float, "__complex__": complex,
-           "__str__": str, "__repr__": str, "__format__": str}  # what it gives where nothing has to be converted
+           "__str__": str, "__repr__": str, "__format__": str}  # result types without conversion
 
 
 def stand_in(cls, name, answer):
-    """An object whose special method gives this answer; errors name the class."""
+    """Return an object whose special method returns this answer; errors name the class."""
     return type(cls.__name__, (), {name: lambda self, *arguments: answer, "__qualname__": cls.__qualname__})()
 
 
 @functools.cache
 def unpacker(count):
-    """What unpacks into ``count`` targets: the interpreter itself, whose errors tell what its version tells."""
+    """Return a function that unpacks into ``count`` targets by CPython itself, for its version's error messages."""
     targets, namespace = "".join(f"v{k}, " for k in range(count)) or "()", {}
     exec(f"def unpack(value):\n    {targets} = value\n    return [{targets if count else ''}]", namespace)
     return namespace["unpack"]
 
 
 def enter_context(manager):
-    """Enter a context manager, for the error of an object that is none."""
+    """Enter a context manager, for the error of an object that is not one."""
     with manager:
         pass
 
 
 class Protocols(Part, part="protocols"):
-    """How the machine asks objects."""
+    """Capture component that calls special methods."""
 
     needs = "absence", "arithmetic", "attributes", "calls", "classes", "numbers", "values"
 
     def has(self, value, name):
-        """The special method of a user's class as a Value; None where it has none.  Break for one that is no Python
-        function."""
+        """Return the special method of a user's class as a Value; None if it has none.  Break for one that is not a
+        Python function."""
         cls = self.classes.user_class(value)
         if not cls:
             return None
@@ -58,7 +58,7 @@ class Protocols(Part, part="protocols"):
         return found
 
     def context_method(self, value, name):
-        """``__enter__`` or ``__exit__`` of a context manager, bound."""
+        """Return ``__enter__`` or ``__exit__`` of a context manager, bound."""
         if isinstance(value, (TensorValue, Constant)):
             raise Break("RB004", f"with on a {self.values.describe(value)}")
         cls = self.classes.class_of(value)
@@ -70,12 +70,12 @@ class Protocols(Part, part="protocols"):
         return self.attributes.getattr(value, name)
 
     def answered(self, name, method, owner, *more):
-        """What a builtin makes of the answer of a special method; None where a frame was pushed."""
+        """Return a builtin's result from that of a special method; None if a frame was pushed."""
         return self.calls.call_python(polyfills.answered, [Constant(name), method, owner, *more])
 
     @CALLED.by(polyfills.conforming)
     def conforming(self, name, cls, answer):
-        """An answer of a special method, as the builtin that asked gives it on."""
+        """Return the result of a special method as the calling builtin would."""
         name, cls, answer = self.values.known(name), self.values.known(cls), self.values.force(answer)
         if name == "__contains__":
             return Constant(self.arithmetic.truth(answer))
@@ -98,14 +98,13 @@ class Protocols(Part, part="protocols"):
         return self.arithmetic.fold(ASKED[name], [Constant(stand_in(cls, name, given))])
 
     def iterates(self, value) -> bool:
-        """Whether a Value is an iterator."""
+        """True if a Value is an iterator."""
         return isinstance(value, (IteratorValue,
                                   GeneratorValue)) or isinstance(value, (Object, Instance)) and static(
                                       self.classes.class_of(value), "__next__") is not ABSENT
 
     def index_of(self, value):
-        """A Value that stands where a whole number is wanted: what ``__index__`` of a user's class gives, or the value
-        itself."""
+        """Return a Value for use as an integer: the result of ``__index__`` of a user's class, or the value itself."""
         value = self.values.force(value)
         found = self.classes.user_class(value) and self.has(value, "__index__")
         return self.now_answered("__index__", found, value) if found else value
@@ -115,7 +114,7 @@ class Protocols(Part, part="protocols"):
         return self.machine.now(self.values.from_python(polyfills.answered), [Constant(name), method, owner, *more])
 
     def slice_bound(self, value):
-        """A bound of a slice: a symbol where it varies."""
+        """Return a bound of a slice: a symbol if it varies."""
         value = self.values.force(value)
         if isinstance(value, TensorValue) and not value.fake._rush_meta.shape:
             value = self.values.force(self.numbers.number_in(value, int))

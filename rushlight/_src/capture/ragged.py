@@ -1,7 +1,7 @@
-"""Nested tensors: followed as their rows, which are a tensor of the graph, and where each example begins.
+"""Nested tensors: captured as their rows, which are a tensor of the graph, and offsets, where each example begins.
 
-What the numbers in the offsets decide (that examples cover the rows, how long the longest is) is read where the offsets
-come from outside, at every call, and guarded or taken as a number that varies; the graph itself gets offsets as data.
+Facts about the offsets (that examples cover the rows, the greatest length) are read where the offsets come from
+outside, at every call, and guarded or taken as a run-time scalar; the graph itself gets offsets as data.
 """
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ HISTORY = frozenset(("grad", "grad_fn", "backward", "retain_grad", "is_leaf", "r
 
 
 class Offsets(Ragged):
-    """A ragged dimension whose offsets are data of the graph: the examples lie end to end, and cover the rows.
+    """A ragged dimension whose offsets are data of the graph: the examples are concatenated, and cover the rows.
 
-    ``facts(name)``: the ``longest`` or ``shortest`` length, as the machine knows it; ``total``: how many rows there
-    are; ``written()``: whether the graph writes to the offsets before it asks, where what was read of them before it
-    runs tells nothing.
+    ``facts(name)``: the ``longest`` or ``shortest`` length, as a captured number; ``total``: the number of rows;
+    ``written()``: True if the graph writes to the offsets first, which invalidates what was read before it runs.
     """
 
     def __init__(self, starts, facts, written):
@@ -41,7 +40,7 @@ class Offsets(Ragged):
     shortest = property(lambda self: self.told(self.facts("shortest")))
 
     def told(self, fact):
-        """What was read of the offsets before the graph, where it still holds."""
+        """Return a fact that was read of the offsets before the graph, if it still holds."""
         if self.written():
             raise Break("RB015", "offsets of a nested tensor that were written")
         return fact
@@ -57,13 +56,13 @@ class Offsets(Ragged):
         """Nothing: it is guarded."""
 
     def spans(self):
-        """As numbers that data decide; that they grow is guarded."""
+        """Return the spans as data-dependent numbers; that they grow is guarded."""
         starts = self.offsets()
 
         def spans():
             ends = starts.tolist()
             for before, after in zip((0, *ends), (*ends, self.total)):
-                expect(at_most(before, after), lambda: RuntimeError("offsets of a nested tensor that do not grow"))
+                expect(at_most(before, after), lambda: RuntimeError("offsets of a nested tensor must not decrease"))
             return [(before, after - before) for before, after in zip(ends, ends[1:])]
 
         return self.kept("spans", spans)
@@ -72,7 +71,7 @@ class Offsets(Ragged):
         return self.told(self.starts).to(OPS["arange"](1).dtype)
 
     def kept(self, name, make):
-        """What operators compute of the offsets, once."""
+        """Return a value that operators compute from the offsets, cached."""
         if name not in self.known:
             self.known[name] = make()
         return self.known[name]
@@ -104,13 +103,13 @@ class Offsets(Ragged):
 
 
 class Nesting(Part, part="nesting"):
-    """How the machine follows nested tensors."""
+    """Capture component for nested tensors."""
 
     needs = "attributes", "classes", "framework", "guarding", "outside", "training", "values"
 
     # --- from outside -------------------------------------------------------------------------------------------------
     def wrap(self, value, source):
-        """A nested tensor from outside."""
+        """Return the Value of a nested tensor from outside."""
         guard, name = self.guarding.guard, self.guarding.constant_name
         guard(f"type({{0}}) is {name(Nested)} and {{0}}.at == {value.at} and {{0}}.laid_out is {name(value.laid_out)}",
               source)
@@ -132,7 +131,7 @@ class Nesting(Part, part="nesting"):
         return found
 
     def offsets(self, ragged, starts, place):
-        """The Value of a ragged dimension that is found at a place."""
+        """Return the Value of a ragged dimension found at a source."""
         def facts(name):
             number = self.outside.wrap_plain(getattr(ragged, name), place.attribute(name))
             return number.value if isinstance(number, Constant) else number.expr
@@ -144,7 +143,7 @@ class Nesting(Part, part="nesting"):
         return found
 
     def written_to(self, starts) -> bool:
-        """Whether what was recorded writes to offsets, also through another input."""
+        """True if the recorded nodes write to offsets, also through another input."""
         recorder, inputs = self.machine.recorder, self.training.inputs()
         own = recorder.root(starts.fake.node)
         for root in {recorder.root(node) for targets in recorder.targets.values() for node in targets}:
@@ -159,14 +158,14 @@ class Nesting(Part, part="nesting"):
         return False
 
     def made(self, rows, ragged, at, layout):
-        """A nested tensor over rows without data."""
+        """Return a nested tensor over fake rows."""
         if isinstance(ragged, Offsets) and ragged.told(ragged.total) is None:
             ragged.total = rows._rush_meta.shape[at - 1]
             self.machine.recorder.sizes_read.update(rows.inputs)
         return made(rows, ragged, at, layout)
 
     def entered(self, instance):
-        """A nested tensor over rows without data as a Value, the same one each time."""
+        """Return the Value of a nested tensor over fake rows, the same one each time."""
         known = self.outside.wrapped.get(id(instance))
         if known is None:
             if not isinstance(instance.rows, Fake):
@@ -179,11 +178,11 @@ class Nesting(Part, part="nesting"):
     @CALLED.by(nested_tensor_from_jagged)
     def from_jagged(self, values, offsets=None, lengths=Constant(None), jagged_dim=Constant(None),
                     min_seqlen=Constant(None), max_seqlen=Constant(None)):
-        """``nested_tensor_from_jagged``: of offsets from outside, that cover the rows."""
+        """``nested_tensor_from_jagged``: offsets must come from outside and cover the rows."""
         values, offsets = self.values.force(values), self.values.force(offsets or Constant(None))
         lengths = self.values.force(lengths)
         if not isinstance(lengths, Constant) or not isinstance(offsets, TensorValue) or offsets.source is None:
-            raise Break("RB015", "the offsets of a nested tensor, which are not given from outside as they are")
+            raise Break("RB015", "offsets of a nested tensor that are not an unmodified input")
         at = self.values.known(jagged_dim) or 1
         key = "ragged of", id(offsets)
         known = self.outside.wrapped.get(key)
@@ -204,7 +203,7 @@ class Nesting(Part, part="nesting"):
         return self.entered(self.made(rows, known.value, at, convert.jagged))
 
     def hint(self, size):
-        """A size as it is now."""
+        """Return the current value of a size."""
         found = self.values.from_python(size)
         return found.value if isinstance(found, Constant) else found.hint
 
@@ -215,7 +214,7 @@ class Nesting(Part, part="nesting"):
     # --- attributes ---------------------------------------------------------------------------------------------------
     @ATTRIBUTES.by(NestedValue)
     def attribute(self, owner, name):
-        """An attribute of a nested tensor: what its class, or all tensors, have."""
+        """Return an attribute of a nested tensor: those of its class, and of all tensors."""
         instance, cls = owner.fake, Nested
         if name == "__class__":
             return self.values.from_python(cls)
@@ -232,14 +231,14 @@ class Nesting(Part, part="nesting"):
 
     # --- what lives on ------------------------------------------------------------------------------------------------
     def written(self, value, write):
-        """(rows, ragged, at, layout) as code that a nested tensor is put together of."""
+        """Return (rows, ragged, at, layout) as code that rebuilds a nested tensor."""
         instance, from_python = value.fake, self.values.from_python
         parts = instance.rows, instance.ragged, instance.at, instance.laid_out
         return ", ".join(write(from_python(part)) for part in parts)
 
 
 def spread(starts):
-    """The ragged dimension of some offsets; None where they are none."""
+    """Return the ragged dimension of offsets; None if they are not valid offsets."""
     try:
         ragged = Ragged(starts)
         ragged.read()
@@ -249,13 +248,13 @@ def spread(starts):
 
 
 def ends_at(starts, rows) -> bool:
-    """Whether offsets cover so many rows."""
+    """True if offsets cover ``rows`` rows."""
     ragged = spread(starts)
     return ragged is not None and not ragged.gaps and ragged.end == rows
 
 
 def covering(value) -> bool:
-    """Whether every row of a nested tensor belongs to an example."""
+    """True if every row of a nested tensor belongs to an example."""
     try:
         return value.covers()
     except RuntimeError:

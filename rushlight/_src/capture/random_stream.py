@@ -1,4 +1,4 @@
-"""Random numbers: places in the stream, taken all at once when a segment runs."""
+"""RNG stream offsets, reserved together when a segment runs."""
 from __future__ import annotations
 
 from ..core.expr import Expr
@@ -8,22 +8,22 @@ from .parts import Part
 
 
 class RandomStream(Part, part="random"):
-    """The places in the random stream that a segment draws."""
+    """Capture component for the RNG stream offsets of a segment."""
 
     needs = "outside",
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.stream, self.drawn = None, 0  # seed and position in the random stream, and how many blocks are drawn
-        self.agreed = {}  # what processes agree for -> (function, seed, position)
+        self.stream, self.drawn = None, 0  # seed and RNG stream offset as inputs, and how many blocks are drawn
+        self.agreed = {}  # owner that processes agree for -> (function, seed, offset)
 
     def draw(self, blocks, owner=None, agree=None):
-        """A place in the random stream.  All of a segment's are taken at once when it runs: a seed, and a position that
-        is counted on from; or what ``agree(seed, position)`` makes of them when it runs, once for each ``owner``."""
+        """Return an RNG seed and offset.  All offsets of a segment are reserved together when it runs, relative to one
+        seed and offset; or to the results of ``agree(seed, position)`` at run time, once for each ``owner``."""
         if self.stream is None:
             self.stream = self.given()
         if self.machine.shape_env.unknown(blocks):
-            raise Break("RB012", "random numbers, as many as data decide")
+            raise Break("RB012", "a data-dependent count of random numbers")
         if owner is not None and owner not in self.agreed:
             self.agreed = {**self.agreed, owner: (agree, *self.given())}
         seed, position = self.stream if owner is None else self.agreed[owner][1:]
@@ -32,15 +32,15 @@ class RandomStream(Part, part="random"):
         return seed, place
 
     def given(self) -> tuple:
-        """Two graph inputs, for a seed and a position."""
+        """Return two graph inputs, for a seed and an offset."""
         found = self.machine.recorder.number(), self.machine.recorder.number()
         for number in found:
             self.outside.graph_inputs[number.node] = number.node.name, None
         return found
 
     def statements(self) -> list[str]:
-        """Statements that take the places of the segment."""
-        if self.stream is None:  # an empty draw takes no place, but its program reads where it stands
+        """Return statements that reserve the offsets of the segment."""
+        if self.stream is None:  # an empty draw reserves nothing, but its program reads the current offset
             return []
         guarding = self.machine.guarding
         seed, position = (number.node.name for number in self.stream)

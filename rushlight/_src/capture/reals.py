@@ -1,4 +1,4 @@
-"""Floats that vary from call to call, as framework code gets them."""
+"""Floats that vary between calls, as framework code gets them."""
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING
@@ -8,10 +8,10 @@ NUMBERS = (int, float, Expr)
 
 
 class Real:
-    """A float of the program that is another one at another call.
+    """A float of the program that varies between calls.
 
-    What is computed of it is Python's arithmetic on the inputs, and a decision on it becomes a guard.  An operator
-    takes it at run time; where its value is asked for, it is taken as fixed.
+    Computation on it is Python's arithmetic on the inputs, and a decision on it becomes a guard.  An operator accepts
+    it at run time; if its value is read, it is fixed.
     """
 
     __slots__ = ("machine", "number")
@@ -33,7 +33,7 @@ class Real:
         return hash(float(self))
 
     def __neg__(self):
-        return 0.0 - self if self else -float(self)  # the sign of a zero
+        return 0.0 - self if self else -float(self)  # for the sign of a zero
 
     def __abs__(self):
         return -self if self < 0 else self

@@ -1,4 +1,4 @@
-"""Recorder: the interpreter that writes operator calls into a Graph, on tensors without data."""
+"""Recorder: the interpreter that records operator calls on fake tensors in a Graph."""
 from __future__ import annotations
 
 from contextlib import nullcontext
@@ -35,42 +35,42 @@ FORBIDDEN_INPLACE = frozenset(("resize_", "resize_as_", "set_", "detach_", "requ
 
 
 class Recorder(Interpreter):
-    """Writes what is called into nodes.  ``sizes_read``: the inputs whose sizes decided what was recorded."""
+    """Records calls as nodes.  ``sizes_read``: the inputs whose sizes decided what was recorded."""
 
     breaks = True
 
     def __init__(self, lift, draw, where):
-        self.lift, self.draw = lift, draw  # how a tensor from outside, and a place in the random stream, become inputs
+        self.lift, self.draw = lift, draw  # how a tensor from outside and an RNG stream offset become inputs
         self.where = where  # () -> the user's file and line
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.sizes_read: set = set()
         self.bases: dict = {}  # node of a view -> node of the tensor it shares memory with
         self.viewed: dict = {}  # node of a view -> the Fake that it is a view of
-        self.starts: dict = {}  # node of a view -> how many of its elements behind its base it begins, where known
+        self.starts: dict = {}  # node of a view -> its offset from its base in elements, if known
         self.writers: set = set()  # nodes that write into their arguments
         self.targets: dict = {}  # such a node -> the nodes it writes to
         self.copies: set = set()  # nodes whose memory is that of an argument when the program is not compiled
         self.regions: dict = {}  # node -> the checkpointed call it belongs to
-        self.plain = False  # whether no result keeps its history, since backward passes have used it up
-        self.graded = False  # whether anything was computed with a history
-        self.outright = False  # whether arguments keep theirs where recording is off: the caller's mode decides
-        self.history = False  # whether a tensor from outside is overwritten with values that carry a gradient
-        self.settings_read: set = set()  # (owner, name) of switches that decided what was recorded
+        self.plain = False  # True if no result keeps its history, since backward passes have used it up
+        self.graded = False  # True if anything was computed with a history
+        self.outright = False  # True if arguments keep their history while grad mode is off: the caller's mode decides
+        self.history = False  # True if a tensor from outside is overwritten with values that carry a gradient
+        self.settings_read: set = set()  # (owner, name) of switches that the record depends on
         self.counter = {}
-        self.symbolic = False  # whether any size or argument is a symbol
-        self.real = None  # a number that varies -> it as an input of the graph, a TensorValue
-        self.assume = None  # (condition as Python text): it is assumed of the program's inputs
-        self.start = None  # (node of an input) -> its tensor's storage_offset(), assumed from here on
-        self.within_try = None  # () -> whether the program may catch an error of the instruction at hand
-        self.misses_errors = None  # () -> whether an error comes too late for the program if the graph raises it
-        self.place = None  # () -> the code and offset of the instruction at hand
-        self.shape_env: Assumptions | None = None  # what is known of numbers that data decide; None: there can be none
-        self.leaves: dict = {}  # nodes of tensors made here that want a gradient -> Leaf
-        self.hooked: dict = {}  # node -> what it is before the hooks on its gradient
-        self.spelled = None  # (recorder, operator, args, kwargs): how a call is written otherwise, or NotImplemented
-        self.known: dict = {}  # nodes of single elements that follow from numbers in the program alone -> the value
-        self.read_before: dict = {}  # what was read of data, since the last write -> the result
+        self.symbolic = False  # True if any size or argument is a symbol
+        self.real = None  # run-time scalar -> the same as an input of the graph, a TensorValue
+        self.assume = None  # function of a condition as Python source: assumes it of the program's inputs
+        self.start = None  # node of an input -> its tensor's storage_offset(), assumed afterwards
+        self.within_try = None  # () -> True if the program may catch an error of the current instruction
+        self.misses_errors = None  # () -> True if an error that the graph raises comes too late for the program
+        self.place = None  # () -> the code and offset of the current instruction
+        self.shape_env: Assumptions | None = None  # facts about data-dependent numbers; None: there can be none
+        self.leaves: dict = {}  # nodes of tensors made here that require grad -> Leaf
+        self.hooked: dict = {}  # node -> its node before the hooks on its gradient
+        self.spelled = None  # (recorder, op, args, kwargs): records it by other operators, or NotImplemented
+        self.known: dict = {}  # node of a single element computed from constants of the program alone -> its value
+        self.read_before: dict = {}  # what was read of data since the last write -> the result
 
     pick = PICK
 
@@ -86,13 +86,13 @@ class Recorder(Interpreter):
         return made
 
     def input(self, meta, needs_grad=False, like=Tensor) -> Fake:
-        """A graph input for a tensor."""
+        """Return a graph input for a tensor."""
         node = Node(self.name("x"), None, meta=meta)
         self.inputs.append(node)
         return self.fake(node, meta, needs_grad, frozenset((node,)), like)
 
     def number(self, kind=int) -> Fake:
-        """A graph input for a number that is known when the program runs."""
+        """Return a graph input for a run-time scalar."""
         node = Node(self.name("s"), None, meta=NUMBER_METAS[kind], weak=True)
         self.inputs.append(node)
         made = self.fake(node, node.meta, False, frozenset())
@@ -100,14 +100,14 @@ class Recorder(Interpreter):
         return made
 
     def shifted(self, position: Fake, blocks: int) -> Fake:
-        """A place further on in the random stream."""
+        """Return an RNG stream offset advanced by ``blocks``."""
         node = Node(self.name("s"), SHIFT, (position.node, blocks), meta=position._rush_meta, where=self.where())
         self.nodes.append(node)
         made = self.fake(node, position._rush_meta, False, frozenset())
         made.weak = True
         return made
 
-    # --- what the framework asks of an interpreter --------------------------------------------------------------------
+    # --- the Interpreter interface ------------------------------------------------------------------------------------
     def reserve(self, blocks, owner=None, agree=None):
         return self.draw(blocks, owner, agree)
 
@@ -125,7 +125,7 @@ class Recorder(Interpreter):
         return result
 
     def fix(self, fake, value):
-        """Notes the value of a scalar from outside, which then is known here; returns the number."""
+        """Record the value of a scalar from outside, which is a constant afterwards; return the number."""
         with Suspended(self):
             known = self.known[fake.node] = OPS["clone"](value.detach())
             return known.item()
@@ -140,7 +140,7 @@ class Recorder(Interpreter):
             if out is not None:
                 return self.into(out, op, args, kwargs)
         if op.name in FORBIDDEN_INPLACE:
-            raise Break("RB011", f"{op.name}() changes what a tensor is")
+            raise Break("RB011", f"{op.name}() changes the metadata of a tensor")
         if another(op, args, tuple(kwargs)) is None:
             check_operands(op, [*map(as_plain, args), *map(as_plain, kwargs.values())], tuple(kwargs))
         if self.shape_env is not None and measured(op):
@@ -156,11 +156,11 @@ class Recorder(Interpreter):
         return self.record(op, tuple(map(self.entered, args)), {k: self.entered(v) for k, v in kwargs.items()})
 
     def wrapped(self, op, args, kwargs, kinds):
-        """A call with instances of classes that answer operators by what they wrap."""
+        """Record a call with instances of classes that answer operators by the tensors they wrap."""
         return Dispatch.call(op, args, kwargs, kinds)
 
     def differentiate(self, op, args, kwargs, answer, within):
-        """A call of an operator that classes answer, of which the gradient is theirs: one node, over what they wrap."""
+        """Record an operator call that classes answer and differentiate: one node, over the tensors they wrap."""
         if "into" in op.traits:
             raise Break("RB014", f"{op.name} of a tensor that wraps others and requires grad")
         call = custom.OperatorCall(op, args, kwargs, answer, within)
@@ -170,7 +170,7 @@ class Recorder(Interpreter):
         return found
 
     def apply_function(self, function, args):
-        """``autograd.Function.apply`` within framework code."""
+        """Record ``autograd.Function.apply`` within framework code."""
         if not mine.grad or not any(t._rush_needs_grad for t in tensors_of(args)):
             return function.run(args)
         found = self.apply_recorded(function, args)
@@ -178,23 +178,23 @@ class Recorder(Interpreter):
         return found
 
     def apply_recorded(self, function, args):
-        """A function with a gradient of its own as one node: its results, of which instances are put together again."""
+        """Record a function with a custom gradient as one node; instances are rebuilt from its results."""
         op, tensors = custom.operator(function, args)
         found = self.call(op, tensors, {})
         return op.traits["results"].close(self, found if isinstance(found, tuple) else (found,), op.traits["constant"])
 
     def note_copies(self, results, arguments=()):
-        """Notes that results may share memory with arguments when they are computed eagerly, and do not here."""
+        """Note that results may share memory with arguments when computed eagerly, and do not here."""
         same = self.roots_of(arguments)
         results = results if isinstance(results, (tuple, list)) else (results,)
         self.copies |= self.roots_of(results) - same
 
     def roots_of(self, tensors) -> set:
-        """The nodes whose memory tensors show, or what they wrap."""
+        """Return the nodes that own the memory of tensors, or of the tensors they wrap."""
         return {self.root(part.node) for tensor in tensors for part in open_wrapper(tensor) if isinstance(part, Fake)}
 
     def into(self, out, op, args, kwargs):
-        """A call with ``out=``: the result is copied there, if it has that shape."""
+        """Record a call with ``out=``: the result is copied there if its shape fits."""
         result = self.call(op, args, kwargs)
         if (not isinstance(out, Fake) or not isinstance(result, Fake)
                 or out._rush_meta.shape != result._rush_meta.shape or out._rush_needs_grad or result._rush_needs_grad):
@@ -203,7 +203,7 @@ class Recorder(Interpreter):
         return OPS["copy_"](out, result)
 
     def entered(self, value):
-        """An argument as it is recorded: tensors from outside lifted, history cut where recording is off."""
+        """Return an argument as it is recorded: tensors from outside lifted, history cut while grad mode is off."""
         if type(value) in (list, tuple, Size):
             kind = list if type(value) is list else tuple
             return kind(map(self.entered, value))
@@ -217,7 +217,7 @@ class Recorder(Interpreter):
         return value
 
     def run_time(self, real: Real) -> Fake:
-        """A float that varies as an input of the graph."""
+        """Return a run-time float as an input of the graph."""
         fake = self.real(real.number).fake
         fake.stands_for = real
         return fake
@@ -232,7 +232,7 @@ class Recorder(Interpreter):
         return made
 
     def start_of(self, node: Node) -> int:
-        """Where a tensor begins in its memory; a Break where that is not known."""
+        """Return the storage offset of a tensor; a Break if it is unknown."""
         base, behind = self.bases.get(node), self.starts.get(node, 0 if node.op is None else None)
         if base is None and node.op is not None:
             return 0
@@ -243,10 +243,10 @@ class Recorder(Interpreter):
         return self.start_of(base) * base.meta.dtype.itemsize // node.meta.dtype.itemsize + behind
 
     def holder(self, fake: Fake) -> Fake:
-        """Return what a view is a view of: an input, or a computed value without gaps in its storage.
+        """Return the base of a view: an input, or a computed value without gaps in its storage.
 
-        A Break for other values, whose storage no program knows, and for inputs with a gradient that have gaps or
-        elements in common: the program gives gradients of their elements alone.
+        Raises Break for other values, whose storage no program knows, and for inputs that require grad and have gaps or
+        overlapping elements: the program gives gradients of their elements alone.
         """
         found = fake
         while (base := self.viewed.get(found.node)) is not None and base.dtype is fake.dtype:
@@ -260,12 +260,12 @@ class Recorder(Interpreter):
         return OPS["_within"](found, fake.shape, fake.stride(), fake.storage_offset() - found.storage_offset())
 
     def replace_viewed(self, fake: Fake):
-        """Keeps what a Fake is now as what its views are views of, before it becomes another view in place."""
+        """Keep the current state of a Fake as the base of its views, before it becomes another view in place."""
         former = self.fake(fake.node, fake._rush_meta, fake._rush_needs_grad, fake.inputs, fake.like)
         self.viewed = {node: former if base is fake else base for node, base in self.viewed.items()}
 
     def require_grad(self, fake: Fake, wanted):
-        """``requires_grad`` is set: a tensor made here becomes a leaf."""
+        """Set ``requires_grad``: a tensor made here becomes a leaf."""
         if bool(wanted) == bool(fake._rush_needs_grad):
             return
         node = fake.node
@@ -277,14 +277,14 @@ class Recorder(Interpreter):
                                                            self.place())
 
     def parameter(self, fake: Fake, like, wanted) -> Fake:
-        """A tensor made here as a parameter, a leaf if it is ``wanted`` to be one."""
+        """Return a tensor made here as a parameter, a leaf if ``wanted``."""
         made = self.fake(fake.node, fake._rush_meta, False, fake.inputs, like)
         self.require_grad(made, wanted)
         return made
 
     def record(self, op, args, kwargs):
         fakes = list(fakes_in((args, tuple(kwargs.values()))))
-        if self.misses_errors is not None and self.misses_errors():  # whether sizes fit is decided now
+        if self.misses_errors is not None and self.misses_errors():  # the check of sizes happens now
             self.sizes_read.update(*(f.inputs for f in fakes))
         try:
             if any(f.stands_for is not None for f in fakes):
@@ -321,8 +321,8 @@ class Recorder(Interpreter):
         return results if found.several else results[0]
 
     def with_reals(self, op, args, kwargs):
-        """What an operator gives for floats that are known at run time, if that is what it gives for those that they
-        are now; what it decides by them is assumed from here on.  None where it has to know them."""
+        """Return an operator's result for run-time floats if it equals that for their current values, and assume the
+        conditions on them that it evaluates.  None if it needs their values."""
         conditions = Conditions()
         try:
             found = infer(op, args, kwargs, self.symbolic, conditions)
@@ -339,14 +339,14 @@ class Recorder(Interpreter):
         return found
 
     def as_number(self, value):
-        """A tensor whose value is known as a number, within tuples too; all else as it is."""
+        """Return a tensor with a known value as a number, also within tuples; others unchanged."""
         if type(value) in (tuple, list):
             return type(value)(map(self.as_number, value))
         known = self.value_of(value) if isinstance(value, Fake) else None
         return value if known is None else known.item()
 
     def value_of(self, fake):
-        """The value of a tensor of one element that follows from numbers in the program alone; None for others."""
+        """Return the value of a one-element tensor computed from constants of the program alone; None for others."""
         known = self.known.get(fake.node)
         if type(known) is tuple:
             op, args, kwargs = known
@@ -361,18 +361,18 @@ class Recorder(Interpreter):
         return known
 
     def node(self, op, args, meta) -> Node:
-        """A new node."""
+        """Append a new node."""
         made = Node(self.name("t"), op, args, {}, meta, where=self.where())
         self.nodes.append(made)
         return made
 
     def unchanged(self, fake):
-        """An argument that comes back as it is, which its sizes may have decided."""
+        """Return an argument that is the result itself, which its sizes may have decided."""
         self.sizes_read.update(fake.inputs)
         return getattr(fake, "original", fake)
 
     def result(self, node, k, meta, same, fakes, grad, inputs, several):
-        """The k-th result of a node."""
+        """Return the k-th result of a node."""
         if same is not None:
             return getattr(fakes[same], "original", fakes[same])
         if several:
@@ -381,7 +381,7 @@ class Recorder(Interpreter):
         return self.fake(node, meta, grad and meta.dtype.is_inexact, inputs)
 
     def written(self, node, targets, grad):
-        """Notes that a node changes tensors."""
+        """Note that a node mutates tensors."""
         roots = {self.root(target.node) for target in targets}
         outside = any(root.op is None for root in roots)  # inputs may share memory
         self.read_before = {key: found for key, found in self.read_before.items() if not outside
@@ -398,15 +398,15 @@ class Recorder(Interpreter):
                 self.history |= self.root(target.node).op is None
 
     def check_storage(self, node):
-        """A Break for a target that may show elements of an input's storage which are not elements of the input: a
-        program writes elements of its inputs alone."""
+        """Raise Break for a target that may alias elements of an input's storage that are not elements of the input: a
+        program writes only elements of its inputs."""
         while (base := self.bases.get(node)) is not None:
             if node.op is OPS["_as_strided"] and has_gaps(base.meta):
                 raise Break("RB015", "a write through as_strided() of a tensor with gaps in its storage")
             node = base
 
     def root(self, node):
-        """The node whose memory a node shows."""
+        """Return the node that owns a node's memory."""
         while node in self.bases:
             node = self.bases[node]
         return node
@@ -418,16 +418,16 @@ class Recorder(Interpreter):
             return type(value)(map(self.lowered, value))
         return value
 
-    # --- what data decide ---------------------------------------------------------------------------------------------
+    # --- data-dependent numbers ---------------------------------------------------------------------------------------
     def read_once(self, key, make):
-        """What ``make()`` records, once between writes."""
+        """Return what ``make()`` records, once between writes."""
         found = self.read_before.get(key)
         if found is None:
             found = self.read_before[key] = make()
         return found
 
     def reading(self, operator: Reading, args, kind) -> Fake:
-        """A number that Python computes between programs, as a tensor operators take."""
+        """Return a number that Python computes between programs, as a tensor for operators."""
         node = Node(self.name("u"), operator, args, {}, NUMBER_METAS[kind], where=self.where(), weak=True)
         self.nodes.append(node)
         made = self.fake(node, node.meta, False, frozenset())
@@ -435,7 +435,7 @@ class Recorder(Interpreter):
         return made
 
     def symbol(self, operator: Reading, args, low=-INFINITY) -> Expr:
-        """An int that Python reads between programs, as a symbol."""
+        """Return an int that Python reads between programs, as a symbol."""
         node = Node(self.name("u"), operator, args, {}, NUMBER_METAS[int], where=self.where())
         self.nodes.append(node)
         made = self.shape_env.symbol(node.name, low)
@@ -454,35 +454,35 @@ class Recorder(Interpreter):
         return self.read_once((ITEM, tensor.node), lambda: self.symbol(ITEM, (tensor.node,)))
 
     def number_of(self, e: Expr) -> Fake:
-        """An integer that data decide as a tensor operators take."""
+        """Return a data-dependent integer as a tensor for operators."""
         return self.read_once((NUMBER, e), lambda: self.reading(NUMBER, (e,), int))
 
     def compute(self, symbol: str, a, b, kind) -> Fake:
-        """Arithmetic of numbers that data decide: as Python does it, between programs."""
+        """Record arithmetic of data-dependent numbers, with Python's semantics, between programs."""
         return self.reading(OPERATORS[symbol], (self.lowered(a), self.lowered(b)), kind)
 
     def require(self, condition, error: Exception):
-        """The program raises the error unless a condition on numbers holds."""
+        """Record that the program raises the error unless a condition on numbers holds."""
         self.check(REQUIRE, condition, error)
 
     def below_levels(self):
-        """A block in which operators are recorded as they are, whatever transforms the program is under."""
+        """Return a context in which operators are recorded as they are, whatever transforms the program is under."""
         level = next((one for one in mine.stack[mine.stack.index(self):] if isinstance(one, Level)), None)
         return nullcontext() if level is None else Suspended(level)
 
     def check(self, operator: Effect, condition, error: Exception):
-        """A call that raises the error unless a condition holds."""
+        """Record a call that raises the error unless a condition holds."""
         node = Node(self.name("t"), operator, (self.lowered(condition), error), {}, None, where=self.where())
         self.nodes.append(node)
         self.writers.add(node)
 
     def measure(self, op, args, kwargs):
-        """A call that is run between programs, since sizes of its results depend on data."""
+        """Record a call that runs between programs, since the sizes of its results depend on data."""
         return self.read_once((op, self.key(args), self.key(tuple(kwargs.items()))),
                               lambda: self.measuring(op, args, kwargs))
 
     def key(self, value):
-        """Arguments as a key: tensors by their nodes."""
+        """Return arguments as a key: tensors by their nodes."""
         return tuple(map(self.key, value)) if isinstance(value, (tuple, list)) else value.node if isinstance(
             value, Fake) else (type(value), value)
 
@@ -511,7 +511,7 @@ class Recorder(Interpreter):
 
     # --- the result ---------------------------------------------------------------------------------------------------
     def graph(self, outputs, symbols=()) -> Graph:
-        """The program that computes these nodes and every change made in place; symbols in arguments become inputs."""
+        """Return the program that computes these nodes and all mutations; symbols in arguments become inputs."""
         live, kept = set(outputs), []
         for node in reversed(self.nodes):
             if node in live or node in self.writers:
@@ -537,8 +537,8 @@ class Recorder(Interpreter):
         return made
 
     def changed_within(self):
-        """The nodes whose memory is written to, where all of these are made here by operators of the framework, whose
-        results are known to share memory or not; else None."""
+        """Return the nodes whose memory is written if framework operators, whose aliasing is known, made all of them;
+        else None."""
         if self.leaves or not self.writers <= self.targets.keys():
             return None
         found = frozenset(self.root(target) for writer in self.writers for target in self.targets[writer])
@@ -546,7 +546,7 @@ class Recorder(Interpreter):
                             for n in found) else None
 
     def read_by(self, node) -> list:
-        """The nodes that a node reads: among its arguments, and those that compute numbers in them."""
+        """Return the nodes that a node reads: its arguments, and those that compute numbers in them."""
         given = node.args, tuple(node.params.values())
         found = list(nodes_in(given))
         if self.shape_env is not None and self.shape_env.unbacked:
@@ -555,10 +555,10 @@ class Recorder(Interpreter):
         return found
 
     def in_turn(self, nodes) -> list:
-        """The nodes as few programs as can be, with what Python reads between them: programs run at even times, the
-        rest at odd ones."""
+        """Return the nodes in as few programs as possible, with Python's reads between them: programs run at even
+        times, the rest at odd ones."""
         known, read, written, times = {}, {}, {}, {}
-        # writes and checks stay in order, and so do checks and what may raise
+        # writes and checks stay in order, as do checks and nodes that may raise
         checked = wrote = raised = -1
         for node in nodes:
             sources, targets = self.read_by(node), [self.root(t) for t in self.targets.get(node, ())]
@@ -579,20 +579,20 @@ class Recorder(Interpreter):
 
 
 def as_plain(value):
-    """A number of the type of one that varies, for checks of types."""
+    """Return a number of the type of a run-time scalar, for type checks."""
     return 0.0 if type(value) is Real else 1 if type(value) is Expr else value
 
 
 def may_raise(node, sources) -> bool:
-    """Whether an operator reads a tensor of integers, which may be positions out of range or divisors of 0, for other
-    results than truths: its program raises an error then."""
+    """True if an operator computes anything but bools from a tensor of integers, which may be indices out of range or
+    zero divisors: its program raises an error then."""
     return isinstance(node.op, Op) and getattr(node.meta, "dtype", None) is not bool_ and any(
         isinstance(s.meta, Meta) and not s.weak and s.meta.dtype is not bool_ and not s.meta.dtype.is_inexact
         for s in sources)
 
 
 def expressions_in(value):
-    """The Exprs within nested tuples and lists."""
+    """Return the Exprs within nested tuples and lists."""
     if type(value) is Expr:
         yield value
     elif type(value) in (list, tuple, Size):

@@ -1,4 +1,4 @@
-"""Checkpointed calls in a graph: each becomes one operator that keeps only its arguments for the backward pass."""
+"""Checkpointed calls in a graph: each becomes one operator that saves only its arguments for the backward pass."""
 from __future__ import annotations
 
 import inspect
@@ -12,8 +12,8 @@ from .unbacked import in_stages
 
 
 def computed_twice(nodes, recorder) -> list:
-    """The nodes of a checkpointed call that are computed again: not those that collect gradients of what is there
-    before the call, since what is beside the call adds to these gradients, too."""
+    """Return the nodes of a checkpointed call that are recomputed: not those that collect gradients of earlier values,
+    since nodes outside the call add to these gradients, too."""
     own, before = set(nodes), set()
     for node in nodes:
         if collects(node) and own.isdisjoint(node.args) or node.op is recorder.pick and node.args[0] in before:
@@ -22,8 +22,8 @@ def computed_twice(nodes, recorder) -> list:
 
 
 def fold(nodes, outputs, recorder) -> list:
-    """The nodes with each checkpointed call as one, where it changes nothing in place and shares no memory with what is
-    outside."""
+    """Return the nodes with each checkpointed call as one, if it has no mutations and shares no memory with the
+    rest."""
     regions: dict = {}
     for node in nodes:
         if node in recorder.regions:
@@ -40,7 +40,7 @@ def read_by(node) -> list:
 
 
 def folded(nodes, inside, outputs, recorder) -> list:
-    """The nodes with one checkpointed call as one node.  Its results stay the nodes they were, as parts of it."""
+    """Return the nodes with one checkpointed call as one node.  The nodes of its results remain, as parts of it."""
     within, outer = set(inside), set(outputs)
     for node in nodes:
         if node not in within:

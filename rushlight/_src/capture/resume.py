@@ -1,5 +1,5 @@
-"""Resuming a function in the middle as plain Python: its own bytecode behind a prefix that rebuilds locals, cells and
-the value stack."""
+"""Resume a function in the middle as plain Python: its own bytecode after a prefix that rebuilds locals, cells and the
+value stack."""
 from __future__ import annotations
 
 import dis
@@ -15,7 +15,7 @@ SIGNATURE_FLAGS = 0x4 | 0x8
 
 
 def caches(name: str) -> int:
-    """How many cache entries follow an instruction."""
+    """Return the number of cache entries after an instruction."""
     table = dis._inline_cache_entries
     return table.get(name, 0) if isinstance(table, dict) else table[OPCODES[name]]
 
@@ -37,7 +37,7 @@ class Prefix:
 
 
 def number(value: int, flag=0) -> bytes:
-    """A number as exception tables hold it: six bits a byte, most significant first."""
+    """Encode a number for an exception table: six bits a byte, most significant first."""
     parts = [value & 63]
     value >>= 6
     while value:
@@ -52,7 +52,7 @@ def number(value: int, flag=0) -> bytes:
 
 
 def moved_cells(code, body, names, shared, other):
-    """Rewrites operands of instructions on cells, whose slots move when arguments stop being cells."""
+    """Rewrite operands of instructions on cells, whose slots move when arguments stop being cells."""
     moves = {}
     extra = 0 if code.co_varnames else 1
     for k, cell in enumerate(shared):
@@ -69,8 +69,8 @@ def moved_cells(code, body, names, shared, other):
 
 
 def resumed(place: ResumePoint):
-    """Code that goes on at a place, called with one tuple of locals and stack; the names of its cells in order; by how
-    much it is shifted."""
+    """Return code that continues at a point, called with one tuple of locals and stack; the names of its cells in
+    order; and its shift in bytes."""
     code, offset = place.code, place.offset
     shared = [c for c in code.co_cellvars if c in code.co_varnames]
     other = [c for c in code.co_cellvars if c not in code.co_varnames]
@@ -108,7 +108,7 @@ def resumed(place: ResumePoint):
 
 
 def no_lines(units: int) -> bytes:
-    """Entries of a line table for code that belongs to no line."""
+    """Return the entries of a line table for code without a line."""
     out = b""
     while units:
         step = min(units, 8)
@@ -125,12 +125,12 @@ def size(place: ResumePoint) -> int:
 
 
 def carried(stack) -> int:
-    """How many slots of a value stack come along as values."""
+    """Return the number of slots of a value stack that are passed on as values."""
     return stack.count("V") + 2 * stack.count("H")
 
 
 def handled(entry, values):
-    """The exception that is being handled where an entry goes on, or None."""
+    """Return the exception that is being handled where an entry continues, or None."""
     found, at = None, 0
     for place in entry.places:
         at += len(place.locals) + len(place.cells)
@@ -141,7 +141,7 @@ def handled(entry, values):
 
 
 def slot_value(kind, given, shift):
-    """What CPython has in a slot of the value stack."""
+    """Return CPython's value in a slot of the value stack."""
     if kind == "H":
         before, _ = next(given), next(given)
         return before
@@ -149,7 +149,7 @@ def slot_value(kind, given, shift):
 
 
 def called(function, values, error):
-    """``function(values)`` where an exception is being handled."""
+    """Call ``function(values)`` while an exception is being handled."""
     if error is None:
         return function(values)
     try:
@@ -159,8 +159,7 @@ def called(function, values, error):
 
 
 def run_native(entry, values):
-    """Runs the innermost frame of an entry to its end as plain Python; gives the entry of its caller and that one's
-    values."""
+    """Run the innermost frame of an entry to its end as plain Python; return the entry of its caller and its values."""
     place = entry.places[-1]
     found = _resumed.get(place)
     if found is None:
@@ -190,7 +189,7 @@ def run_native(entry, values):
 
 
 def handle(entry, values, error):
-    """The entry of the handler for an exception out of the innermost frame; raises it where no frame has one."""
+    """Return the entry of the handler for an exception out of the innermost frame; raise it if no frame has one."""
     for k in range(len(entry.places) - 2, -1, -1):
         place = entry.places[k]
         at = len(values) - size(place)

@@ -7,19 +7,19 @@ from .values import Constant, SetValue, View
 
 
 class Sets(Part, part="sets"):
-    """How the machine models sets."""
+    """Capture component for sets."""
 
     needs = "arithmetic", "containers", "iterators", "mappings", "writes"
 
     def set_of(self, value):
-        """A set, or a view of keys or items as one; other values as they are."""
+        """Return a set, or a view of keys or items as one; other values unchanged."""
         value = self.containers.as_container(value)
         if isinstance(value, View) and value.part != "values":
             return SetValue(self.distinct(self.mappings.viewed(value)))
         return value
 
     def element(self, value):
-        """The key of an element."""
+        """Return the key of an element."""
         return self.mappings.key(value, set().__contains__)
 
     @METHODS.by((SetValue, "add"))
@@ -85,7 +85,7 @@ class Sets(Part, part="sets"):
         return self.distinct(self.containers.expanded(iterable))
 
     def distinct(self, values):
-        """Values by their keys, the first of equal ones."""
+        """Return values by their keys, the first of equal ones."""
         found = {}
         for value in values:
             found.setdefault(self.element(value), value)

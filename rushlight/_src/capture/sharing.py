@@ -1,8 +1,8 @@
 """Segments that modules of equal structure share: captured for one module, bound to the next.
 
-A segment names the modules that it was captured for; all else that it finds there it reads at each call, as guards do.
-``SegmentCode`` is a segment with the paths of these modules in the place of the modules, so that the equal layers of a
-model, each compiled by itself, are captured and compiled once.
+A segment names the modules that it was captured for; it reads all else at each call, as guards do.  ``SegmentCode`` is
+a segment with the paths of these modules in place of the modules, so that the equal layers of a model, each compiled
+separately, are captured and compiled once.
 """
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ CONTAINERS = (tuple, list, set, frozenset)
 
 
 class SegmentCode:
-    """A segment apart from the modules that it names, and from the entry that it belongs to."""
+    """A segment without its modules and entry."""
 
     def __init__(self, source, file, graph, guards, sources, varying, resumptions):
         self.source, self.graph, self.guards, self.sources = source, graph, guards, sources
         self.file = file  # the name of the module whose program it runs
-        self.varying = varying  # text of a size that was said to vary -> whether it may
+        self.varying = varying  # source of a size that was declared dynamic -> whether it may vary
         self.resumptions = resumptions  # (places, namespaces, native) of the entries that may follow
         self.compiled = code_of(source, "<capture>")
-        self.breaks: list = []  # that were met while it was captured
+        self.breaks: list = []  # breaks found while it was captured
         self.shape = None  # the names, with modules as (root, path): None if it serves its own modules alone
 
     def bind(self, owner, names, inputs, roots) -> Segment:
-        """Returns the segment for these values of its names, which an Owner's entry can take."""
+        """Return the segment for these values of its names, for an entry of an Owner."""
         entries = [owner.entry(*resumption) for resumption in self.resumptions]
         namespace = {**NAMES, **names, "HELD": names, "E": entries, "graph": self.graph, "__name__": self.file}
         exec(self.compiled, namespace)
         guard, arming = guard_function(self.guards, self.sources, inputs, names)
-        # popped: no cycle, it goes with the last that holds it
+        # popped: no cycle, it is released with its last reference
         made = Segment(guard, arming, namespace.pop("run"), self.graph, self.guards, self.source, roots, self.varying)
         made.code = self
         return made
 
     # --- sharing ------------------------------------------------------------------------------------------------------
     def offer(self, entry, names, roots, settings):
-        """Offers this to other entries of the same program if nothing in it depends on which modules it was captured
-        for; ``settings`` are objects whose attributes it reads."""
+        """Offer this to other entries of the same program if it does not depend on which modules it was captured for;
+        ``settings``: objects whose attributes it reads."""
         if not roots:
             return
         paths: dict = {}
@@ -76,7 +76,7 @@ class SegmentCode:
                 and all(a is b for a, b in zip(self.namespaces, entry.namespaces)))
 
     def bind_to(self, entry, values):
-        """Returns the segment for the modules among these values; None if they differ in what was assumed."""
+        """Return the segment for the modules among these values; None if they violate its assumptions."""
         try:
             roots = [(source, eval(str(source), {"V": values})) for source in self.roots]
             if not all(isinstance(root, Module) for _, root in roots):
@@ -100,7 +100,7 @@ offered: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # code -> refe
 
 
 def find_shared(entry, values):
-    """Returns a segment for these values that was captured for other modules; None if there is none."""
+    """Return a segment for these values that was captured for other modules; None if there is none."""
     references = offered.get(entry.places[0].code, [])
     references[:] = [reference for reference in references if reference() is not None]
     for code in filter(None, [reference() for reference in reversed(references)]):

@@ -1,4 +1,4 @@
-"""A function call under capture: its variables and its stack of values."""
+"""A function call under capture: its variables and its value stack."""
 from __future__ import annotations
 
 from .bytecode import NULL_FIRST, listing
@@ -19,12 +19,12 @@ class Frame:
         self.generator = self.resume = None
 
     def give(self, value):
-        """Pushes a result, unless a pushed frame will give it."""
+        """Push a result, unless a pushed frame will return it."""
         if value is not None:
             self.stack.append(value)
 
     def take(self, count) -> list:
-        """The topmost values, in order, which are popped."""
+        """Pop and return the topmost values, in order."""
         if not count:
             return []
         taken = self.stack[-count:]
@@ -32,7 +32,7 @@ class Frame:
         return taken
 
     def callee(self, count):
-        """The function and the arguments of a call with ``count`` arguments on the stack."""
+        """Pop the function and the arguments of a call with ``count`` arguments on the stack."""
         arguments = self.take(count)
         second, first = self.stack.pop(), self.stack.pop()
         if NULL_FIRST:
@@ -40,7 +40,7 @@ class Frame:
         return (first, arguments) if second is NULL else (first, [second, *arguments])
 
     def star_call(self, kind):
-        """The function, its positional arguments and its keywords (or None) of a call with ``*`` and ``**``."""
+        """Pop the function, its positional arguments and its keywords (or None) of a call with ``*`` and ``**``."""
         keywords = None
         if kind == "null":
             keywords = self.stack.pop()
@@ -53,6 +53,6 @@ class Frame:
 
 
 def split(arguments, names):
-    """(positional arguments, keyword arguments) of a call whose last arguments have these names."""
+    """Return (positional arguments, keyword arguments) of a call whose last arguments have these names."""
     at = len(arguments) - len(names)
     return arguments[:at], dict(zip(names, arguments[at:]))

@@ -1,4 +1,4 @@
-"""A captured graph of several native programs, and what Python computes between them: numbers that only data tell."""
+"""A captured graph as several native programs, with data-dependent numbers that Python computes between them."""
 from __future__ import annotations
 
 from ..autograd.program import gradients
@@ -9,9 +9,9 @@ from .record import expressions_in
 
 
 class Stages:
-    """Runs programs and readings in turn. ``compile(graph)`` makes a function of each program."""
+    """Runner of programs and readings in order. ``compile(graph)`` returns a function for each program."""
 
-    apart = staticmethod(between)  # which nodes are no part of a program
+    apart = staticmethod(between)  # True for nodes that are not part of a program
 
     def __init__(self, graph: Graph, compile):
         self.inputs, self.outputs, self.views = graph.inputs, graph.outputs, graph.views
@@ -27,14 +27,14 @@ class Stages:
         return tuple(self.value(n, env, sizes, called) for n in self.outputs)
 
     def value(self, node, env, sizes, called):
-        """The value of a node; views are made where they are needed, of memory that programs may have written to."""
+        """Return the value of a node; views are made at their use, of memory that programs may have written to."""
         if node not in env:
             self.value(self.views[node], env, sizes, called)
             env[node] = called(node, env, sizes)
         return env[node]
 
     def run(self, step, env, sizes, called):
-        """One program, or one node that Python computes."""
+        """Run one program, or one node that Python computes."""
         if isinstance(step, Graph):
             env.update(zip(step.outputs, self.programs[step](*(env[n] for n in step.inputs))))
             return
@@ -46,8 +46,8 @@ class Stages:
 
 
 class Recorded(Stages):
-    """Programs whose backward passes reach from one into another: they run recorded, and the engine goes through their
-    derived backward programs.
+    """Programs whose backward passes reach from one into another: they run recorded, and the engine runs their derived
+    backward programs.
 
     No result keeps its history."""
 
@@ -70,13 +70,14 @@ class Recorded(Stages):
 
 
 def engine_takes(graph: Graph) -> bool:
-    """Whether the engine can run every backward pass of a graph between its programs: all are once, and into inputs."""
+    """True if the engine can run every backward pass of a graph between its programs: each only once, and into
+    inputs."""
     return all(set(node.args[2]) <= set(graph.inputs) and not node.args[4] for node in graph.nodes
                if node.op is gradients)
 
 
 def steps(graph: Graph, apart):
-    """What runs after what: nodes that Python computes, and programs of all others."""
+    """Yield the steps in order: nodes that Python computes, and programs of all others."""
     named = {node.name: node for node in (*graph.inputs, *graph.nodes)}
     last, at = last_use(graph, named), 0
     while at < len(graph.nodes):
@@ -91,13 +92,13 @@ def steps(graph: Graph, apart):
 
 
 def read_by(node, named) -> list:
-    """The nodes that a node reads, symbols in its arguments included."""
+    """Return the nodes that a node reads, symbols in its arguments included."""
     given = node.args, tuple(node.params.values())
     return [*nodes_in(given), *(named[s.arg[0]] for e in expressions_in(given) for s in e.free)]
 
 
 def last_use(graph: Graph, named) -> dict:
-    """Node -> the position of its last reader, or of that of a view of it; the end for outputs."""
+    """Return {node: the position of its last reader, or of that of a view of it; the end for outputs}."""
     found = {n: k for k, node in enumerate(graph.nodes) for n in read_by(node, named)}
     found.update((n, len(graph.nodes)) for n in graph.outputs)
     for node in reversed(graph.nodes):
@@ -107,8 +108,8 @@ def last_use(graph: Graph, named) -> dict:
 
 
 def program(nodes, named, last, end, views) -> Graph:
-    """Some nodes in a row as a program of its own, with the views that it reads: what it writes through them reaches
-    the memory that they show."""
+    """Return consecutive nodes as a program, with the views that it reads: writes through them reach the memory that
+    they alias."""
     within, made = set(nodes), list(nodes)
     pending = list(nodes)
     while pending:
@@ -124,12 +125,12 @@ def program(nodes, named, last, end, views) -> Graph:
 
 
 def depth(node, views) -> int:
-    """How many views lead from a node to the memory that it shows."""
+    """Return the number of views between a node and the owner of its memory."""
     return 1 + depth(views[node], views) if node in views else 0
 
 
 def divided(graph: Graph) -> bool:
-    """Whether a backward pass reaches from one program into an earlier one."""
+    """True if a backward pass reaches from one program into an earlier one."""
     place, count, at = {}, 0, {}
     for node in graph.nodes:
         count += between(node)

@@ -1,4 +1,4 @@
-"""Classes with ``__torch_function__``: what they answer is followed like other code."""
+"""Classes with ``__torch_function__``: their answers are captured like other code."""
 from __future__ import annotations
 
 import operator
@@ -19,7 +19,7 @@ SPELLED = {getattr(operator, name): getattr(Tensor, f"__{name.strip('_')}__") fo
     "itruediv", "iand", "ior", "ixor") if hasattr(Tensor, f"__{name.strip('_')}__")}
 SPELLED[len] = Tensor.__len__
 SWAPPED = {operator.add: Tensor.__add__, operator.mul: Tensor.__mul__, operator.sub: Tensor.__rsub__,
-           operator.pow: Tensor.__rpow__}  # what eager calls ask with the tensor first, where a number is on the left
+           operator.pow: Tensor.__rpow__}  # eager calls with a number on the left call these with the tensor first
 PROPERTIES = {value: name for base in reversed(Tensor.__mro__) for name, value in vars(base).items()
               if isinstance(value, property)}
 FUNCTIONS = frozenset(value for name in overriding.MEMBERS
@@ -27,24 +27,24 @@ FUNCTIONS = frozenset(value for name in overriding.MEMBERS
 
 
 class Subclasses(Part, part="subclasses"):
-    """How the machine lets classes answer operators."""
+    """Capture component for classes that override operators."""
 
     needs = "attributes", "classes", "containers", "values"
 
     def __init__(self, machine):
         super().__init__(machine)
-        self.running = 0  # answers of ``Tensor.__torch_function__`` that are being computed, on plain tensors
-        self.met = False  # whether an input of the graph is of such a class
+        self.running = 0  # active calls of ``Tensor.__torch_function__``, on plain tensors
+        self.met = False  # True if an input of the graph is of such a class
 
-    # --- who answers --------------------------------------------------------------------------------------------------
+    # --- classes that answer ------------------------------------------------------------------------------------------
     def of(self, value):
-        """The class of a Value if it answers operators, else None."""
+        """Return the class of a Value if it answers operators, else None."""
         value = self.values.force(value)
         if isinstance(value, TensorValue):
             cls = self.classes.class_of(value)
             own = overriding.declared(cls, "__torch_function__") is not overriding.default
             if isinstance(value, NestedValue) or isinstance(value, WrapperValue) and not own:
-                return None  # its operators are answered below, by what it wraps
+                return None  # its operators are answered below, by the tensors it wraps
             return None if cls is Tensor or not overriding.kind_of(cls) & overriding.FUNCTION else cls
         if isinstance(value, Instance) or isinstance(value, Object) and not isinstance(value.value, IDENTITIES):
             cls = self.classes.class_of(value)
@@ -52,7 +52,7 @@ class Subclasses(Part, part="subclasses"):
         return None
 
     def among(self, values, found=()) -> tuple:
-        """The classes of these that answer: subclasses before their bases, else from left to right."""
+        """Return the classes of these that answer: subclasses before their bases, else from left to right."""
         for value in map(self.values.force, values):
             if isinstance(value, Sequence) and value.kind in (list, tuple):
                 found = self.among(self.containers.items_of(value), found)
@@ -62,12 +62,12 @@ class Subclasses(Part, part="subclasses"):
         return found
 
     def disabled(self) -> bool:
-        """Whether tensors of all classes are plain here."""
+        """True if tensors of all classes are plain here."""
         return self.running > 0 or bool(self.values.known(self.attributes.getattr(self.values.from_python(mine),
                                                                                   "plain")))
 
     def answer(self, function, arguments, keywords):
-        """What the classes of arguments make of an operator; None where no class answers."""
+        """Return the answer of the arguments' classes to an operator; None if no class answers."""
         kinds = self.among((*arguments, *keywords.values()))
         if not kinds or self.disabled():
             return None
@@ -82,7 +82,7 @@ class Subclasses(Part, part="subclasses"):
         return self.ask(self.values.from_python(function), kinds, arguments, keywords)
 
     def ask(self, function, kinds, arguments, keywords):
-        """The first answer of the classes to a call of ``function`` (a Value); TypeError where none has one."""
+        """Return the first answer of the classes to a call of ``function`` (a Value); TypeError if there is none."""
         for cls in kinds:
             handler = self.attributes.bound(static(cls, "__torch_function__"), self.values.from_python(cls),
                                             "__torch_function__", cls)
@@ -97,7 +97,7 @@ class Subclasses(Part, part="subclasses"):
 
     @CALLED.by(overriding.default)
     def default(self, cls, function, kinds, arguments=None, keywords=None):
-        """``Tensor.__torch_function__``: as ever on plain tensors, and results get the class."""
+        """``Tensor.__torch_function__``: the operator on plain tensors; results get the class."""
         cls = self.values.known(cls)
         if not all(issubclass(cls, self.values.known(kind)) for kind in self.containers.items_of(
                 self.values.force(kinds))):
@@ -117,7 +117,7 @@ class Subclasses(Part, part="subclasses"):
         return self.seen_as(self.values.force(tensor), self.values.known(cls))
 
     def reclassed(self, value, cls):
-        """Tensors as instances of a class, within lists and tuples."""
+        """Return tensors as instances of a class, within lists and tuples."""
         value = self.values.force(value)
         if isinstance(value, WrapperValue) or overriding.kind_of(cls) & overriding.DISPATCH:
             return value
@@ -130,7 +130,7 @@ class Subclasses(Part, part="subclasses"):
         return value
 
     def seen_as(self, value, cls):
-        """The same tensor as another object, of another class."""
+        """Return the same tensor as another object, of another class."""
         if overriding.kind_of(cls) & overriding.DISPATCH:
             raise Break("RB014", cls.__name__)
         fake = value.fake
@@ -140,8 +140,8 @@ class Subclasses(Part, part="subclasses"):
         return found
 
     def make(self, cls, arguments, keywords):
-        """A new tensor of a subclass, over the memory of one that is made here; None where that is not what a call
-        means."""
+        """Return a new tensor of a subclass, over the memory of one that is made here; None if the call means something
+        else."""
         tensor = self.values.force(arguments[0]) if len(arguments) == 1 and not keywords else None
         plain = static(cls, "__new__") is static(Tensor, "__new__") and static(cls, "__init__") is static(Tensor,
                                                                                                       "__init__")
@@ -155,7 +155,7 @@ class Subclasses(Part, part="subclasses"):
 
     # --- attributes ---------------------------------------------------------------------------------------------------
     def attribute(self, owner, name, cls):
-        """An attribute of a tensor of a class that answers; NotImplemented where it is that of a plain one."""
+        """Return an attribute of a tensor of a class that answers; NotImplemented if it is a plain tensor's."""
         if name == "__class__" or self.disabled() and static(Tensor, name) is not ABSENT:
             return NotImplemented
         raw = static(cls, name)
@@ -177,7 +177,7 @@ class Subclasses(Part, part="subclasses"):
         return self.ask(get, (cls,), [owner], {})
 
     def read(self, member, owner):
-        """What a property of Tensor says of a plain tensor; None where it is another property, or owner no tensor."""
+        """Return a property of Tensor on a plain tensor; None for other properties, or if owner is not a tensor."""
         name, owner = PROPERTIES.get(member), self.values.force(owner)
         if name is None or not isinstance(owner, TensorValue):
             return None

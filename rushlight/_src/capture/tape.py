@@ -1,8 +1,7 @@
-"""Whole backward passes as compiled functions: the tape is written as Python once for each of its structures, and
-captured like user code.
+"""Compiled autograd: a backward pass is generated as Python once for each structure, and captured like user code.
 
-Derived operators, accumulation and the hooks of leaves come into graphs; custom functions and hooks of intermediate
-values run in between.
+Derived operators, accumulation and the hooks of leaves go into graphs; custom functions and hooks of intermediate
+values run between graphs.
 """
 from __future__ import annotations
 
@@ -40,30 +39,30 @@ def accumulate(leaf, hooks, afterwards, gradient):
 
 @disable
 def called(step, gradients, retain):
-    """The gradients of a step that Python code computes."""
+    """Return the gradients of a step that Python code computes."""
     return state.call_function(step, gradients, retain)
 
 
 @disable
 def hooked(step, gradients):
-    """Gradients as the hooks of an intermediate value leave them."""
+    """Return gradients after the hooks of an intermediate value."""
     return state.run_hooks(step, gradients)
 
 
 @disable
 def finished(step, results, gradients):
-    """Tells the hooks of a node what it gave."""
+    """Pass the gradients that a node computed to its hooks."""
     return state.run_posthooks(step, results, gradients)
 
 
 @disable
 def conformed(step, slot, gradient):
-    """A gradient as one of a result whose tensor has had other metadata since."""
+    """Return a gradient as one of a result whose tensor's metadata have changed since."""
     return state.conform(None, step, slot, gradient)
 
 
 class Tape:
-    """The steps of a backward pass, latest first, as the engine would run them."""
+    """The steps of a backward pass in reverse topological order, as the engine would run them."""
 
     def __init__(self, roots):
         self.roots = roots
@@ -78,14 +77,15 @@ class Tape:
         self.leaves = [leaf_of(s) for s in self.steps if s.kind == ACCUMULATE]
 
     def key(self):
-        """Equal for tapes that one program serves."""
+        """Return a key that is equal for tapes that share a program."""
         place = self.place
         return tuple((place[s], slot) for s, slot in self.roots), tuple(
             (s.kind, s.plan.derived if s.kind == DERIVED else None, tuple(place.get(e) for e in s.edges), s.slots,
              bool(s.hooks), bool(s.posthooks), bool(s.expected)) for s in self.steps)
 
     def saved(self):
-        """What each derived step saved; the errors of the engine where it is gone or was changed."""
+        """Return the saved tensors of each derived step; raises the engine's errors if they were released or
+        modified."""
         out = []
         for step in self.steps:
             if step.kind == DERIVED:
@@ -99,9 +99,9 @@ class Tape:
         return tuple(out)
 
     def source(self) -> str:
-        """The backward pass as Python."""
+        """Return the backward pass as Python source."""
         lines = ["def backward(saved, gradients, leaves, steps, retain):"]
-        arriving: dict = collections.defaultdict(dict)  # place of a step -> {slot: expression}
+        arriving: dict = collections.defaultdict(dict)  # index of a step -> {slot: expression}
 
         def deliver(place, slot, text):
             if self.steps[place].expected:
@@ -128,7 +128,7 @@ class Tape:
         return HELPERS + "\n".join([*lines, "    return None"])
 
     def lines_of(self, n, step, count) -> list:
-        """Statements that compute ``r{n}`` from ``g{n}``."""
+        """Return statements that compute ``r{n}`` from ``g{n}``."""
         lines = [f"    g{n} = hooked(steps[{n}], g{n})"] if step.hooks else []
         given = " and ".join(f"g{n}[{k}] is None" for k in range(count)) or "True"
         if step.kind == DERIVED:
@@ -144,7 +144,7 @@ class Tape:
         return [*lines, f"        r{n} = finished(steps[{n}], r{n}, g{n})"] if step.posthooks else lines
 
     def function(self):
-        """The backward pass as a Python function."""
+        """Return the backward pass as a Python function."""
         names = {"called": called, "hooked": hooked, "finished": finished, "conformed": conformed,
                  "__name__": "backward"}
         for n, step in enumerate(self.steps):
@@ -157,7 +157,7 @@ class Tape:
 
 
 def zero(metas, k):
-    """The gradient of a result that nothing was computed from."""
+    """Return a zero gradient for a result with an undefined gradient."""
     return full_of(metas[k], 0)
 
 
@@ -192,7 +192,7 @@ class Compiled:
 
 
 class enable:
-    """A block whose backward passes are compiled as a whole by ``compiler`` (a function of functions, such as
+    """A context whose backward passes are compiled as a whole by ``compiler`` (a function of functions, such as
     ``torch.compile``).
 
     >>> import rushlight as torch
@@ -214,7 +214,7 @@ class enable:
 
 
 class without:
-    """A block whose backward passes the engine runs step by step."""
+    """A context whose backward passes the engine runs step by step."""
 
     def __enter__(self):
         self.before, Whole.run = Whole.run, None

@@ -1,4 +1,4 @@
-"""Training steps: backward passes and optimizers as nodes of the graph, gradients as attributes that tensors get at the
+"""Training steps: backward passes and optimizers as nodes of the graph; gradients become attributes of tensors at the
 end."""
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ STEPS = [cls.step for cls in vars(lr_scheduler).values()
 
 
 class Training(Part, part="training"):
-    """How the machine records backward passes.  ``used``: the nodes whose history a backward pass has used up."""
+    """Capture component that records backward passes.  ``used``: the nodes whose history a backward pass has used
+    up."""
 
     needs = ("arithmetic", "attributes", "calls", "containers", "framework", "guarding", "hooks", "numbers",
              "output", "outside", "values", "writes")
@@ -34,12 +35,12 @@ class Training(Part, part="training"):
     def __init__(self, machine):
         super().__init__(machine)
         self.used: set = set()  # nodes of backward passes that use their history up
-        self.computed: list = []  # what optimizers compute in Python before the graph runs
-        self.ends_with: list = []  # optimizers without which the segment is of no use
-        self.later: dict = {}  # id -> an object that a call put off to the end will change
+        self.computed: list = []  # Python computations of optimizers before the graph runs
+        self.ends_with: list = []  # optimizers that the segment is useless without
+        self.later: dict = {}  # id -> an object that a deferred call will change
 
     def reach(self, starts) -> dict:
-        """Node -> those of ``starts`` that a gradient of it flows to."""
+        """Return {node: those of ``starts`` that a gradient of it flows to}."""
         found, owners, nothing = {node: frozenset((node,)) for node in starts}, {}, frozenset()
         for node in self.machine.recorder.nodes:
             if detaches(node):
@@ -56,13 +57,13 @@ class Training(Part, part="training"):
         return found
 
     def inputs(self) -> dict:
-        """Graph input node -> its TensorValue."""
+        """Return {graph input node: its TensorValue}."""
         values = (v for v in self.outside.wrapped.values() if type(v) is TensorValue)
         return {v.fake.node: v for v in values if v.fake.node.op is None}
 
     # --- backward -----------------------------------------------------------------------------------------------------
     def leaves_of(self, outputs):
-        """The leaves that a backward pass from these nodes reaches, in the order in which they were met."""
+        """Return the leaves that a backward pass from these nodes reaches, in the order of first use."""
         inputs = {node: value for node, value in self.inputs().items() if value.fake._rush_needs_grad}
         inputs.update((node, self.values.from_python(made.fake)) for node, made in self.machine.recorder.leaves.items())
         found = self.reach([*inputs, *self.outside.opened])
@@ -78,8 +79,8 @@ class Training(Part, part="training"):
         return leaves
 
     def check_written(self, leaf, outputs):
-        """A Break where a leaf was written after these outputs had read it: the engine would find that its value is
-        gone."""
+        """Raise Break if a leaf was written after these outputs had read it: the engine would detect the
+        modification."""
         recorder, node = self.machine.recorder, leaf.fake.node
         writes = [k for k, n in enumerate(recorder.nodes)
                   if any(recorder.root(t) is node for t in recorder.targets.get(n, ()))]
@@ -91,7 +92,7 @@ class Training(Part, part="training"):
                 raise Break("RB011", "backward() of values that were read before a parameter was written")
 
     def check_hooks(self, leaf):
-        """A guard on the hooks of a leaf; what they are."""
+        """Guard the hooks of a leaf and return them."""
         if leaf.source is None:
             return (), ()
         real, source = leaf.real, leaf.source
@@ -102,7 +103,7 @@ class Training(Part, part="training"):
         return hooks
 
     def derive(self, outputs, weights, inputs, again, recorded):
-        """A node of gradients; one TensorValue for each input."""
+        """Record a node of gradients; return one TensorValue for each input."""
         recorder = self.machine.recorder
         arguments = (tuple(o.fake.node for o in outputs), tuple(w and w.fake.node for w in weights),
                      tuple(i.fake.node for i in inputs), again, recorded)
@@ -115,7 +116,7 @@ class Training(Part, part="training"):
                 for k, meta in enumerate(metas)]
 
     def weights_of(self, outputs, given):
-        """Weights of outputs as Values, None for one."""
+        """Return the weights of outputs as Values, None for one."""
         given = self.values.force(given)
         given = [given] * len(outputs) if isinstance(given, Constant) else [given] if isinstance(
             given, TensorValue) else self.containers.expanded(given)
@@ -128,7 +129,7 @@ class Training(Part, part="training"):
         return weights
 
     def tensors(self, value):
-        """The TensorValues of one argument: a tensor, or a list of them."""
+        """Return the TensorValues of one argument: a tensor, or a list of them."""
         value = self.values.force(value)
         values = [value] if isinstance(value, TensorValue) else [self.values.force(v)
                                                                  for v in self.containers.expanded(value)]
@@ -169,7 +170,7 @@ class Training(Part, part="training"):
         return Constant(None)
 
     def deliver(self, leaf, gradient, before, recorded):
-        """Accumulates a gradient into a leaf, as the engine does; hooks of the leaf run."""
+        """Accumulate a gradient into a leaf, as the engine does; hooks of the leaf run."""
         _, afterwards = self.check_hooks(leaf)
         gradient = self.accumulated(before, self.hooked(leaf, gradient), recorded)
         self.writes.put(leaf, "grad", gradient, False)
@@ -177,14 +178,14 @@ class Training(Part, part="training"):
             self.machine.now(self.values.from_python(hook), [leaf])
 
     def hooked(self, leaf, gradient):
-        """A gradient as the hooks of a tensor from outside leave it."""
+        """Return a gradient after the hooks of a tensor from outside."""
         for hook in self.check_hooks(leaf)[0]:
             changed = self.machine.now(self.values.from_python(hook), [gradient])
             gradient = gradient if isinstance(changed, Constant) else changed
         return gradient
 
     def accumulated(self, before, gradient, recorded):
-        """A gradient added to what was there before, if anything was."""
+        """Return a gradient added to the one before, if any."""
         if not isinstance(before, TensorValue):
             return gradient
         if recorded or before.fake._rush_needs_grad:
@@ -203,7 +204,7 @@ class Training(Part, part="training"):
         outputs, inputs, recorded = self.tensors(outputs), self.tensors(inputs), self.flag(create_graph)
         weights = self.weights_of(outputs, grad_outputs)
         if self.hooks.observed_by([o.fake.node for o in outputs]):
-            raise Break("RB011", "autograd.grad() of values whose gradients hooks watch")
+            raise Break("RB011", "autograd.grad() of values with hooks on their gradients")
         used = self.dependent([o.fake.node for o in outputs], inputs)
         if not all(used) and not self.flag(materialize_grads):
             raise Break("RB011", "autograd.grad() of an input that is not used")
@@ -211,7 +212,7 @@ class Training(Part, part="training"):
         return Sequence(tuple, [self.hooked(leaf, gradient) for leaf, gradient in zip(inputs, found)])
 
     def dependent(self, outputs, inputs) -> list:
-        """Whether each of these inputs is used for the outputs, by way of gradients."""
+        """Return for each of these inputs whether the outputs depend on it differentiably."""
         if any(not i.fake._rush_needs_grad for i in inputs):
             raise Break("RB007", "autograd.grad() that raises")
         for value in inputs:
@@ -220,9 +221,9 @@ class Training(Part, part="training"):
         reached = frozenset().union(*(found.get(o, ()) for o in outputs))
         return [i.fake.node in reached for i in inputs]
 
-    # --- what becomes of history --------------------------------------------------------------------------------------
+    # --- use of history -----------------------------------------------------------------------------------------------
     def spent(self, outputs) -> list:
-        """For each of these nodes, whether a backward pass has used up part of its history."""
+        """Return for each of these nodes whether a backward pass has used up part of its history."""
         over, pending = set(), [n for node in self.used for n in node.args[0]]
         while pending:
             node = pending.pop()
@@ -237,7 +238,7 @@ class Training(Part, part="training"):
         """``tensor.grad = value``."""
         value = self.values.force(value)
         if owner.fake.node not in self.machine.recorder.leaves and (owner.source is None or not owner.real.is_leaf):
-            raise Break("RB011", "setting .grad of a tensor made here")
+            raise Break("RB011", "setting .grad of a tensor made in the compiled function")
         if not isinstance(value, TensorValue) and not (isinstance(value, Constant) and value.value is None):
             raise Break("RB007", "setting .grad to something other than a tensor")
         if isinstance(value, TensorValue) and (tuple(value.fake.shape) != tuple(owner.fake.shape)
@@ -250,21 +251,21 @@ class Training(Part, part="training"):
     def checkpoint(self, function, *arguments, use_reentrant=Constant(None), context_fn=None, determinism_check=None,
                    debug=None, early_stop=None,
                    preserve_rng_state=Constant(True), **keywords):
-        """``utils.checkpoint``: the call, whose nodes become one that is computed again.  Random numbers come from the
-        same places anyway."""
+        """``utils.checkpoint``: a call whose nodes become one that is recomputed.  RNG stream offsets are the same
+        anyway."""
         if context_fn is not None or not self.flag(preserve_rng_state) or keywords and self.flag(use_reentrant, True):
-            raise Break("RB001", "a checkpoint with contexts of its own, or other random numbers")
+            raise Break("RB001", "a checkpoint with custom contexts, or other random numbers")
         recorder = self.machine.recorder
         start = len(recorder.nodes)
         result = self.machine.now(self.values.force(function), list(arguments), keywords)
         region = object()
         for node in computed_twice(recorder.nodes[start:], recorder):
-            recorder.regions[node] = region  # of nested ones the outermost
+            recorder.regions[node] = region  # the outermost of nested ones
         return result
 
     # --- optimizers ---------------------------------------------------------------------------------------------------
     def optimizer_of(self, owner):
-        """The optimizer behind a Value, guarded to be as it is."""
+        """Return the optimizer behind a Value, guarded against changes."""
         owner = self.values.force(owner)
         if not isinstance(owner, Object) or not isinstance(owner.value, Optimizer):
             raise Break("RB004", "an optimizer made in the compiled function")
@@ -276,8 +277,8 @@ class Training(Part, part="training"):
 
     @CALLED.by(Optimizer._rush_update_all)
     def optimizer_step(self, owner):
-        """What ``optimizer.step()`` does between its hooks: tensor updates become nodes; what is counted and computed
-        in Python runs before the graph."""
+        """Record the part of ``optimizer.step()`` between its hooks: tensor updates become nodes; counters and numbers
+        are computed in Python before the graph runs."""
         optimizer, source = self.optimizer_of(owner)
         self.check_later(optimizer)
         if any(map(self.altered, (optimizer.param_groups, *(group["params"] for group in optimizer.param_groups)))):
@@ -289,7 +290,7 @@ class Training(Part, part="training"):
         return Constant(None)
 
     def settings_set(self, optimizer) -> list:
-        """(group, key, number) for each setting that the program has set."""
+        """Return (group, key, number) for each setting that the program has set."""
         found = []
         for group in filter(self.altered, optimizer.param_groups):
             known = self.outside.wrapped[id(group)]
@@ -311,7 +312,7 @@ value.value) in (int, float):
         return found
 
     def planned_step(self, optimizer, source, chosen):
-        """Records a step."""
+        """Record a step."""
         due = []
         for group in optimizer.param_groups:
             if group.get("differentiable"):
@@ -336,12 +337,12 @@ value.value) in (int, float):
         self.ends_with.append(optimizer)
 
     def altered(self, container) -> bool:
-        """Whether the program has changed a container from outside."""
+        """True if the program has changed a container from outside."""
         known = self.outside.wrapped.get(id(container))
         return known is not None and known.changed
 
     def updates(self, optimizer, due, places):
-        """Records the updates; ``places`` are the texts of each parameter's numbers."""
+        """Record the updates; ``places``: the source strings of each parameter's numbers."""
         inputs: dict = {}
 
         def number(text):
@@ -359,7 +360,7 @@ value.value) in (int, float):
 
     @CALLED.by(*STEPS, told=True)
     def scheduler_step(self, function, owner, *arguments, **keywords):
-        """A schedule's ``step()``, which only sets numbers in Python: it is called when the graph has run, and what it
+        """A schedule's ``step()``, which only sets numbers in Python: it is called after the graph has run, and its
         changes cannot be read before."""
         known = self.values.force(owner)
         known = known.value if isinstance(known, Object) else None
@@ -376,7 +377,7 @@ value.value) in (int, float):
                             {k: self.output.as_passed(v) for k, v in keywords.items()})
 
     def check_later(self, value):
-        """A Break where an object is looked at that a call put off until the graph has run will change."""
+        """Raise Break on reading an object that a deferred call will change after the graph has run."""
         if id(value) in self.later:
             raise Break("RB004", f"reading a {type(value).__name__} after the step of a schedule, which is taken when "
                                  "the graph has run")
@@ -396,7 +397,7 @@ value.value) in (int, float):
         return Constant(None)
 
     def zero(self, gradient):
-        """Fills a gradient with zeros where it lies, if there is one."""
+        """Fill a gradient with zeros in place, if there is one."""
         if isinstance(gradient, TensorValue):
             if gradient.fake._rush_needs_grad:
                 raise Break("RB001", "zero_grad(set_to_none=False) of gradients that have a history")
@@ -405,14 +406,14 @@ value.value) in (int, float):
 
 
 def detaches(node) -> bool:
-    """Whether no gradient flows through a node."""
+    """True if no gradient flows through a node."""
     plain = node.op is leaf or node.op is gradients and not node.args[-1]
     return plain or bool(getattr(node.op, "traits",
                                  {}).get("detaches")) or type(node.meta) is Meta and not node.meta.dtype.is_inexact
 
 
 def same_hooks(leaf, hooks) -> bool:
-    """Whether a leaf has these hooks on its gradient, and these after accumulation."""
+    """True if a leaf has these hooks on its gradient, and these after accumulation."""
     if leaf._rush_hooks is None and "_rush_post_accumulate_hooks" not in leaf.__dict__:
         return hooks == ((), ())
     return hooks == (tuple((leaf._rush_hooks or {}).values()),
@@ -420,7 +421,7 @@ def same_hooks(leaf, hooks) -> bool:
 
 
 def kept(value):
-    """What a compiled step assumes of a setting: numbers are run-time values, apart from whether they are zero."""
+    """Return what a compiled step assumes of a setting: numbers are run-time scalars, except whether they are zero."""
     if isinstance(value, (tuple, list)):
         return tuple(map(kept, value))
     if isinstance(value, Tensor):
@@ -442,13 +443,12 @@ class Groups:
                                                     for group, ids in zip(groups, self.ids))
 
 
-NOTED = {"_opt_called"}  # what a step sets on its optimizer that no step reads
-FREE = ("params", "lr", "initial_lr")  # of a group's entries those that may change without a new capture
+NOTED = {"_opt_called"}  # attributes that a step sets on its optimizer and no step reads
+FREE = ("params", "lr", "initial_lr")  # entries of a group that may change without a new capture
 
 
 class Chosen:
-    """Settings of an optimizer that the program sets: what they are ``now``, and the Python ``texts`` of their
-    values."""
+    """Settings of an optimizer that the program sets: their values ``now``, and the Python ``texts`` of the values."""
 
     def __init__(self, settings):
         self.places = [(group, key) for group, key, _, _ in settings]
@@ -462,7 +462,7 @@ class Chosen:
 
     @contextlib.contextmanager
     def being(self, values):
-        """A block in which they have these values; the program itself sets them when the graph has run."""
+        """Return a context in which they have these values; the program itself sets them after the graph has run."""
         before = [group[key] for group, key in self.places]
         self.set(values)
         try:
@@ -472,10 +472,9 @@ class Chosen:
 
 
 class Numbers(Groups):
-    """What a compiled optimizer step computes in Python: counters are moved on, and the numbers of the updates come
-    out.
+    """The Python part of a compiled optimizer step: it advances counters and returns the numbers of the updates.
 
-    As a guard: parameters, settings and state are as they were, and counters that agreed still do.
+    As a guard: parameters, settings and state are unchanged, and counters that agreed still do.
     """
 
     def __init__(self, optimizer, due, chosen):
@@ -485,14 +484,14 @@ class Numbers(Groups):
         self.states = [(p, optimizer.state[p], dict(optimizer.state[p])) for p, _ in due]
         self.agreement = self.agreement_of()
 
-    optimizer = property(lambda self: self.reference())  # held weakly: its state goes with it
+    optimizer = property(lambda self: self.reference())  # a weak reference: its state is released with it
 
     def settings_of(self, optimizer):
         return [{k: kept(v) for k, v in group.items() if k not in FREE and (id(group), k) not in self.chosen.keys}
                 for group in optimizer.param_groups]
 
     def agreement_of(self):
-        """For each parameter the first with the same numbers."""
+        """Return for each parameter the first with the same numbers."""
         first, optimizer = {}, self.optimizer
         return [first.setdefault(optimizer._rush_agreement(optimizer.state[p], group), k)
                 for k, (p, group) in enumerate(self.due)]
@@ -509,7 +508,7 @@ class Numbers(Groups):
         return self.agreement == self.agreement_of()
 
     def places(self, at) -> list:
-        """The texts of the numbers of each parameter's update."""
+        """Return the source strings of the numbers of each parameter's update."""
         optimizer, made, found = self.optimizer, 0, {}
         for k, (p, group) in enumerate(self.due):
             if self.agreement[k] == k:
@@ -520,9 +519,9 @@ class Numbers(Groups):
         return [found[k] for k in self.agreement]
 
     def __call__(self, *chosen) -> list:
-        """Counts one step, with the settings that the program has ``chosen``; the numbers of the updates."""
+        """Count one step, with the settings that the program has ``chosen``; return the numbers of the updates."""
         known, optimizer, out = {}, self.optimizer, []
-        optimizer._opt_called = True  # schedules ask, whose steps are put off until the graph has run
+        optimizer._opt_called = True  # schedules read it; their steps are deferred until the graph has run
         with self.chosen.being(chosen):
             for k, (p, group) in enumerate(self.due):
                 numbers = optimizer._rush_advance(optimizer.state[p], group, known)

@@ -1,5 +1,5 @@
-"""Function transforms (``torch.func``): the framework's code runs, and what it calls of the program is followed like
-any other code.
+"""Function transforms (``torch.func``): the framework's code runs, and the program's functions that it calls are
+captured like any other code.
 
 Transforms are interpreters, so while one is active operators go through it to the recorder.
 """
@@ -18,7 +18,7 @@ ROOMS = f"{FRAMEWORK}.func.derivatives", f"{FRAMEWORK}.func.jacobians", f"{FRAME
 
 
 class Transformed(Object):
-    """A function that a transform made here; it knows what it calls only while this segment is captured.  ``reason``:
+    """A function that a transform made here, whose callees are known only while this segment is captured.  ``reason``:
     why it cannot be kept."""
 
     def __init__(self, value, place, reason="a function made by a transform, which is kept"):
@@ -27,12 +27,12 @@ class Transformed(Object):
 
 
 class Transforms(Part, part="transforms"):
-    """How the machine runs framework code that calls back."""
+    """Capture component for framework code that calls back."""
 
     needs = "calls", "classes", "containers", "framework", "outside", "values", "writes"
 
     def transform(self, function, arguments, keywords):
-        """A call of a transform, or of a function that one made."""
+        """Call a transform, or a function that one made."""
         self.machine.nested = True
         frame = self.machine.frames[-1]
         target = function.value if isinstance(function, Transformed) else self.rebuilt(function)
@@ -50,13 +50,13 @@ class Transforms(Part, part="transforms"):
         return made
 
     def modes_set(self) -> dict:
-        """The modes that the program has set, of all attributes."""
+        """Return the modes that the program has set, of all attributes."""
         return {key: value for key, value in self.writes.set_attributes.items()
                 if isinstance(self.writes.owners[key][0], Object)
                 and self.writes.owners[key][0].value is mine}
 
     def restore_modes(self, before):
-        """Forgets what was set since: a transform has put the modes back."""
+        """Drop later settings of modes: a transform has restored them."""
         for key in self.modes_set():
             if key in before:
                 self.writes.set_attributes[key] = before[key]
@@ -64,7 +64,7 @@ class Transforms(Part, part="transforms"):
                 del self.writes.set_attributes[key], self.writes.owners[key]
 
     def passed(self, value):
-        """A Value as a transform gets it: functions of the program as callbacks into the machine."""
+        """Return a Value as a transform gets it: functions of the program as callbacks into capture."""
         value = self.values.force(value)
         if isinstance(value, Transformed):
             return value.value
@@ -80,13 +80,13 @@ class Transforms(Part, part="transforms"):
         return self.values.concrete(value)
 
     def calls_back(self, value) -> bool:
-        """Whether an object is called by running code of the program."""
+        """True if a call of an object runs code of the program."""
         if isinstance(value, Instance):
             return self.classes.class_attribute(value.cls, "__call__") is not None
         return callable(value.value) and not isinstance(value.value, (Op, type))
 
     def callback(self, value):
-        """A Python function that has the machine run a function of the program."""
+        """Return a Python function that captures a call of a function of the program."""
         def run(*args, **kwargs):
             result = self.machine.now(value, [self.values.from_python(a) for a in args],
                               {k: self.values.from_python(v) for k, v in kwargs.items()})
@@ -96,7 +96,7 @@ class Transforms(Part, part="transforms"):
         return run
 
     def rebuilt(self, function):
-        """A function that a transform made outside, around callbacks instead of the program's functions."""
+        """Return a function that a transform made outside, around callbacks instead of the program's functions."""
         target = function.value
         if not target.__closure__:
             return target
@@ -111,7 +111,7 @@ class Transforms(Part, part="transforms"):
         return made
 
     def of_level(self, tensor: Wrapped):
-        """A tensor of a transform that is active as a Value."""
+        """Return a tensor of an active transform as a Value."""
         known = self.outside.wrapped.get(id(tensor))
         if known is None:
             known = self.outside.wrapped[id(tensor)] = TensorValue(tensor)
@@ -120,11 +120,11 @@ class Transforms(Part, part="transforms"):
 
 
 def outlives(value):
-    """What emission does where a transform's function or tensor is to live on: the call that made it becomes a
+    """Restart capture when a transform's function or tensor would outlive the segment: the call that made it becomes a
     break."""
     raise Again(value.place, Break("RB001", value.reason))
 
 
 def kind_of(fake):
-    """The class that a tensor without data, or of a transform, stands for."""
+    """Return the class that a fake tensor, or a tensor of a transform, represents."""
     return getattr(fake, "like", Tensor)

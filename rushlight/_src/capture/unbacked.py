@@ -1,4 +1,4 @@
-"""What Python computes between the programs of a graph: numbers that only data tell, and what is known of them."""
+"""Nodes that Python computes between the programs of a graph: data-dependent numbers, and facts about them."""
 from __future__ import annotations
 
 import math
@@ -13,7 +13,7 @@ from .errors import Break
 
 
 class Reading:
-    """Node operator: a Python function of tensors and numbers. ``method``: the tensor method that it is."""
+    """Node operator: a Python function of tensors and numbers. ``method``: the tensor method it implements."""
 
     traits, caches, kind, rules = {}, {}, None, {}
 
@@ -28,34 +28,33 @@ class Reading:
 
 
 class Effect(Reading):
-    """A function that is called for what it does; such calls and checks stay in order, whether or not a result is
-    used."""
+    """A function called for its side effect; such calls and checks stay in order, used or not."""
 
     def __init__(self, name, function, method=False):
         super().__init__(name, function, method)
         if not getattr(function, "effect", False):
-            function.effect = True  # for graphs of users, which drop what nothing reads
+            function.effect = True  # for users' graphs, which drop unread results
 
 
 def as_is(value):
-    """A number that an expression came out as."""
+    """Return the number that an expression evaluated to."""
     return value
 
 
 def require(condition, error):
-    """Raises the error unless a condition holds."""
+    """Raise the error unless a condition holds."""
     if not condition:
         raise error.with_traceback(None)
 
 
 def hold(tensor, error):
-    """Raises the error unless the one element of a tensor is true."""
+    """Raise the error unless the one element of a tensor is true."""
     if not tensor.item():
         raise error.with_traceback(None)
 
 
 PICK = Reading("getitem", operator.getitem)  # one result of a node with several
-SHIFT = Reading("shift", operator.add)  # a position in the random stream, counted on
+SHIFT = Reading("shift", operator.add)  # advances an RNG stream offset
 SHIFT.traits = {"counts": True}
 ITEM = Reading("item", lambda tensor: tensor.item(), method=True)
 SIZE = Reading("size", lambda tensor, dim: tensor.size(dim), method=True)
@@ -73,23 +72,23 @@ CONVERSIONS = {function: (Reading(function.__name__, reading), kind) for functio
 
 
 def measured(op) -> bool:
-    """Whether the sizes of an operator's results may depend on data, or Python reads them: its rule ``unmeasured``
-    tells what is known before."""
+    """True if the sizes of an operator's results may depend on data, or Python reads them: its rule ``unmeasured`` says
+    what is known before."""
     return isinstance(op, Op) and "unmeasured" in op.rules
 
 
 def between(node) -> bool:
-    """Whether a node is computed between programs."""
+    """True if a node is computed between programs."""
     return measured(node.op) or isinstance(node.op, Reading) and (node.op is not PICK or between(node.args[0]))
 
 
 def in_stages(nodes) -> bool:
-    """Whether Python reads numbers amid these nodes; places in the random stream are counted anywhere."""
+    """True if Python reads numbers amid these nodes; RNG stream offsets are advanced anywhere."""
     return any(between(node) and node.op is not SHIFT for node in nodes)
 
 
 def source_of(node) -> str:
-    """What a number that data decide was read from."""
+    """Return a description of the origin of a data-dependent number."""
     if node.op is SIZE:
         tensor, dim = node.args
         made = tensor.args[0] if tensor.op is PICK else tensor
@@ -98,29 +97,29 @@ def source_of(node) -> str:
 
 
 def line_of(node) -> str:
-    """In which line a node was written; nothing is known of that for programs that were read from files."""
+    """Return the source line of a node as a string, empty for programs that were read from files."""
     return "" if node.where is None else f" in line {node.where[1]}"
 
 
 class Assumptions(ShapeEnv):
-    """The ShapeEnv of a capture: symbols that are ``unbacked`` have no example, and nothing is decided by them but what
-    is proven or was checked."""
+    """The ShapeEnv of a capture: ``unbacked`` symbols have no example, and decide only what is proven or was
+    checked."""
 
     def __init__(self):
         super().__init__()
         self.unbacked: dict = {}  # symbol -> the node that computes it
         self.number = None  # (symbol, a, b) -> a float of sizes, as a value of the graph
-        self.checked: list = []  # expressions that are not negative, since the program checks it
-        self.check = None  # (condition, error) -> whether the graph checks it, where data decide
+        self.checked: list = []  # expressions that are not negative, since the program checks them
+        self.check = None  # (condition, error) -> True if the graph checks a data-dependent condition
 
     def unknown(self, e) -> bool:
-        """Whether an expression depends on data."""
+        """True if an expression depends on data."""
         return isinstance(e, Expr) and not self.unbacked.keys().isdisjoint(e.free)
 
     def symbol(self, name, low=-INFINITY) -> Expr:
-        """A new symbol for a number that data decide; sizes are at least 0."""
+        """Return a new symbol for a data-dependent number; sizes are at least 0."""
         made = size(name, low)
-        self.hints[made] = 3  # for what is only estimated
+        self.hints[made] = 3  # for estimates only
         self.unbacked[made] = None
         return made
 
@@ -137,11 +136,11 @@ class Assumptions(ShapeEnv):
 
     def integer(self, e: Expr) -> int:
         if self.unknown(e):
-            raise Break("RB003", f"{e} has to be known here, where {self.told(e)}")
+            raise Break("RB003", f"{e} must be known here, where {self.told(e)}")
         return super().integer(e)
 
     def told(self, e) -> str:
-        """What the unbacked symbols of an expression are."""
+        """Return a description of an expression's unbacked symbols."""
         return " and ".join(f"{s.arg[0]} is {source_of(self.unbacked[s])}"
                             for s in sorted(e.free & self.unbacked.keys(), key=lambda s: s.arg[0]))
 
@@ -149,7 +148,7 @@ class Assumptions(ShapeEnv):
         return super().real(symbol, a, b) if self.estimating else self.number(symbol, a, b)
 
     def assume(self, condition: Expr):
-        """What the program checks when it runs holds from here on."""
+        """Assume a condition that the program checks when it runs."""
         if condition.op == "logical_and":
             for part in condition.args:
                 self.assume(part)
@@ -164,7 +163,7 @@ class Assumptions(ShapeEnv):
         self._known[condition] = True
 
     def proven(self, condition: Expr):
-        """Whether a condition on unbacked symbols holds; None where that is open."""
+        """Return whether a condition on unbacked symbols holds; None if undecided."""
         if condition in self._known:
             return self._known[condition]
         if condition.op == "number":
@@ -179,19 +178,19 @@ class Assumptions(ShapeEnv):
         return None
 
     def compared(self, a, b, equal):
-        """Whether a < b, or a == b."""
+        """Return whether a < b, or a == b; None if undecided."""
         below, above = self.certain(b - a - 1), self.certain(a - b - equal)
         if equal:
             return False if below or above else True if self.certain(a - b) and self.certain(b - a) else None
         return True if below else False if above else None
 
     def certain(self, e) -> bool:
-        """Return whether an integer is not negative, or no less than what was checked not to be."""
+        """True if an integer is not negative, or no less than one that was checked."""
         e = replace_quotients(e)
         return self.plainly(e) or any(self.plainly(e - c) for c in self.checked)
 
     def plainly(self, e) -> bool:
-        """Whether an integer is not negative by algebra, or as a sum of products of what is not."""
+        """True if an integer is not negative by algebra, or as a sum of products of nonnegative factors."""
         if at_least(e, 0):
             return True
         parts, constant = terms(e)
@@ -199,8 +198,8 @@ class Assumptions(ShapeEnv):
                                                    for a in factors(monomial)) for monomial, k in parts.items())
 
     def filled(self, a, b, equal):
-        """Within an operator, which is run on what there is then: whether a size is 0, as if sizes that are not known
-        never were; None for all else."""
+        """Within an operator, whose program runs on actual sizes: return whether a size is 0, as if data-dependent
+        sizes never were; None for all else."""
         if equal:
             return False if 0 in (a.arg, b.arg) and self.certain(a) and self.certain(b) else None
         if a.arg == 0 and self.certain(b):
@@ -209,8 +208,8 @@ class Assumptions(ShapeEnv):
 
 
 def replace_quotients(e):
-    """Return an integer with ``c * (a // b)`` written as ``c // b * (a - a % b)`` where ``b`` divides ``c``: what was
-    checked of a remainder then tells of products with the quotient.
+    """Return an integer with ``c * (a // b)`` written as ``c // b * (a - a % b)`` if ``b`` divides ``c``: a checked
+    remainder then also applies to multiples of the quotient.
 
     >>> u = size("u")
     >>> replace_quotients(u - 2 * (u // 2))

@@ -1,4 +1,4 @@
-"""Numbers that only data tell, as values of the program under capture."""
+"""Data-dependent numbers of the program under capture."""
 from __future__ import annotations
 
 import sys
@@ -16,33 +16,33 @@ from .unbacked import CONVERSIONS
 from .values import Constant, Method, Number, Object, TensorValue
 
 EXIT_BELOW = 1 if sys.version_info < (3, 14) else 2  # a manager's ``__exit__``, counted from its handler's depth
-MOST_FACTORS = 16  # of a power that is written as a product
-UNTOLD = "a condition that was to hold does not: data decide it"
+MOST_FACTORS = 16  # of a power that is expanded into multiplications
+UNTOLD = "a data-dependent condition does not hold"
 
 
 def belongs_to_thread(value) -> bool:
-    """True if an object holds what the framework keeps for a thread: blocks that set it restore it when they end."""
+    """True if an object is per-thread state of the framework: contexts that set it restore it at their end."""
     return value is mine or isinstance(value, threading.local) and is_framework(type(value).__module__)
 
 
 class Unknown(Part, part="numbers"):
-    """How the machine computes with numbers that data decide: ints as symbols, all others in the graph."""
+    """Capture component for data-dependent numbers: ints as symbols, all others in the graph."""
 
     needs = "arithmetic", "calls", "classes", "framework", "output", "values", "writes"
 
     def unknown(self, value) -> bool:
-        """Whether a number depends on data."""
+        """True if a number depends on data."""
         return isinstance(value, Number) and (value.fake is not None or self.machine.shape_env.unknown(value.expr))
 
     def has_unknown(self, values) -> bool:
-        """Return whether these are numbers, of which data decide one at least; conditions on integers do not count."""
+        """True if these are numbers and at least one is data-dependent; conditions on integers do not count."""
         values = list(map(self.values.force, values))
         return any(map(self.unknown, values)) and all(
             whole(v) or isinstance(v, Number) and v.fake is not None and type(v.hint) is float
             or isinstance(v, Constant) and type(v.value) is float for v in values)
 
     def unknown_binary(self, symbol, a, b):
-        """Arithmetic and comparisons of numbers that data decide."""
+        """Evaluate arithmetic and comparisons of data-dependent numbers."""
         if symbol == "**":
             return self.power(a, b)
         if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
@@ -57,20 +57,20 @@ class Unknown(Part, part="numbers"):
         return Number(kind(3), fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
 
     def power(self, base, exponent):
-        """Return an integer that data decide to a known power, which is a product of integers; None for others."""
+        """Return a data-dependent integer to a constant power, expanded into multiplications; None for others."""
         if not (whole(base) and isinstance(exponent, Constant) and 0 <= exponent.value <= MOST_FACTORS
                 and type(exponent.value) is int):
             return None
         return self.values.from_python(exact(base) ** exponent.value)
 
     def extreme(self, symbol, a, b):
-        """Return ``min`` or ``max`` of two numbers, of which data decide one."""
+        """Return ``min`` or ``max`` of two numbers, at least one data-dependent."""
         if whole(a) and whole(b):
             return self.values.from_python((minimum if symbol == "min" else maximum)(exact(a), exact(b)))
         return Number(3.0, fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), float))
 
     def negate(self, value):
-        """Return ``not value`` of a number that data decide."""
+        """Return ``not value`` of a data-dependent number."""
         if value.fake is not None:
             return self.unknown_binary("==", value, Constant(0))
         condition = logical_not(value.expr) if value.expr.dtype is bool_ else eq(value.expr, 0)
@@ -78,7 +78,7 @@ class Unknown(Part, part="numbers"):
         return Number(True, condition) if found is None else Constant(found)
 
     def convert(self, function, value):
-        """Return what a function of CONVERSIONS gives for a number that data decide."""
+        """Return the result of a function in CONVERSIONS on a data-dependent number."""
         reading, kind = CONVERSIONS[function]
         recorder, given = self.machine.recorder, self.operand(value)
         if kind is int:
@@ -87,18 +87,18 @@ class Unknown(Part, part="numbers"):
         return Number(3.0, fake=recorder.reading(reading, (recorder.lowered(given),), float))
 
     def ratio(self, symbol, a, b):
-        """A float of sizes that framework code computes, as it gets it: a run-time number."""
+        """Return a float that framework code computes from sizes, as a run-time scalar."""
         values = [self.values.from_python(v) for v in (a, b)]
         return self.arithmetic.run_time_number(self.arithmetic.number_binary(symbol, *values)).fake
 
     def operand(self, number):
-        """A number as an argument of what Python computes between programs."""
+        """Return a number as an argument of a node that Python computes between programs."""
         if isinstance(number, Constant):
             return number.value
         return number.expr if whole(number) else self.arithmetic.run_time_number(number).fake
 
     def unknown_comparison(self, symbol, a, b):
-        """A comparison of numbers that data decide: a bool that does too, unless it is proven."""
+        """Compare data-dependent numbers: a data-dependent bool, unless it is proven."""
         if not (whole(a) and whole(b)):
             return self.unknown_binary(symbol, a, b)
         condition = CONDITIONS[symbol](exact(a), exact(b))
@@ -106,7 +106,7 @@ class Unknown(Part, part="numbers"):
         return Number(True, condition) if found is None else Constant(found)
 
     def number_in(self, tensor, kind):
-        """``int(tensor)`` or ``float(tensor)``."""
+        """Evaluate ``int(tensor)`` or ``float(tensor)``."""
         dtype = tensor.fake.dtype
         if kind is float and not dtype.is_inexact:
             tensor = self.framework.run_framework(Tensor.double, [tensor], {})
@@ -116,8 +116,8 @@ class Unknown(Part, part="numbers"):
 
     @CALLED.by(_check_with)
     def check(self, error, condition, message):
-        """``torch._check`` and its kin: what holds from here on is known, and what data decide is checked when the
-        graph runs."""
+        """``torch._check`` and similar functions: the condition holds afterwards; if it is data-dependent, the graph
+        checks it at run time."""
         condition = self.values.force(condition)
         if not self.unknown(condition):
             return self.calls.inline(self.calls.as_function(self.values.from_python(_check_with)),
@@ -136,8 +136,8 @@ class Unknown(Part, part="numbers"):
         return Constant(None)
 
     def asserted(self, frame, value, place) -> bool:
-        """Whether what follows raises an AssertionError unless a value holds, which data decide: then the graph checks
-        it, and it holds from here on."""
+        """True if the next instructions raise an AssertionError unless a data-dependent value holds: then the graph
+        checks it, and it holds afterwards."""
         value = self.values.force(value)
         unknown = self.unknown(value) or isinstance(value, TensorValue) and not value.fake._rush_meta.shape
         steps = [one for one in frame.listing.instructions[place:place + 5] if one.op != "NOP"]
@@ -156,43 +156,43 @@ class Unknown(Part, part="numbers"):
         return True
 
     def effects_pending(self) -> bool:
-        """Whether effects on what is outside wait for the end of the segment: they would be lost if the graph
+        """True if side effects on objects from outside wait for the end of the segment: they would be lost if the graph
         raised."""
         outside = any(isinstance(owner, TensorValue) or isinstance(owner, Object) and not belongs_to_thread(owner.value)
                       for owner, _ in self.writes.owners.values())
         return bool(self.writes.changed or outside or self.writes.set_globals or self.output.notes)
 
     def within_try(self) -> bool:
-        """Whether the program may catch an error of the instruction at hand, which the graph would raise later."""
+        """True if the program may catch an error of the current instruction, which the graph would raise later."""
         return any(f.listing.caught(f.now.offset) for f in self.machine.frames)
 
     def misses_errors(self) -> bool:
-        """True if an error that the graph raises for the instruction at hand comes too late: an ``except``, a
-        ``finally`` or a context manager of the program would see it, or effects on what is outside would be lost."""
+        """True if an error that the graph raises for the current instruction comes too late: an ``except``, a
+        ``finally`` or a context manager of the program would see it, or side effects on objects from outside would be
+        lost."""
         return self.effects_pending() or any(
             not ends_with or not self.leaves_plainly(frame.stack[depth - EXIT_BELOW])
             for frame in self.machine.frames for depth, ends_with in frame.listing.catchers(frame.now.offset))
 
     def leaves_plainly(self, method) -> bool:
-        """True if an ``__exit__`` is that of the framework, which passes errors on."""
+        """True if an ``__exit__`` is the framework's, which passes errors on."""
         return isinstance(method, Method) and is_framework(self.classes.class_of(method.owner).__module__)
 
     def require_now(self, condition, error):
-        """The graph raises unless a condition holds, which is known from here on."""
+        """Record a check that a condition holds, which is assumed afterwards."""
         if condition.expr is not None:
             self.machine.shape_env.assume(condition.expr)
         self.machine.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
 
     def expected(self, condition, error) -> bool:
-        """Notes what an operator expects of numbers that data decide: whether the graph checks it, rather than that
-        there is a break."""
+        """True if the graph checks what an operator expects of data-dependent numbers; False for a break."""
         if self.effects_pending() or self.within_try():
             return False
         self.require_now(Number(True, condition), error)
         return True
 
     def text_now(self, message) -> str:
-        """What a function that makes a message says; it cannot name numbers that are not known."""
+        """Return the string that a function for a message makes; it cannot contain data-dependent numbers."""
         depth = len(self.machine.frames)
         try:
             found = self.machine.now(message, []) if not isinstance(self.values.force(message),

@@ -1,4 +1,4 @@
-"""What the machine computes with: every Python value, by how much is known of it."""
+"""Captured values: every Python value under capture, by what is known about it."""
 from __future__ import annotations
 
 import types
@@ -7,7 +7,7 @@ from ..._ops import Callable
 from ..core.devices import device
 from ..core.dtypes import dtype
 
-# immutable classes that users extend, and methods that give the plain value of an instance
+# immutable classes that users extend, and methods that return the plain value of an instance
 PLAIN_VALUE = {int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__}
 NUMBERS_AND_TEXT = tuple(PLAIN_VALUE)
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...), type(NotImplemented), types.CodeType, range)
@@ -18,9 +18,9 @@ IDENTITIES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionT
 
 
 class Source:
-    """Where a value is found at run time, as a Python expression.
+    """The run-time location of a value, as a Python expression.
 
-    ``covered``: the modules' epoch or a Snapshot tells when it may have changed, so guards on it are checked then.
+    ``covered``: the modules' epoch or a Snapshot reports changes, so guards on it are only checked then.
     """
 
     __slots__ = ("parent", "suffix", "covered", "text")
@@ -30,7 +30,7 @@ class Source:
         self.text = suffix if parent is None else parent.text + suffix
 
     def over(self, parent: str) -> str:
-        """The expression of this source over that of its parent."""
+        """Return the expression of this source over that of its parent."""
         return parent + self.suffix
 
     def attribute(self, name: str, covered=False) -> "Source":
@@ -41,11 +41,11 @@ class Source:
         return Source(self, f"[{key}]", covered)
 
     def each_call(self) -> "Source":
-        """The same source, guards on which are checked at each call."""
+        """Return the same source, with guards that are checked at each call."""
         return Source(self.parent, self.suffix)
 
     def chain(self) -> list:
-        """The sources that this one is found through, from the outermost on, and itself."""
+        """Return the sources that this one is found through, outermost first, and itself."""
         return [self] if self.parent is None else [*self.parent.chain(), self]
 
     def __str__(self):
@@ -59,7 +59,7 @@ class Source:
 
 
 class StoredItem(Source):
-    """An item that a builtin ``base`` stores, whatever ``__getitem__`` the class of its owner has."""
+    """An item as stored by a builtin ``base``, regardless of a ``__getitem__`` of its owner's class."""
 
     __slots__ = ("base",)
 
@@ -73,7 +73,7 @@ class StoredItem(Source):
 
 
 class SlotValue(Source):
-    """What a slot holds, read by its descriptor, whatever ``__getattr__`` the class of its owner has."""
+    """The value in a slot, read by its descriptor, regardless of a ``__getattr__`` of its owner's class."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class SlotValue(Source):
 
 
 class Value:
-    """A value of the program under capture.  ``source`` tells where it came from, None if it was made here."""
+    """A value of the program under capture.  ``source``: its origin, None if it was made here."""
 
     source: Source | None = None
 
@@ -99,14 +99,14 @@ NULL = Null()
 
 
 class Constant(Value):
-    """An immutable value, known."""
+    """An immutable value that is known."""
 
     def __init__(self, value, source=None):
         self.value, self.source = value, source
 
 
 class Offset(Value):
-    """The place of an instruction that raised, which CPython keeps on the stack of a handler."""
+    """The offset of an instruction that raised, which CPython keeps on the stack of a handler."""
 
     def __init__(self, offset):
         self.offset = offset
@@ -120,10 +120,10 @@ class Handled(Value):
 
 
 class Number(Value):
-    """A number that varies from call to call; ``hint`` is what it is now.
+    """A number that varies between calls; ``hint`` is its current value.
 
-    An int is an Expr over symbols, as is a comparison of ints that data decide; any other number is Python ``text``
-    over the inputs, or ``fake``, a value of the graph. Of what data decide ``hint`` tells the type only.
+    Ints and comparisons of data-dependent ints are Exprs over symbols; any other number is Python source ``text`` over
+    the inputs, or ``fake``, a value of the graph.  For data-dependent numbers only the type of ``hint`` is meaningful.
     """
 
     def __init__(self, hint, expr=None, text=None, fake=None):
@@ -134,40 +134,40 @@ class Object(Value):
     """An object that exists outside the program; ``payload`` is the container it extends, for subclasses of list and
     dict."""
 
-    loose = False  # a function of which the code is assumed, and not yet that it is this very one
+    loose = False  # True for a function whose code is assumed, but not yet its identity
 
     def __init__(self, value, source=None):
         self.value, self.source, self.payload = value, source, None
 
 
 class Lazy(Value):
-    """A value that nothing has looked at yet, so that nothing is assumed of it."""
+    """A value that nothing has inspected yet, so nothing is assumed of it."""
 
     def __init__(self, value, source):
         self.value, self.source = value, source
 
 
 class Comparison(Value):
-    """A comparison of sizes that vary, on which nothing has depended yet, so that no guard decides it; ``condition`` is
-    an Expr."""
+    """A comparison of dynamic sizes that nothing has depended on yet, so no guard decides it; ``condition``: an
+    Expr."""
 
     def __init__(self, condition):
         self.condition = condition
 
 
 class TensorValue(Value):
-    """A tensor: what is recorded of it is ``fake``."""
+    """A tensor, recorded as ``fake``."""
 
     def __init__(self, fake, source=None):
         self.fake, self.source = fake, source
 
 
 class WrapperValue(TensorValue):
-    """A tensor of a class with ``__torch_dispatch__``: ``fake`` is an instance, over tensors without data."""
+    """A tensor of a class with ``__torch_dispatch__``: ``fake`` is an instance, over fake tensors."""
 
 
 class NestedValue(WrapperValue):
-    """A nested tensor: ``fake`` is one over rows without data."""
+    """A nested tensor: ``fake`` is a nested tensor over fake rows."""
 
 
 class RaggedValue(Object):
@@ -175,15 +175,15 @@ class RaggedValue(Object):
 
 
 class ArrayValue(Value):
-    """An array of NumPy, or a number of it: ``array`` is what NumPy's functions get."""
+    """A NumPy array or scalar: ``array`` is the object that NumPy's functions receive."""
 
     def __init__(self, array, source=None):
         self.array, self.source = array, source
 
 
 class Deferred(Value):
-    """A text, or a statement, that Python makes when the graph has run: a ``template`` of its code, and the operands in
-    it."""
+    """A string or a statement that Python makes after the graph has run: a ``template`` of its code, and its
+    operands."""
 
     def __init__(self, template, operands):
         self.template, self.operands = template, operands
@@ -203,7 +203,7 @@ class Mapping(Value):
 
     def __init__(self, items, source=None, kind=dict, factory=None):
         self.items, self.source, self.kind, self.factory, self.changed = items, source, kind, factory, False
-        self.original = list(items)  # its keys when it was met
+        self.original = list(items)  # its keys when capture first saw it
 
 
 class Identity(Value):
@@ -214,10 +214,9 @@ class Identity(Value):
 
 
 class Key:
-    """What stands in a dict for a key that Python cannot hash now: an object by its identity, or by the hash that its
-    class computes.
+    """A dict key for an object that Python cannot hash now: hashed by identity, or by the hash that its class computes.
 
-    ``same(a, b)`` says whether two Values are equal.
+    ``same(a, b)``: True if two Values are equal.
     """
 
     def __init__(self, value, number, same):
@@ -232,7 +231,7 @@ class Key:
 
 
 class Namespace(Mapping):
-    """The ``__dict__`` of an object, as it is now."""
+    """The current ``__dict__`` of an object."""
 
     def __init__(self, items, owner):
         super().__init__(items)
@@ -240,20 +239,20 @@ class Namespace(Mapping):
 
 
 class View(Value):
-    """What ``keys()``, ``values()`` or ``items()`` of a dict shows."""
+    """The result of ``keys()``, ``values()`` or ``items()`` of a dict."""
 
     def __init__(self, mapping, part):
         self.mapping, self.part = mapping, part
 
 
 class SetValue(Value):
-    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which knows the order
-    of iteration."""
+    """A set: the items of a dict by their Python keys; ``order`` is a set with the same history, which has the
+    iteration order."""
 
     def __init__(self, items, source=None, kind=set, order=None):
         self.items, self.source, self.kind, self.changed = items, source, kind, False
         self.order = set(items) if order is None else order
-        self.original = frozenset(items)  # what it held when it was met
+        self.original = frozenset(items)  # its content when capture first saw it
 
 
 class Function(Value):
@@ -290,8 +289,8 @@ class IteratorValue(Value):
     """An iterator over a known sequence; ``watched`` is the dict, set or deque that must not change its size meanwhile,
     ``keys`` what it held, and ``made_at`` the instruction that made the iterator.
 
-    ``of`` is what the program iterates over, where that is not the sequence itself: ``iter(of)``, or ``reversed(of)``
-    if it is ``turned``. A list is read as it is at each step; if it is ``turned``, ``position`` counts down.
+    ``of``: the object the program iterates over if that is not the sequence: ``iter(of)``, or ``reversed(of)`` if
+    ``turned``. A list is read at each step as it is then; if ``turned``, ``position`` counts down.
     """
 
     watched, size, keys, made_at, of, turned = None, 0, (), None, None, False
@@ -309,8 +308,8 @@ class Rows(IteratorValue):
 
 
 class GeneratorValue(Value):
-    """A generator: its frame, and how to make it again while it has not started.  ``kind`` is the builtin that its
-    function stands for."""
+    """A generator: its frame, and how to make it again while it has not started.  ``kind``: the builtin that its
+    function implements."""
 
     kind = None
 
@@ -327,8 +326,7 @@ class Instance(Value):
 
 
 class ExceptionValue(Value):
-    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not to be
-    shown."""
+    """An exception made by the program.  ``raised``: it has a traceback; ``suppress``: its context is not shown."""
 
     def __init__(self, cls, arguments):
         self.cls, self.arguments = cls, list(arguments)
@@ -337,8 +335,8 @@ class ExceptionValue(Value):
 
 
 class HookHandle(Value):
-    """What ``register_hook`` of a tensor from outside gives, by the ``method`` of that name; ``removed`` again, or hung
-    up at the end of the segment."""
+    """The result of ``register_hook`` of a tensor from outside, by the ``method`` of that name; ``removed`` again, or
+    registered at the end of the segment."""
 
     removed = False
 
@@ -347,7 +345,7 @@ class HookHandle(Value):
 
 
 class Super(Value):
-    """``super()``: the class after which to look, and the object."""
+    """``super()``: the class after which lookup starts, and the object."""
 
     def __init__(self, cls, owner):
         self.cls, self.owner = cls, owner

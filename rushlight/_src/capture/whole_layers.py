@@ -1,11 +1,11 @@
-"""Layers between dequantize and quantize, as products of whole numbers.
+"""Layers between dequantize and quantize, as integer matmuls.
 
     x = dequantize_per_tensor(q, ..)               sums = int_matmul(q, weights)
     y = linear(x, dequantize_per_channel(w, ..))   y = (sums + shift) * multiplier + bias
 
-A program that was quantized after its export says in floats what its layers compute.  Once parameters are known
-(``freezing.py``), what such a layer computes is a product of the whole numbers themselves, exact in 32 bits; shift,
-multiplier and packed weights follow from parameters alone.
+A program that was quantized after its export computes its layers in floats.  Once parameters are known
+(``freezing.py``), such a layer is an integer matmul, exact in int32; shift, multiplier and packed weights follow from
+parameters alone.
 """
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TENSOR, CHANNEL = "quantized_decomposed.dequantize_per_tensor", "quantized_decom
 LINEAR, PRODUCTS = "nn.functional.linear", ("matmul", "bmm", "mm")
 CONVOLUTIONS = {f"nn.functional.conv{rank}d": rank for rank in (1, 2, 3)}
 PLACED = ("as_strided", "as_strided_scatter")
-DEEPEST = 2 ** 16  # products of bytes whose sum 32 bits hold
+DEEPEST = 2 ** 16  # int8 multiplications whose sum fits int32
 
 
 def dequantized(node):
-    """(whole numbers, scale, zero point) of a node that says what bytes of one scale stand for: numbers, or nodes both
-    where they are chosen as the program runs; else None."""
+    """Return (integers, scale, zero point) of a node that dequantizes with one scale: numbers, or nodes for both if
+    they are computed at run time; else None."""
     if not isinstance(node, Node) or node.op is None or node.op.name != TENSOR or node.params.get("out_dtype"):
         return None
     whole, scale, zero = node.args[:3]
@@ -38,7 +38,7 @@ def dequantized(node):
 
 
 def weights(node, known):
-    """(int8 weights, scales [n]) of a known weight that says what these stand for, a scale for each row; else None."""
+    """Return (int8 weights, scales [n]) of a node that dequantizes a known weight with a scale per row; else None."""
     if not isinstance(node, Node) or node not in known or node.op is None or node.params.get("out_dtype"):
         return None
     if node.op.name not in (TENSOR, CHANNEL):
@@ -54,10 +54,10 @@ def weights(node, known):
 
 
 class Layers:
-    """Finds such layers while a graph is frozen: ``known``, {node: tensor}, is added to.
+    """Finder of such layers while a graph is frozen: ``known``, {node: tensor}, is extended.
 
-    Convolutions leave their channels last in memory.  Where a program looks at memory itself (``as_strided``, ``view``
-    as another dtype) or writes through views they stay as they are.
+    The results of convolutions are channels-last.  If a program accesses memory itself (``as_strided``, ``view`` as
+    another dtype) or writes through views, they are not replaced.
     """
 
     def __init__(self, graph: Graph, known: dict):
@@ -67,7 +67,7 @@ class Layers:
             for n in graph.nodes)
 
     def whole(self, node: Node, now) -> Node | None:
-        """A node that computes the same by whole numbers, or None; ``now(node)``: what stands in a node's place."""
+        """Return a node that computes the same on integers, or None; ``now(node)``: the replacement of a node."""
         name = node.op.name if node.op is not None else ""
         if node.meta is None or getattr(node.meta, "dtype", None) is not float32:
             return None
@@ -83,8 +83,8 @@ class Layers:
         return None if isinstance(found[1], Node) else self.convolution(node, now, found, weight)
 
     def finished(self, nodes, outputs):
-        """The nodes without what dequantizes for layers that do not read it any more, and results that lie in memory as
-        they were recorded: those of convolutions have their channels last, which views may have to copy."""
+        """Return the nodes without dequantizations that layers no longer read, and results with their recorded strides:
+        those of convolutions are channels-last, which views may have to copy."""
         if any(n.op.name == "_decomposed_convolution" for n in nodes):
             laid = {n: Node(f"{n.name}_laid", OPS["contiguous"], (n,), None, n.meta) for n in dict.fromkeys(outputs)
                     if n.op is not None and getattr(n.meta, "contiguous", False)}
@@ -95,13 +95,13 @@ class Layers:
         return [n for n in nodes if n in used or n.op.name != TENSOR], outputs
 
     def value(self, tensor, name: str) -> Node:
-        """A node whose value is known."""
+        """Return a node with a known value."""
         made = Node(name, None, meta=tensor._rush_meta)
         self.known[made] = tensor
         return made
 
     def terms(self, node, total, scales, scale, zero):
-        """(shift or None, multiplier) as nodes."""
+        """Return (shift or None, multiplier) as nodes."""
         shift, multiplier = OPS["_decomposed_terms"](total, scales, zero, scale)
         return (self.value(shift, f"{node.name}_shift") if zero else None,
                 self.value(multiplier, f"{node.name}_multiplier"))

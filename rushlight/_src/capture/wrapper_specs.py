@@ -1,8 +1,8 @@
-"""Instances of classes with ``__torch_dispatch__``, apart from the tensors that they wrap: programs compute with these
+"""Instances of classes with ``__torch_dispatch__`` as specs and the tensors that they wrap: programs compute with these
 tensors, and with gradients of these tensors.
 
 The gradient of an instance is an instance whose context follows from that of the value (``tangent_of``), so programs
-know the metadata of what it wraps. A gradient that arrives with another context is brought to that one by its
+know the metadata of its tensors. A gradient with another context is converted by its
 ``__coerce_same_metadata_as_tangent__``.
 """
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .errors import Break
 
 
 class WrapperSpec:
-    """How an instance is put together: class, names of parts, context, metadata, the specs of its parts (None for a
-    plain tensor), and the metadata of all plain tensors within."""
+    """The structure of an instance: class, names of parts, context, metadata, the specs of its parts (None for a plain
+    tensor), and the metadata of all plain tensors within."""
 
     def __init__(self, value):
         self.cls, self.meta = type(value), value._rush_meta
         self.names, self.context = value.__tensor_flatten__()
         self.parts = [spec_of(getattr(value, name)) for name in self.names]
-        self.tangent = None  # the spec of its gradients, once it was asked for
+        self.tangent = None  # the spec of its gradients, made on first use
         self.metas = [tensor._rush_meta for tensor in wrapped_by(value)]
 
     def close(self, tensors):
-        """An instance, without history, of plain tensors in the order of ``metas``."""
+        """Return an instance, without history, of plain tensors in the order of ``metas``."""
         tensors, parts = iter(tensors), {}
         for name, part in zip(self.names, self.parts):
             parts[name] = next(tensors) if part is None else part.close([next(tensors) for _ in part.metas])
@@ -40,31 +40,31 @@ class WrapperSpec:
 
 
 def spec_of(value) -> WrapperSpec | None:
-    """The spec of an instance; None for a plain tensor."""
+    """Return the spec of an instance; None for a plain tensor."""
     if not overriding.kind_of(type(value)) & overriding.DISPATCH or not is_traceable_wrapper_subclass(value):
         return None
     return WrapperSpec(value)
 
 
 def wrapped_by(value) -> list:
-    """The plain tensors that an instance wraps, those within its parts too; a plain tensor by itself."""
+    """Return the plain tensors that an instance wraps, recursively; a plain tensor by itself."""
     if not overriding.kind_of(type(value)) & overriding.DISPATCH or not is_traceable_wrapper_subclass(value):
         return [value]
     return [tensor for name in value.__tensor_flatten__()[0] for tensor in wrapped_by(getattr(value, name))]
 
 
 def open_wrapper(value) -> list:
-    """What ``wrapped_by`` gives for a tensor under capture, with its history.  A Break for an instance that became a
-    leaf here."""
+    """Return ``wrapped_by`` of a tensor under capture, with its history.  A Break for an instance that became a leaf
+    here."""
     if not value._rush_needs_grad or not overriding.kind_of(type(value)) & overriding.DISPATCH:
         return wrapped_by(value)
     if not hasattr(value, "_rush_history"):
-        raise Break("RB014", f"a {type(value).__name__} that requires grad, made here")
+        raise Break("RB014", f"a {type(value).__name__} that requires grad, made in the compiled function")
     return list(value._rush_history)
 
 
 def close_recorded(recorder, spec: WrapperSpec, fakes):
-    """The instance of these tensors of a program, with their history: what it wraps has none itself."""
+    """Return the instance of these tensors of a program, with their history: what it wraps has none itself."""
     made = spec.close([recorder.cut(fake) if fake._rush_needs_grad else fake for fake in fakes])
     if any(fake._rush_needs_grad for fake in fakes):
         made._rush_needs_grad, made._rush_history = 1, tuple(fakes)
@@ -72,7 +72,8 @@ def close_recorded(recorder, spec: WrapperSpec, fakes):
 
 
 def tangent_of(spec: WrapperSpec) -> WrapperSpec:
-    """The spec of gradients: that of the values, unless the class changes it by ``__coerce_tangent_metadata__``."""
+    """Return the spec of gradients: that of the values, unless the class changes it by
+    ``__coerce_tangent_metadata__``."""
     if not hasattr(spec.cls, "__coerce_tangent_metadata__"):
         return spec
     if spec.tangent is None:
@@ -81,15 +82,15 @@ def tangent_of(spec: WrapperSpec) -> WrapperSpec:
 
 
 def coerced(spec: WrapperSpec) -> WrapperSpec:
-    """The spec of what ``__coerce_tangent_metadata__`` makes of an instance."""
-    trace = Trace()  # its program is of no use: what matters is the context that it leads to
+    """Return the spec of an instance after ``__coerce_tangent_metadata__``."""
+    trace = Trace()  # its program is not used, only the resulting context
     with Unwatched(), trace:
         return WrapperSpec(spec.close(list(map(trace.input, spec.metas))).__coerce_tangent_metadata__())
 
 
 def open_tangent(gradient, tangent: WrapperSpec) -> list:
-    """The plain tensors that a gradient wraps when its context is that of ``tangent``.  RuntimeError if it cannot be
-    brought to that."""
+    """Return the plain tensors that a gradient wraps with the context of ``tangent``.  RuntimeError if it cannot be
+    converted to that."""
     convert = getattr(gradient, "__coerce_same_metadata_as_tangent__", None)
     if convert is not None:
         gradient = convert(tangent.context, tangent.cls)
@@ -131,14 +132,14 @@ class ClosedParts(Function):
 
 
 def open_part(value, index: int, tangent: WrapperSpec):
-    """One of the plain tensors that an instance wraps, with its history."""
+    """Return one of the plain tensors that an instance wraps, with its history."""
     if is_recording() and value._rush_needs_grad:
         return OpenedPart.apply(value, index, tangent)
     return wrapped_by(value)[index]
 
 
 def close_parts(spec: WrapperSpec, tangent: WrapperSpec, *parts):
-    """An instance with the history of what it wraps."""
+    """Return an instance with the history of the tensors it wraps."""
     if is_recording() and any(part._rush_needs_grad for part in parts):
         return ClosedParts.apply(spec, tangent, *parts)
     return spec.close(parts)

@@ -1,7 +1,7 @@
-"""Classes with ``__torch_dispatch__`` that say what tensors they wrap: an instance is followed as what it wraps.
+"""Classes with ``__torch_dispatch__`` that declare the tensors they wrap: an instance is captured as these.
 
-Such an instance is a Python object here too, over tensors without data, so its class runs as framework code does and
-calls operators of what it wraps, which are recorded. One that lives on is put together again at the end of the segment.
+Such an instance is a Python object here too, over fake tensors, so its class runs as framework code does and calls
+operators on the wrapped tensors, which are recorded. One that outlives the segment is rebuilt at its end.
 """
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ MEMORY = frozenset(("data_ptr", "untyped_storage", "storage", "numpy", "tolist",
 
 
 class Wrappers(Part, part="wrappers"):
-    """How the machine looks into instances."""
+    """Capture component for instances of such classes."""
 
     needs = "attributes", "framework", "guarding", "outside", "subclasses", "values"
 
     # --- from outside -------------------------------------------------------------------------------------------------
     def wrap(self, value, source):
-        """An instance from outside, over what stands for the tensors that it wraps."""
+        """Return the Value of an instance from outside, over fakes of the tensors that it wraps."""
         cls = type(value)
         if not is_traceable_wrapper_subclass(value) or type(value._rush_meta.shape) is not tuple and any(
                 type(n) is not int for n in value.shape):
-            raise Break("RB014", f"{cls.__name__}, which does not say what it wraps by __tensor_flatten__")
+            raise Break("RB014", f"{cls.__name__}, which does not declare what it wraps by __tensor_flatten__")
         guard, name = self.guarding.guard, self.guarding.constant_name
         guard(f"type({{0}}) is {name(cls)} and {{0}}._rush_needs_grad == {value._rush_needs_grad}", source)
         self.subclasses.met = True
@@ -60,7 +60,7 @@ class Wrappers(Part, part="wrappers"):
         return found
 
     def history_of(self, value, source, instance) -> tuple:
-        """What an instance from outside wraps as inputs of the graph with the history of the instance."""
+        """Return the tensors that an instance from outside wraps as graph inputs with the history of the instance."""
         tangent = self.guarding.constant_name(tangent_of(spec_of(value)))
         history = []
         for index, part in enumerate(wrapped_by(instance)):
@@ -71,7 +71,7 @@ class Wrappers(Part, part="wrappers"):
         return tuple(history)
 
     def entered(self, instance):
-        """An instance over tensors without data as a Value, the same one each time."""
+        """Return the Value of an instance over fake tensors, the same one each time."""
         known = self.outside.wrapped.get(id(instance))
         if known is None:
             known = self.outside.wrapped[id(instance)] = WrapperValue(instance)
@@ -79,7 +79,7 @@ class Wrappers(Part, part="wrappers"):
         return known
 
     def met(self, instance):
-        """The Value of an instance that framework code gives."""
+        """Return the Value of an instance that framework code returns."""
         known = self.outside.wrapped.get(id(instance))
         if known is not None:
             return known
@@ -90,7 +90,7 @@ class Wrappers(Part, part="wrappers"):
         return self.entered(instance)
 
     def make(self, cls, arguments, keywords):
-        """A call of such a class; None for another class."""
+        """Call such a class; None for another class."""
         if not overriding.kind_of(cls) & overriding.DISPATCH:
             return None
         if not is_traceable_wrapper_subclass_type(cls):
@@ -103,7 +103,7 @@ class Wrappers(Part, part="wrappers"):
     # --- attributes ---------------------------------------------------------------------------------------------------
     @ATTRIBUTES.by(WrapperValue)
     def attribute(self, owner, name):
-        """An attribute: of the instance, of its class, or what all tensors have."""
+        """Return an attribute: of the instance, of its class, or of all tensors."""
         cls, instance = type(owner.fake), owner.fake
         if name == "__class__":
             return self.values.from_python(cls)
@@ -130,9 +130,9 @@ class Wrappers(Part, part="wrappers"):
             return self.values.from_python(getattr(instance, name))
         return self.attributes.bound(raw, owner, name, cls)
 
-    # --- what lives on ------------------------------------------------------------------------------------------------
+    # --- instances that outlive the segment ---------------------------------------------------------------------------
     def written(self, value, write):
-        """Code that puts an instance together."""
+        """Return code that rebuilds an instance."""
         instance = value.fake
         if hasattr(instance, "_rush_history"):
             spec = spec_of(instance)
@@ -147,7 +147,7 @@ class Wrappers(Part, part="wrappers"):
 
 
 def checker(cls):
-    """The class's own comparison of contexts, or None."""
+    """Return the class's own comparison of contexts, or None."""
     own = getattr(cls, "__metadata_guard__", None)
     if own is None:
         return None
@@ -161,6 +161,6 @@ def checker(cls):
 
 
 def described_as(value, names, context, same) -> bool:
-    """Whether an instance wraps tensors by these names, in this context."""
+    """True if an instance wraps tensors by these names, in this context."""
     now, about = value.__tensor_flatten__()
     return list(now) == names and bool(about == context if same is None else same(context, about))

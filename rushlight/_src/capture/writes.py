@@ -1,4 +1,4 @@
-"""What a program writes: attributes, and the containers that it changes."""
+"""Mutations by a program: of attributes and containers."""
 from __future__ import annotations
 
 import enum
@@ -14,20 +14,20 @@ from .values import Constant, ExceptionValue, Function, Instance, Namespace, Obj
 
 
 class Writes(Part, part="writes"):
-    """How the machine writes attributes, and notes what a segment has to change at its end."""
+    """Capture component that writes attributes, and records the mutations to replay at a segment's end."""
 
     needs = "absence", "attributes", "calls", "classes", "framework", "guarding", "training", "values"
 
     def __init__(self, machine):
         super().__init__(machine)
         self.set_attributes: dict = {}  # (id of a Value, name) -> Value set there; DELETED where deleted
-        self.owners: dict = {}  # the same -> (the Value, whether it is stored as object.__setattr__ does)
+        self.owners: dict = {}  # the same -> (the Value, True if stored as by object.__setattr__)
         self.class_stores: set = set()  # names of attributes that were set on classes
         self.changed: list = []  # containers and cells from outside that were changed
         self.set_globals: dict = {}  # (id of a namespace, name) -> (namespace, Value)
 
     def mark(self, container):
-        """Notes that a container from outside is changed; its contents are read first."""
+        """Record that a container from outside is mutated; its contents are read first."""
         if isinstance(container, Namespace):
             raise Break("RB004", "changing the __dict__ of an object")
         if not container.changed:
@@ -37,7 +37,7 @@ class Writes(Part, part="writes"):
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def setattr(self, owner, name, value):
-        """None, or a call that was pushed (its result is to be dropped)."""
+        """Return None, or a call that was pushed (its result must be dropped)."""
         owner = self.values.force(owner)
         if isinstance(owner, Function):
             owner.attributes[name] = value
@@ -70,14 +70,14 @@ class Writes(Part, part="writes"):
         self.store(owner, name, value, override is object.__setattr__)
 
     def own_store(self, owner, name) -> bool:
-        """Whether an attribute of a tensor is the user's own, of a tensor that no module holds."""
+        """True if an attribute of a tensor is the user's own, of a tensor that no module holds."""
         cls = self.classes.class_of(owner)
         return (not (owner.source and owner.source.covered) and static(Tensor, name) is ABSENT
                 and not is_data_descriptor(static(cls, name))
                 and cls.__setattr__ is Tensor.__setattr__)
 
     def stores_on(self, cls) -> bool:
-        """Whether attributes of a class are stored the ordinary way, and found again that way."""
+        """True if attributes of a class are stored the ordinary way, and found again that way."""
         plain = type(cls).__setattr__ is type.__setattr__ and cls.__flags__ & HEAP and not isinstance(
             cls, enum.EnumMeta)
         return bool(plain and not is_framework(cls.__module__) and not issubclass(cls, (Module, Tensor)))
@@ -140,7 +140,7 @@ class Writes(Part, part="writes"):
         self.remove(owner, name)
 
     def remove(self, owner, name):
-        """Deletes an attribute that the object itself has."""
+        """Delete an attribute that the object itself has."""
         written = self.set_attributes.get((id(owner), name))
         if isinstance(owner, Object):
             if written is DELETED or written is None and not (name in getattr(owner.value, "__dict__", ())
@@ -172,7 +172,7 @@ class Slotted:
 try:
     Slotted().name = None
 except AttributeError as _error:
-    NO_SLOT = str(_error)  # as this version of Python says it
+    NO_SLOT = str(_error)  # the message of this Python version
 
 
 def _parameter():

@@ -1,11 +1,11 @@
-"""Connects the hot path with what answers its misses."""
+"""Connect the hot path with the functions that handle its misses."""
 from __future__ import annotations
 
 from ..core.dtypes import dtype
 from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.native.hooks import connect
-from . import casts  # noqa: F401 - sets a hook of its own
+from . import casts  # registers a hook
 from .arguments import keyword_mask, whole_mask
 from .destination import shared
 from .plan import choose, plan_for
@@ -14,7 +14,7 @@ from .slow_calls import slow
 
 
 def activate():
-    """Connects the hot path with what answers its misses."""
+    """Connect the hot path with the functions that handle its misses."""
     import weakref
 
     from ..core.devices import device

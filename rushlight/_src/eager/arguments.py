@@ -1,4 +1,4 @@
-"""The arguments of a call: as a trace sees them, which of them are run-time numbers, and as words of a program."""
+"""The arguments of a call: as a trace sees them, which are run-time scalars, and as words of an encoded program."""
 from __future__ import annotations
 
 import ctypes
@@ -16,10 +16,11 @@ NUMBER_METAS = {float: Meta.of((), float64), int: Meta.of((), int64), bool: Meta
 
 
 class Arguments:
-    """The arguments of one call as a trace sees them: each tensor and run-time number an input, in order.
+    """The arguments of one call as a trace sees them: each tensor and run-time scalar is an input, in order.
 
-    ``scalars``: the bits of arguments that are run-time numbers (default: as the operator says).  ``conditions``: what
-      was assumed of these.
+    ``scalars``: the bits of arguments that are run-time scalars (default: the operator's).  ``conditions``: the
+    assumptions
+      about these.
     """
 
     def __init__(self, op: Op, args, names, trace: Trace, scalars=None):
@@ -42,7 +43,7 @@ class Arguments:
 
 
 def calls_mask(op: Op, names, positional: int) -> int:
-    """The bits of arguments that are run-time numbers, for a call with these keyword names."""
+    """Return the bits of arguments that are run-time scalars, for a call with these keyword names."""
     scalars = op.traits.get("all_scalars", op.scalars)  # more bits than the hot path has room for
     if not names:
         return scalars
@@ -50,12 +51,12 @@ def calls_mask(op: Op, names, positional: int) -> int:
 
 
 def gradient_bit(k: int) -> int:
-    """The bit that says whether tensor argument k wants a gradient."""
+    """Return the bit that says whether tensor argument k requires grad."""
     return 1 << k
 
 
 def whole_mask(words) -> int:
-    """The bits that the hot path gathered in several words."""
+    """Return the bits that the hot path gathered in several words."""
     return sum(word << k * keys.WORD for k, word in enumerate(words))
 
 
@@ -69,14 +70,14 @@ def keyword_mask(op: Op, names) -> int:
 
 
 def run_values(plan: Plan, args, names, words, mask):
-    """Runs a plan on the addresses and words of its arguments."""
+    """Run a plan on the addresses and words of its arguments."""
     room = len(words) + len(plan.outputs) + len(plan.temporaries) + 8
     values = (ctypes.c_int64 * room)(*words)
     return calls.run(plan, args, names, ctypes.addressof(values), len(words), int(mask != 0))
 
 
 def launch_plan(plan: Plan, args, scalars: int, mask):
-    """Runs a plan that is not looked up by its arguments."""
+    """Run a plan that is not looked up by its arguments."""
     words = []
 
     def gather(value, scalar):

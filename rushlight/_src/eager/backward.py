@@ -1,4 +1,4 @@
-"""The operators that steps of a plan run backward."""
+"""The backward operators of plans."""
 from __future__ import annotations
 
 import inspect
@@ -14,9 +14,9 @@ from .arguments import NUMBER_METAS
 
 
 def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols=()):
-    """The operator that a plan's steps run backward: a program that takes the first ``used`` of what is saved, then the
-    values of the ``symbols`` in it, then cotangents; for gradients of gradients the program ``pure``, which takes those
-    that are ``chosen``.  ``donated``: the place of a residual that may be overwritten once it is read."""
+    """Give a plan its backward operator: a program that takes the first ``used`` saved values, then the values of its
+    ``symbols``, then cotangents; for double backward the program ``pure``, which takes the ``chosen`` ones.
+    ``donated``: the index of a residual that may be overwritten once it is read."""
     name = f"{plan.op.name}.backward"
     plan.derived = backward_operator(name, backward, used, symbols, apart=True)
     plan.derived.caches["made"] = backward, used, pure, chosen, donated
@@ -32,7 +32,7 @@ def give_backward(plan, backward, used: int, pure, chosen, donated=None, symbols
 
 
 def taking(operator: Op, saves, used: int) -> Op:
-    """The same backward operator for callers that pass more residuals (``saves``) than it reads."""
+    """Return the same backward operator for callers that pass more residuals (``saves``) than it reads."""
     inner, given = operator.body, len(saves)
     numbers = operator.traits.get("all_scalars",
                                  operator.scalars) & (1 << used) - 1 | sum(1 << k for k in range(used, given)
@@ -47,9 +47,9 @@ def taking(operator: Op, saves, used: int) -> Op:
 
 
 def backward_operator(name: str, graph: Graph, used=0, symbols=(), **traits) -> Op:
-    """An operator that runs a backward program: residuals and cotangents in, gradients out; after the first ``used``
-    come the values of the program's ``symbols``.  ``apart``: results that were used alone give gradients to what these
-    depend on."""
+    """Return an operator that runs a backward program: residuals and cotangents in, gradients out; the values of the
+    program's ``symbols`` follow the first ``used``.  ``apart``: results that were used alone give gradients only
+    to the inputs that they depend on."""
     sizes = [Node(f"size_{symbol}", None, meta=NUMBER_METAS[int]) for symbol in symbols]
     inputs, last = [*graph.inputs[:used], *sizes, *graph.inputs[used:]], used + len(sizes)
     scalars = sum(1 << k for k, n in enumerate(inputs) if n.weak)

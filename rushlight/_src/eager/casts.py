@@ -1,4 +1,4 @@
-"""Operators under autocast: those with a precision of their own (``Op.autocast``) get their arguments in it."""
+"""Operators under autocast: those with their own precision (``Op.autocast``) get their arguments in it."""
 from __future__ import annotations
 
 import threading
@@ -15,14 +15,13 @@ from ..core.precisions import FLOAT32, HALF, PARTS, REFUSED
 from ..core.tensor import flat
 from .elsewhere import device_of
 
-PRECISIONS = {1: bfloat16, 2: float16}  # what a code stands for
-THERE = 8  # ``mine.autocast`` has the code of tensors of the host, and so many bits further on that of all others
+PRECISIONS = {1: bfloat16, 2: float16}  # dtypes by code
+THERE = 8  # ``mine.autocast``: the low bits are the code of host tensors, the bits above that of all others
 CODES = (1 << THERE) - 1
 
 
 class Choices(threading.local):
-    """What a thread chose: the precision of autocast, whether copies of leaves are kept for the length of a block, and
-    these."""
+    """A thread's autocast settings: the precision, whether copies of leaves are kept within a block, and the copies."""
 
     def __init__(self):
         self.dtype, self.dtype_there = bfloat16, float16  # of the host, of other devices
@@ -35,8 +34,8 @@ choices = Choices()
 
 
 def cast(op: Op, args, names):
-    """The call of an operator whose arguments have to be in its precision; what it calls in turn computes as it is
-    told."""
+    """Call an operator whose arguments must be in its precision; operators that it calls use the precision of their
+    arguments."""
     positional, named = parted(args, names)
     where = (device_of(args) or cpu).provider
     code = mine.autocast & CODES if where.on_host else mine.autocast >> THERE
@@ -55,20 +54,20 @@ def cast(op: Op, args, names):
 
 
 def plainly(op: Op, args, names):
-    """A call in the precision of its arguments."""
+    """Make a call in the precision of its arguments."""
     with precision(0):
         return applied(op, args, names)
 
 
 def widest(args):
-    """The dtype of a call's floating tensors below float64 where they have one, else float32."""
+    """Return the dtype of a call's floating tensors below float64 if there is one, else float32."""
     found = {value.dtype for value in flat(args) if isinstance(value, Tensor)
              and (value.dtype.is_half or value.dtype is float32)}
     return found.pop() if len(found) == 1 else float32
 
 
 def converted(value, target):
-    """A floating tensor in the target dtype (float64 stays), also within lists."""
+    """Return a floating tensor in the target dtype (float64 is unchanged), also within lists."""
     if type(value) in (list, tuple):
         return type(value)(converted(v, target) for v in value)
     if not isinstance(value, Tensor) or value.dtype is target or not (value.dtype.is_half or value.dtype is float32):
@@ -79,13 +78,13 @@ def converted(value, target):
 
 
 def kept(value) -> bool:
-    """Whether an argument's copy is worth keeping: parameters are used again."""
+    """True if an argument's copy pays off: parameters are used again."""
     return (choices.keeps and value._rush_needs_grad and value._rush_grad_node is None and value._base is None
             and interpret.top() is None)
 
 
 def copy_of(leaf, target):
-    """A leaf in half precision, made once as long as it does not change and its history was not used up."""
+    """Return a leaf in half precision, cast once while it does not change and its history was not used up."""
     found = choices.copies.get(id(leaf))
     if found is not None:
         reference, version, recorded, copy = found
@@ -99,18 +98,18 @@ def copy_of(leaf, target):
 
 
 def forget():
-    """Drops the copies."""
+    """Drop the copies."""
     choices.copies.clear()
 
 
 def keep(on):
-    """Sets whether copies of leaves are kept; None leaves it."""
+    """Set whether copies of leaves are kept; None leaves it."""
     if on is not None:
         choices.keeps = bool(on)
 
 
 def keeps() -> bool:
-    """Whether copies of leaves are kept."""
+    """True if copies of leaves are kept."""
     return choices.keeps
 
 

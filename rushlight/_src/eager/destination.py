@@ -1,4 +1,4 @@
-"""Writing results into memory that the caller gave: ``out=``, and arguments that share memory with what is written."""
+"""Write results into memory of the caller: ``out=``, and arguments that share memory with the written one."""
 from __future__ import annotations
 
 import warnings
@@ -14,18 +14,18 @@ from ..core.tensor import alias
 from ..graph.graph import Node, nodes_in
 
 def refuse_overlap(op: Op, target: Tensor, read: Tensor, how: str):
-    """OverlapError for tensors that overlap in part, or at all where an operator moves elements."""
+    """Raise OverlapError for tensors that overlap in part, or at all if an operator moves elements."""
     if how == PARTLY or (how == SAME and op.traits.get("moves")):
         raise OverlapError(
             f"{op.name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
             "a single memory location",
-            f"an input apart from what is written; they are {list(read.shape)} with strides {list(read.stride())} and "
-            f"{list(target.shape)} with "
-            f"strides {list(target.stride())} of one storage", "clone() the input first")
+            f"an input that does not overlap the output: they are {list(read.shape)} with strides "
+            f"{list(read.stride())} and {list(target.shape)} with strides {list(target.stride())} of one storage",
+            "clone() the input first")
 
 
 def reads_apart(stored: Node, target: Node) -> bool:
-    """Whether a program reads an input other than the target at other positions than the one it computes."""
+    """True if a program reads an input other than the target at other positions than the one it computes."""
     pending, seen = [(stored, False)], set()
     while pending:
         node, moved = pending.pop()
@@ -42,10 +42,10 @@ def reads_apart(stored: Node, target: Node) -> bool:
 
 
 def shared(plan: Plan, args, names):
-    """Arguments for a call that writes one of them while others show the same memory.
+    """Return arguments for a call that writes one of them while others share its memory.
 
-    None where the call may go on as it is, since they are apart or the same elements, read where they are written;
-    OverlapError where they overlap in part; arguments with copies where that is not known.
+    None if the call may continue unchanged, since they are disjoint or the same elements, read where they are written;
+    OverlapError if they overlap in part; arguments with copies if that is unknown.
     """
     tensors = [(place, value) for place, given in enumerate(args)
                for value in (given if isinstance(given, (list, tuple)) else (given,))
@@ -57,7 +57,7 @@ def shared(plan: Plan, args, names):
         if count == plan.source:
             continue
         how = overlap(target, value)
-        single = called[place] == "value" and not value._rush_meta.shape  # a number, read before anything is written
+        single = called[place] == "value" and not value._rush_meta.shape  # a scalar, read before anything is written
         if not single:
             refuse_overlap(plan.op, target, value, how)
         if how == UNKNOWN or how == SAME and plan.apart or single and how != APART:
@@ -67,7 +67,7 @@ def shared(plan: Plan, args, names):
 
 
 def replaced(given, value: Tensor):
-    """An argument, or a list of them, with one tensor copied."""
+    """Return an argument, or a list of them, with one tensor copied."""
     if isinstance(given, Tensor):
         return OPS["clone"](given)
     return [OPS["clone"](v) if v is value else v for v in given]
@@ -75,8 +75,8 @@ def replaced(given, value: Tensor):
 
 # --- out= -------------------------------------------------------------------------------------------------------------
 def into_out(op: Op, args, names, run=None):
-    """``out=``: computes (by ``run`` where what is called is no operator but a function of ``op``), then writes the
-    results into the given tensors, which take their shapes."""
+    """``out=``: compute (by ``run`` if the callee is a function of ``op``, not an operator), then write the results
+    into the given tensors, which take their shapes."""
     run = run or op
     positional = len(args) - len(names)
     named, args = dict(zip(names, args[positional:])), args[:positional]
@@ -94,7 +94,7 @@ def into_out(op: Op, args, names, run=None):
     result = run(*args, **named)
     results = [result] if isinstance(out, Tensor) else list(result)
     if len(results) != len(targets):
-        raise TypeError(f"{op.name}(): out= wants {len(results)} tensors, got {len(targets)}")
+        raise TypeError(f"{op.name}(): out= expects {len(results)} tensors, got {len(targets)}")
     for target, value in zip(targets, results):
         write_out(op, target, value, inputs)
     if isinstance(out, Tensor):
@@ -118,7 +118,7 @@ def refuse_gradient(op: Op):
 
 
 def check_out(op: Op, out: Meta, result: Meta):
-    """CastError, SelfOverlapError or RuntimeError where a result may not be written into such a tensor."""
+    """Raise CastError, SelfOverlapError or RuntimeError if a result may not be written into such a tensor."""
     check_exact(op, result, out)
     if not op.traits.get("out_any"):
         check_cast(result, out)
@@ -154,10 +154,9 @@ def write_out(op: Op, out: Tensor, result: Tensor, inputs):
 
 
 def grows_in_place(resized: Tensor) -> bool:
-    """Whether an output that takes this shape may lie in the memory it has; what is behind memory that ends before is
-    not its own.
+    """True if an output of this shape fits its own storage; memory after the storage is not its own.
 
-    A NumPy view does not tell where the memory ends that it shows, so all that is behind it counts as its own.
+    A NumPy view does not expose the end of its memory, so all that follows counts as its own.
     """
     storage = resized._rush_storage
     return (resized._rush_offset * resized.itemsize + resized._rush_meta.nbytes <= storage.nbytes
@@ -165,5 +164,5 @@ def grows_in_place(resized: Tensor) -> bool:
 
 
 def expands_to(shape, wanted) -> bool:
-    """Whether a shape broadcasts to this one without changing it."""
+    """True if a shape broadcasts to this one without changing it."""
     return len(shape) <= len(wanted) and all(a == b or a == 1 for a, b in zip(reversed(shape), reversed(wanted)))

@@ -11,12 +11,12 @@ from .destination import into_out
 
 
 def call_again(op: Op):
-    """Makes a call again, since its key is another one now."""
+    """Return a function that makes a call again, since its key has changed."""
     return lambda args, names: applied(op, args, names)
 
 
 def call_with_numbers(op: Op):
-    """Calls an operator with the numbers in its integer tensors without dimensions, where it takes sizes or places."""
+    """Return a function that replaces 0-dim integer tensors by their values, for an operator of sizes or indices."""
     def run(args, names):
         first = takes_tensor(op)
         given = (*args[:first], *(a.item() if is_count(a) else tuple(v.item() if is_count(v) else v for v in a)
@@ -26,27 +26,27 @@ def call_with_numbers(op: Op):
 
 
 def takes_tensor(op: Op) -> bool:
-    """Whether the first argument of an operator is a tensor, whatever the others are."""
+    """True if the first argument of an operator is a tensor, whatever the others are."""
     return op.signature is None or next(iter(op.signature.parameters), "input") == "input"
 
 
 def is_count(value) -> bool:
-    """Whether a value may stand for a size: an integer tensor without dimensions."""
+    """True if a value may be a size: a 0-dim integer tensor."""
     return isinstance(value, Tensor) and value.dtype.category == INTEGER and not value.dim()
 
 
 def call_body(op: Op):
-    """Runs a composite operator's body on the tensors themselves."""
+    """Return a function that runs a composite operator's body on the tensors themselves."""
     def run(args, names):
-        if mine.device is not None:  # what the body makes of nothing lies where its tensors lie
+        if mine.device is not None:  # tensors that the body creates are on the device of its arguments
             return elsewhere.body_runner(op)(args, names)
         return applied(body_of(op, args), args, names)
     return run
 
 
 def call_respelled(op: Op):
-    """Calls an operator by its own names of the keywords, with dtypes for Python's types, and Python's numbers for
-    NumPy's."""
+    """Return a function that calls an operator with its own keyword names, and dtypes and numbers in place of Python
+    types and NumPy scalars."""
     def run(args, names):
         if any(type(a) is type and meant(a) is a for a in args):
             raise TypeError(
@@ -57,21 +57,21 @@ def call_respelled(op: Op):
 
 
 def in_python(value):
-    """NumPy's numbers as Python's, in lists and tuples, too; any other value itself."""
+    """Return NumPy scalars as Python numbers, in lists and tuples, too; any other value itself."""
     if type(value) in (list, tuple):
         return type(value)(map(in_python, value))
     return value.item() if isinstance(value, np.generic) else value
 
 
 def call_of_numbers(op: Op):
-    """Calls an operator of which no argument is a tensor with the first one as a tensor."""
+    """Return a function that calls an operator without tensor arguments with the first one as a tensor."""
     def run(args, names):
         return applied(op, (OPS["full"]((), args[0]), *args[1:]), names)
     return run
 
 
 def another(op: Op, args, names):
-    """What such a call means instead, as a function of the first argument; None for most calls."""
+    """Return the replacement for such a call, a function of the first argument; None for most calls."""
     otherwise = op.traits.get("otherwise")
     if otherwise is None or names and getattr(otherwise, "by_position", False):
         return None
@@ -79,5 +79,5 @@ def another(op: Op, args, names):
 
 
 def writing(op: Op):
-    """Calls an operator and writes what it returns into ``out``."""
+    """Return a function that calls an operator and writes its result into ``out``."""
     return lambda args, names: into_out(op, args, names)

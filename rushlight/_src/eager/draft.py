@@ -1,4 +1,4 @@
-"""A plan that is being made, and what becomes of it once sizes are known."""
+"""Draft: a plan under construction, and its specialization to sizes."""
 from __future__ import annotations
 
 from logging import DEBUG
@@ -36,23 +36,23 @@ def blank_plan(op: Op, kind: int) -> Plan:
 
 
 class Draft:
-    """A plan that is being made: sizes in it may be symbols.  What is set on it, but for the attributes named here, are
-    fields of the Plan."""
+    """A plan under construction: sizes in it may be symbols.  Attributes set on it, except those named here, are fields
+    of the Plan."""
 
     OWN = ("op", "outline", "mixed", "around", "derived", "donating", "opened", "conditions", "fixed")
 
     def __init__(self, op: Op, kind: int):
         self.op, self.kind = op, kind
-        # of the program; whether its large results may lie among its temporaries
+        # mixed: large results may be stored among its temporaries
         self.outline, self.mixed = None, False
-        self.around = None    # what ``around`` takes, of a plan that runs another one
+        self.around = None    # arguments of ``around``, for a plan that runs another one
         self.derived, self.donating = None, None
         self.opened = None    # backward operators for all sizes: see ``open_backward``
-        # on run-time numbers, and the arguments among them that it holds for one value of
+        # conditions on run-time scalars; fixed: the arguments among them with a single valid value
         self.conditions, self.fixed = "", frozenset()
 
     def settle(self, op: Op, sizes=None) -> Plan:
-        """The plan for these values of the symbols."""
+        """Return the plan for these values of the symbols."""
         if self.around is not None:
             inner, *rest = self.around
             return around(op, inner.settle(op, sizes), *(settled(rest, sizes) if sizes else rest))
@@ -72,7 +72,7 @@ class Draft:
         return plan
 
     def open_backward(self, symbols) -> tuple:
-        """The operators that plans of all sizes run backward, which are given the values of the symbols: (derived,
+        """Return the backward operators of plans of all sizes, which take the values of the symbols: (derived,
         donating)."""
         if self.opened is None:
             made = blank_plan(self.op, self.kind)
@@ -89,9 +89,9 @@ def python_plan(op: Op, function) -> Draft:
 
 
 def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) -> Plan:
-    """A plan that runs another one for the fresh results of a program; ``shown`` tells for each result which fresh one
-    it is, or what of which argument it shows; ``written``: the arguments that the program writes into; ``scalars``: the
-    bits of those that are run-time numbers."""
+    """Return a plan that runs another one for the fresh results of a program; ``shown``: for each result, the fresh one
+    that it is, or a view of an argument; ``written``: the arguments that the program writes into; ``scalars``: the bits
+    of run-time scalars."""
     def run(args, names):
         tensors = [a for a in flat(args) if isinstance(a, Tensor)]
         if any(other._rush_storage is tensors[k]._rush_storage for k in written for j, other in enumerate(tensors)
@@ -101,7 +101,7 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
             sharing.check_writable(tensors[k])
         try:
             made = launch_plan(inner, args, scalars, mask)
-        finally:  # what was written before an error is there
+        finally:  # writes before an error remain
             for k in written:
                 sharing.count_end(tensors[k])
         for k in written:
@@ -116,7 +116,7 @@ def around(op, inner: Plan, written, shown, several: int, mask, scalars: int) ->
 
 
 def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
-    """The argument itself, or a view of it (see ``way_to``)."""
+    """Return the argument itself, or a view of it (see ``way_to``)."""
     if way == "itself":
         return tensor
     source = OPS["detach"](tensor) if way == "cut" else tensor
@@ -124,7 +124,7 @@ def view_of(tensor: Tensor, meta: Meta, offset: int, way: str) -> Tensor:
 
 
 def install(plan: Plan, code):
-    """Gives a plan the program that it runs, as a Target wrote it."""
+    """Give a plan the program that it runs, as encoded by a Target."""
     plan.outputs = tuple(code.outputs)
     plan.sizes = tuple(m.nbytes for m in code.outputs)
     plan.itemsizes = tuple(m.itemsize for m in code.outputs)

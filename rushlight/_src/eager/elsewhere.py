@@ -1,7 +1,7 @@
-"""Calls on tensors of devices: where a program lies, what may mix, and how a device runs it.
+"""Calls on tensors of devices: which device a program runs on, what may mix, and how a device runs it.
 
-A program lies on one device: that of its tensors, or the one that it names.  While it is traced, the device is the
-thread's preferred one, so that what bodies make of nothing lies there too.
+A program runs on one device: that of its tensors, or the one that it names.  While it is traced, this is the thread's
+preferred device, so that tensors made by bodies are on it too.
 """
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ..core.native.objects import ELSEWHERE, INTO, RUN
 from ..core.op import OPS, applied, body_of, parted
 from ..core.tensor import empty_of, flat
 
-INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may lie in the host's memory
-JOINING = frozenset(("cat", "stack"))  # numbers in tensors count as all others do
-SHAPED = {"view_as": "view", "expand_as": "expand", "reshape_as": "reshape"}  # of the second tensor they want the shape
+INDEXING = frozenset(("_index", "_index_put", "_pick"))  # indices may be on the host
+JOINING = frozenset(("cat", "stack"))  # scalar tensors are not exempt here
+# they need only the shape of the second tensor
+SHAPED = {"view_as": "view", "expand_as": "expand", "reshape_as": "reshape"}
 
 
 def device_of(args) -> device | None:
-    """The device of a call: that of its tensors, of which zero-dimensional ones of the host may be numbers, or the one
-    that it names; None where nothing says."""
+    """Return the device of a call: that of its tensors (0-dim tensors on the host may be scalars), or the one that it
+    names; None if undetermined."""
     named = host = None
     for value in flat(args):
         meta = getattr(value, "_rush_meta", None)
@@ -34,7 +35,7 @@ def device_of(args) -> device | None:
 
 
 def mixed(args) -> bool:
-    """Whether the tensors of a call lie on several devices."""
+    """True if the tensors of a call are on several devices."""
     first = None
     for value in flat(args):
         meta = getattr(value, "_rush_meta", None)
@@ -45,11 +46,11 @@ def mixed(args) -> bool:
 
 
 def meeting(op: Op, args, names):
-    """A function that makes a call on tensors of several devices: numbers go to the device, ``copy_`` goes between
-    them.  RuntimeError for all other mixtures."""
+    """Return a function that makes a call on tensors of several devices: scalars go to the device, ``copy_`` goes
+    between devices.  RuntimeError for other mixtures."""
     where = device_of(args[:1]) if op.name == "copy_" else device_of(args)
     if not all(v._rush_meta.device.provider.has_data for v in flat(args) if isinstance(v, Tensor)):
-        return None  # what that means, the plan of a call without data says
+        return None  # the meta-device plan decides or raises the error
     if op.name == "copy_":
         return between
     if op.name in SHAPED:
@@ -70,18 +71,18 @@ def meeting(op: Op, args, names):
 
 
 def goes_along(op: Op, value: Tensor) -> bool:
-    """Whether a tensor of the host may be among those of a device: a number, or an index."""
+    """True if a tensor on the host may be among those of a device: a scalar, or an index."""
     return value._rush_meta.device.provider.on_host and (not value._rush_meta.shape and op.name not in JOINING
                                                          or is_index(op, value._rush_meta))
 
 
 def is_index(op: Op, meta) -> bool:
-    """Whether an argument of an operator is one of the indices that may lie in the host's memory."""
+    """True if an argument of an operator is an index that may be on the host."""
     return op.name in INDEXING and not meta.dtype.is_inexact
 
 
 def between(args, names):
-    """``copy_`` from one device to another."""
+    """Make a ``copy_`` from one device to another."""
     from ..core.convert import written
     positional, named = parted(args, names)
     given = dict(zip(("input", "src", "non_blocking"), positional)) | named
@@ -89,7 +90,7 @@ def between(args, names):
 
 
 class placing:
-    """A block in which the thread's preferred device is that of a call; whatever it was where ``where`` is None."""
+    """A context in which the thread's preferred device is that of a call; unchanged if ``where`` is None."""
 
     def __init__(self, where: device | None):
         self.where = None if where is preferred() else where
@@ -104,7 +105,7 @@ class placing:
 
 
 class On:
-    """A block in which the thread's preferred device is one that is there, other than the host."""
+    """A context in which the thread's preferred device is an available one other than the host."""
 
     __slots__ = ("where",)
 
@@ -114,27 +115,27 @@ class On:
     def __enter__(self):
         where = self.where
         mine.devices += (mine.device,)
-        mine.device = where  # no call in between: an interrupt comes with calls only
+        mine.device = where  # no call in between: interrupts arrive at calls only
 
     __exit__ = LeavingDevice()
 
 
 def settled_on(plan: Plan, where: device | None) -> Plan:
-    """A plan whose program a device runs; those of the host stay as they are."""
+    """Prepare a plan whose program a device runs; those of the host stay unchanged."""
     if where is None or where.provider.on_host or not where.provider.has_data:
         return plan
     if plan.inner:
         settled_on(plan.inner[0], where)
     if plan.kind == RUN:
         plan.kind = ELSEWHERE
-        plan.inside = plan.reused = ()  # results have memory of their own
+        plan.inside = plan.reused = ()  # results have their own memory
     if plan.kind in (ELSEWHERE, INTO):
         plan.place = where
     return plan
 
 
 def execute(plan: Plan, args, values: int, used: int) -> tuple:
-    """Runs a plan's program into fresh memory of its device: the fresh results."""
+    """Run a plan's program into fresh memory of its device; return the fresh results."""
     if (made := plan.place.provider.replayed(plan, args, values, used)) is not None:
         return made
     made = tuple(map(empty_of, plan.outputs))
@@ -146,7 +147,7 @@ def execute(plan: Plan, args, values: int, used: int) -> tuple:
 
 
 def launch(plan: Plan, args, values: int, used: int):
-    """Runs a plan's program on its device: temporaries, the random place and the word for errors follow the ``used``
+    """Run a plan's program on its device: temporaries, the RNG stream offset and the error word follow the ``used``
     words at ``values``."""
     where = plan.place
     provider, workspace = where.provider, []
@@ -168,7 +169,7 @@ def launch(plan: Plan, args, values: int, used: int):
 
 
 def on_host(op: Op, args, names):
-    """A call whose results depend on data in a way that only the host computes: between two copies."""
+    """Make a call whose data-dependent results only the host computes, between two copies."""
     where = device_of(args)
     where.provider.fallback(op.name)
 
@@ -189,8 +190,8 @@ def on_host(op: Op, args, names):
 
 
 def body_runner(op: Op, known: device | None = None):
-    """Runs a composite operator's body on tensors of a device; one whose results depend on data, on the host.
-    ``known``: a device other than the host that all calls are for; None: it is looked for in each."""
+    """Return a function that runs a composite operator's body on tensors of a device, or on the host if its results
+    depend on data.  ``known``: the device other than the host of all calls; None: looked up in each."""
     dynamic = op.traits.get("dynamic")
 
     def run(args, names):
@@ -211,12 +212,12 @@ def body_runner(op: Op, known: device | None = None):
 
 
 def launch_failed(plan: Plan, status: int):
-    """Raises what a device's driver said to a launch."""
+    """Raise the error that a device's driver reported for a launch."""
     plan.place.provider.launch_failed(status)
 
 
 def far_storage(queue, nbytes: int):
-    """A storage of a device's queue that had no free block."""
+    """Allocate a storage for a device's queue that has no free block."""
     return queue.place.provider.storage(queue.place.index, nbytes)
 
 

@@ -1,9 +1,9 @@
-"""Plans for further sizes of a polymorphic plan, by one Python function that is written for it.
+"""Make plans for further sizes of a polymorphic plan with one generated Python function.
 
-``Draft.settle`` puts numbers into a Draft by walking through all of it.  The second time that a polymorphic plan serves
-a call, what that would do is written down as straight Python over the symbols' values: tests, Metas, the words of the
-program.  It is the same arithmetic, spelled once.  Temporaries lie side by side there, so programs with several steps
-and many bytes of these go the longer way, as do steps by NumPy and programs of other devices.
+``Draft.settle`` substitutes numbers by walking an entire Draft.  The second time that a polymorphic plan serves a call,
+the same arithmetic is generated as straight-line Python over the symbols' values: tests, Metas, the encoded program.
+Temporaries get disjoint memory there, so programs with several launches and many bytes of temporaries still use
+``settle``, as do NumPy calls and programs of other devices.
 """
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ..core.native import Plan
 from ..core.native.allocator import SMALL
 from ..core.tensor import check_size
 
-# what Python computes of sizes
+# what Python computes from sizes
 SPELLED = frozenset(("size", "const", "number", "sum", "product", "//", "%", "max", "min", "<", "==", "logical_and",
                      "logical_or", "logical_not"))
-MOST_WORDS = 4000  # of a program that is written out
+MOST_WORDS = 4000  # of a program that is generated
 
 
 class Unfillable(Exception):
@@ -35,8 +35,7 @@ class Unfillable(Exception):
 
 
 class Filled:
-    """The words of a program, with what its kernels need to stay alive.  As ``devices.cpu.code.Code`` for those who run
-    it."""
+    """An encoded program, with the objects that its kernels keep alive.  Runs like ``devices.cpu.code.Code``."""
 
     __slots__ = ("block", "keep")
 
@@ -49,8 +48,8 @@ def aligned(nbytes: int) -> int:
 
 
 def templated(plan, problem, more, places: dict, arena: int, at: int):
-    """(number of steps, their words, where the arena ends, what holds their kernels and tables) of a template;
-    ``places``: its operands, (value, offset) each."""
+    """Return (number of launches, their words, the end of the arena, the owners of their kernels and tables) of a
+    template; ``places``: its operands, (value, offset) each."""
     made = plan(problem, *more)
     for name, size in made.temporaries.items():
         places[name] = arena, at
@@ -77,27 +76,27 @@ class Writer:
         self.lines.append(f"if not ({tests}): return None")
 
     def constant(self, value) -> str:
-        """A name for an object."""
+        """Return a name for an object."""
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
     def line(self, text: str, prefix="v") -> str:
-        """A name for what an expression gives."""
+        """Return a name for the value of an expression."""
         name = f"{prefix}{len(self.lines)}_"
         self.lines.append(f"{name} = {text}")
         return name
 
     def number(self, value) -> str:
-        """An int or Expr."""
+        """Return the source of an int or Expr."""
         if type(value) is not Expr:
             return repr(int(value))
         if not value.operations <= SPELLED:
-            raise Unfillable(f"{value} is no arithmetic of sizes")
+            raise Unfillable(f"{value} is not size arithmetic")
         return f"({self.printer.text(value)})"
 
     def spell(self, value) -> str:
-        """Any value, as ``settled`` would make it."""
+        """Return the source of any value, as ``settled`` would make it."""
         kind = type(value)
         if kind is Expr:
             return self.number(value)
@@ -105,7 +104,7 @@ class Writer:
             return repr(value)
         if kind in (tuple, list, Size, dict) or dataclasses.is_dataclass(value) or kind is Meta:
             if id(value) not in self.memo:
-                self.memo[id(value)] = self.compound(kind, value), value  # ids are those of values that live
+                self.memo[id(value)] = self.compound(kind, value), value  # ids are those of live values
             return self.memo[id(value)][0]
         return self.constant(value)
 
@@ -130,7 +129,7 @@ class Writer:
 
     # --- a plan -------------------------------------------------------------------------------------------------------
     def plan(self, draft, symbols):
-        """The plan of a Draft."""
+        """Generate the plan of a Draft."""
         if draft.around is not None:
             raise Unfillable("it runs another plan")
         fields = {name: value for name, value in vars(draft).items() if name not in draft.OWN}
@@ -147,15 +146,15 @@ class Writer:
             self.lines.append(f"plan.{name} = {text}")
 
     def program(self, outline) -> dict:
-        """Fields of the plan of a program."""
+        """Return the plan fields of a program."""
         if outline.target is not processor():
-            raise Unfillable("its words are those of a device's hot path")
+            raise Unfillable("it is encoded for a device's hot path")
         if outline.held:
             raise Unfillable("parts of it ran when it was made")
         writing = ProgramWriter(self, outline)
         for item in outline.items:
             if type(item) not in (Generated, Templated):
-                raise Unfillable("a step by NumPy")
+                raise Unfillable("a NumPy call")
             (writing.generated if type(item) is Generated else writing.templated)(item)
         outputs = [self.spell(meta) for meta in outline.outputs]
         for name, meta in zip(outputs, outline.outputs):
@@ -175,7 +174,7 @@ class Writer:
                 "long": f"int({work})", "large": repr(int(large))}
 
     def function(self, name: str):
-        """The function (op, numbers) -> plan, or None."""
+        """Return the function (op, numbers) -> plan, or None."""
         source = (f"def fill(op, v):\n    {chr(10).join(self.lines).replace(chr(10), chr(10) + '    ')}\n    return "
                   "plan\n")
         exec(compile(source, f"<sizes of {name}>", "exec"), self.names)
@@ -183,7 +182,7 @@ class Writer:
 
 
 class ProgramWriter:
-    """The words of a program being written: as text where their count is known, else as statements that lengthen a list
+    """An encoded program under construction: as source if its length is known, else as statements that extend a list
     (``varying``)."""
 
     def __init__(self, writer: Writer, outline):
@@ -202,7 +201,7 @@ class ProgramWriter:
             writer.lines += ["words, count, kept = [0], 0, []"]
 
     def place(self, value, offset) -> tuple:
-        """(value, offset) as texts, the offset in the arena for temporaries."""
+        """Return (value, offset) as strings; the offset of a temporary is that in the arena."""
         if not isinstance(value, Temporary):
             return str(self.numbers.get(value, value)), self.writer.number(offset)
         if value not in self.temporaries:
@@ -213,7 +212,7 @@ class ProgramWriter:
             offset) is int and not offset else f"{start} + {self.writer.number(offset)}"
 
     def generated(self, item: Generated):
-        """The steps of generated kernels."""
+        """Add the launches of generated kernels."""
         program, number = item.program, self.writer.number
         sizes = [Temporary(t.size * t.buffer.dtype.itemsize) for t in program.temporaries]
         values = [*item.values, *((one, 0) for one in sizes), (FLAG, 0)]
@@ -232,7 +231,7 @@ class ProgramWriter:
             self.add(Launch(self.writer.constant(step.address), f"{geometry}[0]", f"{geometry}[1]", tuple(texts)))
 
     def add(self, launch: Launch):
-        """One launch."""
+        """Add one launch."""
         words = list(map(str, launch.words))
         self.steps, self.count = self.steps + 1, self.count + len(words)
         if self.count > MOST_WORDS:
@@ -243,7 +242,7 @@ class ProgramWriter:
             self.words += words
 
     def templated(self, item: Templated):
-        """The steps of a template."""
+        """Add the kernel calls of a template."""
         writer = self.writer
         places = ", ".join(f"{name!r}: ({', '.join(self.place(place.value, place.offset))})"
                            for name, place in item.operands.items())
@@ -257,7 +256,7 @@ class ProgramWriter:
         return ", ".join([str(self.steps), *self.words])
 
     def finish(self) -> str:
-        """What the arena's size is; empty where there is none."""
+        """Return the arena's size; empty if there is none."""
         if self.varying:
             self.writer.lines.append("words[0] = count")
         if self.in_arena:
@@ -273,7 +272,7 @@ def calls_more_than_room(more: int) -> bool:
 
 
 def has_symbols(value) -> bool:
-    """Whether there are symbolic sizes in a value, however deep."""
+    """True if a value contains symbolic sizes, however deep."""
     kind = type(value)
     if kind is Expr:
         return True
@@ -289,8 +288,8 @@ def has_symbols(value) -> bool:
 
 
 def filler(draft, symbols: dict, tests: str):
-    """The function (op, numbers of a call) -> plan of a polymorphic plan, or None where sizes ask for ``Draft.settle``;
-    ``symbols``: what each is, as text.  Unfillable for plans that have parts which are no arithmetic."""
+    """Return the function (op, numbers of a call) -> plan of a polymorphic plan; it returns None for sizes that need
+    ``Draft.settle``.  ``symbols``: the source of each.  Unfillable for plans that are not just size arithmetic."""
     writer = Writer(symbols, tests)
     writer.plan(draft, symbols)
     return writer.function(draft.op.name)

@@ -1,5 +1,4 @@
-"""Joining tensors of lengths that were not seen before: rows are copied side by side, with no program for these
-lengths."""
+"""Concatenate tensors of new lengths by copying, without a program for these lengths."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -9,14 +8,14 @@ from ..core.native.objects import FUNCTION
 from ..core.op import OPS
 from ..core.tensor import check_size, empty_of
 
-SEEN = 8          # calls of one key after which it gets a plan of its own
+SEEN = 8          # calls of one key after which it gets its own plan
 MOST_PLANNED = 32  # tensors that such a plan joins
 REMEMBERED = 4096  # keys that are counted
 
 
 def directly(op, args, names, key):
-    """A function that answers a call of ``cat`` by copying, or None where it should be planned: for what comes again
-    and again, and all but dense tensors of one dtype."""
+    """Return a function that answers a call of ``cat`` by copying, or None if it should be planned: for keys that
+    recur, and all but dense tensors of one dtype."""
     found = layout(*args) if not names and 0 < len(args) < 3 else layout(args[0], key[1]) if names == ("dim",) and len(
         args) == 2 else None
     if found is None:
@@ -31,8 +30,8 @@ def directly(op, args, names, key):
 
 
 def layout(tensors, dim=0):
-    """(dimension, Meta of the result), or None where tensors or the result are not row-major, or not of one dtype and
-    of sizes that fit."""
+    """Return (dimension, Meta of the result), or None if tensors or the result are not row-major, or dtypes or sizes
+    differ."""
     if (type(tensors) not in (tuple, list) or not tensors or type(dim) is not int
         or not all(type(x) is state.tensor or type(x) is state.parameter for x in tensors)):
         return None
@@ -53,7 +52,7 @@ def layout(tensors, dim=0):
 
 
 def joined(tensors, at: int, meta: Meta) -> Tensor:
-    """Tensors one after the other along a dimension, with their history."""
+    """Concatenate tensors along a dimension, with their history."""
     check_size(meta)
     made, rows = empty_of(meta), 1
     for size in meta.shape[:at]:
@@ -65,7 +64,7 @@ def joined(tensors, at: int, meta: Meta) -> Tensor:
 
 
 def give_node(made: Tensor, tensors, at: int):
-    """Gives a result its node: each gradient is a part of its own."""
+    """Give a result its autograd node: each gradient is a slice."""
     edges = tuple(map(history.edge, tensors))
     if all(edge is None for edge in edges):
         return

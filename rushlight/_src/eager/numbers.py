@@ -1,12 +1,11 @@
-"""Numbers of calls as run-time values: learned where calls differ in them, and given up where a program needs them as
-they are.
+"""Numbers in calls as run-time scalars: learned when calls differ in them, and fixed again when a program needs their
+values.
 
-1. A parameter that took enough different numbers of a type (``Experience.enough``) is a run-time value from then on
-  (``learned``): a bit of ``Op.scalars``, so that keys hold its type alone.
+1. A parameter that took enough different numbers of a type (``Experience.enough``) becomes a run-time scalar
+   (``learned``): a bit of ``Op.scalars``, so that keys contain only its type.
 2. Its plan is made with a ``RunTime`` number (``core/runtime.py``), under conditions.  Several plans for one key are a
-  *choice*: a Plan that
-   the hot path never runs, but asks (``Plan.large`` is CHOICE).
-3. A number that a plan fixed is part of keys again, for good (``given_up``).
+   *choice*: a Plan that the hot path never runs, but queries (``Plan.large`` is CHOICE).
+3. A number that a plan fixed is part of keys again, permanently (``given_up``).
 """
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from ..core.operands import takes_element
 from ..core.runtime import holds
 
 ENOUGH, ENOUGH_COUNTS = 2, 8  # different numbers of one parameter; different ints, which may be sizes and dimensions
-MOST = 16     # plans for one key, by what numbers are
+MOST = 16     # plans for one key, by values of numbers
 BITS = 62     # of ``Op.scalars``
 KINDS = frozenset((int, float, bool))
 PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class Experience:
-    """What calls of an operator showed of its parameters, by their places: numbers that each ``took``, those
-    ``learned``, and those that are ``structure``."""
+    """Facts about an operator's parameters from its calls, by position: numbers that each ``took``, those ``learned``,
+    and those that are ``structure``."""
 
     def __init__(self, op: Op):
         kinds = [(name, p.kind) for name, p in op.signature.parameters.items()] if op.signature is not None else ()
@@ -39,11 +38,11 @@ class Experience:
         self.structure = {self.place[name] for name in op.traits.get("symbols", ()) if name in self.place}
 
     def enough(self, place: int, kind: type) -> int:
-        """How many different numbers of a type show that a parameter varies."""
+        """Return how many different numbers of a type show that a parameter varies."""
         return ENOUGH if kind is float or place in self.elements else ENOUGH_COUNTS
 
     def places(self, op: Op, count: int, names) -> list:
-        """The parameter that each argument of a call is given for; None for those that several share."""
+        """Return the parameter that each argument of a call is passed for; None for those that several share."""
         positional = count - len(names or ())
         named = keywords(op, names) if names else ()
         return [k if k in self.plain else None for k in range(positional)] + [self.place.get(name) for name in named]
@@ -57,20 +56,20 @@ def experience(op: Op) -> Experience:
 
 
 def scalar_bits(key) -> int:
-    """The arguments of a call that are run-time numbers, by its key."""
+    """Return the arguments of a call that are run-time scalars as bits, from its key."""
     return sum(1 << k for k, part in enumerate(key[:-2]) if part in KINDS)
 
 
 def number_in(part):
-    """The number that a part of a key is, or None."""
+    """Return the number that a part of a key is, or None."""
     if type(part) is int:
         return part
     return float(part[1]) if type(part) is tuple and len(part) == 2 and part[0] is float else None
 
 
 def learned(op: Op, args, names, key) -> bool:
-    """Whether a call shows that some of its numbers vary: they are run-time values from now on, and the call is to be
-    made again."""
+    """True if a call shows that some of its numbers vary: they become run-time scalars, and the call must be
+    repeated."""
     if "all_scalars" in op.traits:
         return False
     known, found = None, set()
@@ -95,7 +94,7 @@ def learned(op: Op, args, names, key) -> bool:
 
 
 def mark(op: Op, places: set):
-    """Makes these parameters run-time values."""
+    """Make these parameters run-time scalars."""
     experience(op).learned |= places
     op.traits.setdefault("declared", op.scalars)
     op.scalars |= sum(1 << place for place in places)
@@ -103,7 +102,7 @@ def mark(op: Op, places: set):
 
 
 def given_up(op: Op, args, names, which) -> set:
-    """Makes the arguments ``which`` (by their numbers) part of keys again, where they were learned to vary; those
+    """Make the arguments ``which`` (indices) part of keys again if they were learned to vary; return those
     parameters."""
     if not which:
         return set()
@@ -119,14 +118,14 @@ def given_up(op: Op, args, names, which) -> set:
 
 
 def taken_back(op: Op, places: set):
-    """These parameters were given up for no reason of theirs: they vary again."""
+    """Make parameters that were given up without being the cause vary again."""
     known = experience(op)
     known.structure -= places
     mark(op, places)
 
 
 class Alternatives:
-    """Plans for one key: (whether it holds for these arguments, Plan), the one that was asked for last in front."""
+    """Plans for one key: (predicate on the arguments, Plan), the last used one first."""
 
     def __init__(self):
         self.known = ()
@@ -135,7 +134,7 @@ class Alternatives:
         self.known = ((holds(text), plan), *self.known[:MOST - 1])
 
     def find(self, args):
-        """The plan for a call, or None."""
+        """Return the plan for a call, or None."""
         known = self.known
         if known and known[0][0](args):
             return known[0][1]
@@ -147,13 +146,13 @@ class Alternatives:
 
 
 def key_of(plan: Plan):
-    """The key that a plan is found by; None for one that was dropped."""
+    """Return the key that a plan is found by; None for one that was dropped."""
     return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan
                  or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
 
 
 def remember(op: Op, key, plan: Plan, text: str):
-    """Enters a plan under a key, where the conditions ``text`` hold."""
+    """Enter a plan under a key, under the conditions ``text``."""
     if not text:
         op.plans.enter(key, plan)
         return

@@ -1,7 +1,7 @@
-"""Plans: from one operator call to native code, made once for what is known of the arguments.
+"""Plans: from one operator call to native code, made once for the known properties of the arguments.
 
-``core/native/calls.py`` looks plans up and runs them; this file makes them on a miss: ``programs.py`` says of which
-kind they are, ``draft.py`` fills sizes in, ``slow_calls.py`` answers the calls that are not plain tensors and numbers.
+``core/native/calls.py`` looks plans up and runs them; this module makes them on a miss: ``programs.py`` chooses the
+kind of plan, ``draft.py`` substitutes sizes, ``slow_calls.py`` answers calls with other than plain tensors and numbers.
 """
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ planning = guarded("plans", threading.RLock())  # plans are made by one thread a
 
 
 def plan_for(op: Op, args, names, key, mask) -> Plan:
-    """The plan of a call that was not seen lately."""
+    """Return the plan of a call that was not seen lately."""
     allow_imports()
-    if cpu.provider.planning.others:  # the thread makes a package for another machine: a call runs on this one
+    if cpu.provider.planning.others:  # the thread makes a package for another host: a call runs on this one
         with cpu.provider.planned_for():
             return plan_for(op, args, names, key, mask)
     found = op.plans.again(key)
@@ -57,7 +57,7 @@ def plan_for(op: Op, args, names, key, mask) -> Plan:
 
 
 def made_for(op: Op, args, names, key, mask) -> Plan:
-    """Makes and remembers the plan of a call that was not seen before."""
+    """Make and remember the plan of a call that was not seen before."""
     if names and respelled(op, args, names)[1] != names or any(type(a) is type or isinstance(a, np.generic)
                                                                for a in flat(args)):
         return op.plans.enter(key, python_plan(op, call_respelled(op)).settle(op))
@@ -65,7 +65,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
         check_operands(op, args, names)
     where = elsewhere.device_of(args)
     if in_parts(op, mask):
-        out = bool(names) and "out" in names and "library" not in op.traits  # users' operators have an out of their own
+        out = bool(names) and "out" in names and "library" not in op.traits  # users' operators have their own out
         if where is not None and not where.provider.on_host:
             run = writing(op) if out else elsewhere.body_runner(op, where)
             return op.plans.enter(key, python_plan(op, run).settle(op))
@@ -88,28 +88,28 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     if made is None:
         made, text = entry and stored_plan(op, entry, args) or (None, "")
         if made is not None:
-            entry = None  # it is kept already
+            entry = None  # it is stored already
         else:
             try:
-                with planning, chosen_settings(op), target.ahead():  # templates choose when sizes are put in
+                with planning, chosen_settings(op), target.ahead():  # templates choose when sizes are substituted
                     made, draft = call and call.generalized(names, mask,
                                                         functools.partial(draft_plan, where=where)) or (None, None)
                     if made is None:
                         draft = draft_plan(op, args, names, mask, numbers.scalar_bits(key), where)
                         made = draft.settle(op)
                     if entry and settings.tune:
-                        entry = store.entry(op, key)  # planning may have learned something that it follows from
+                        entry = store.entry(op, key)  # planning may have found measurements that the entry depends on
             except Exception:
                 return without_numbers(op, args, names, key)
             text = draft.conditions
-            if body_of(op, args) is op.body:  # a rule for quantized tensors speaks for these alone
+            if body_of(op, args) is op.body:  # a rule for quantized tensors applies only to these
                 numbers.given_up(op, args, names, draft.fixed)
         if call:
             call.remember()
-    if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # what warns does so in every process
+    if entry and (advice.Given.count == warned or OPS.get(op.name) is not op):  # warn in every process
         store.put(entry, made, text)
     chosen = op.traits.get("settings")
-    if chosen:  # its backward is planned later, and likewise
+    if chosen:  # its backward is planned later, under the same settings
         inner = made.inner[0] if made.inner else made
         for backward in (inner.derived, inner.donating):
             if isinstance(backward, Op):
@@ -120,7 +120,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
 
 
 def choose(choice: Plan, args, names, key, mask) -> Plan:
-    """The plan for a call whose key has several, by what its numbers are."""
+    """Return the plan for a call whose key has several, selected by its numbers."""
     found = choice.function.find(args)
     if found is None:
         found = made_for(choice.op, args, names, key, mask)
@@ -128,8 +128,8 @@ def choose(choice: Plan, args, names, key, mask) -> Plan:
 
 
 def plan_in_parts(op: Op, out: bool) -> Plan:
-    """The plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those that are
-    given ``out``."""
+    """Return the plan of an operator whose body runs on the tensors themselves: one for all calls, and one for those
+    with ``out``."""
     known = op.caches.setdefault("parts", {})
     if out not in known:
         known[out] = python_plan(op, writing(op) if out else call_body(op)).settle(op)
@@ -137,8 +137,8 @@ def plan_in_parts(op: Op, out: bool) -> Plan:
 
 
 def without_numbers(op: Op, args, names, key) -> Plan:
-    """After an error: the call with numbers that were learned to vary as parts of its key.  Where that fails, too,
-    nothing was wrong with them."""
+    """After an error: return a plan that retries the call with numbers that were learned to vary as parts of its key.
+    If that fails too, they were not the cause."""
     places = numbers.given_up(op, args, names, [k for k, part in enumerate(key[:-2]) if part in numbers.KINDS])
     if not places:
         raise
@@ -153,14 +153,14 @@ def without_numbers(op: Op, args, names, key) -> Plan:
 
 
 def chosen_settings(op: Op):
-    """The settings that a compiled graph was asked to be planned under, for a block."""
+    """Return a context with the settings under which a compiled graph is planned."""
     chosen = op.traits.get("settings")
     return settings.set(**chosen) if chosen else contextlib.nullcontext()
 
 
 def draft_plan(op: Op, args, names, mask, scalars=None, where=None) -> "Draft":
-    """The plan of a call that lies on a device (``where``; None: the one that is preferred); the caller holds the lock,
-    and has put the settings in force that the operator was asked to be planned under."""
+    """Return the plan of a call on the device ``where`` (None: the preferred one); the caller holds the lock and has
+    applied the operator's settings."""
     with elsewhere.placing(where or cpu), interpret.unwound(), interpret.precision(0), collector.waiting():
         progress.begin(op.name)
         try:
@@ -174,8 +174,8 @@ def draft_plan(op: Op, args, names, mask, scalars=None, where=None) -> "Draft":
 
 
 def stored_plan(op: Op, entry: str, args):
-    """The plan that this or another process made before, and its conditions on numbers; None where there is none, or
-    these do not hold."""
+    """Return the plan that this or another process made before, and its conditions on numbers; None if there is none,
+    or they do not hold."""
     found = store.get(entry)
     if found is None or found.conditions and not holds(found.conditions)(args):
         return None
@@ -183,7 +183,7 @@ def stored_plan(op: Op, entry: str, args):
 
 
 def restored(op: Op, found: store.Stored, entry: str) -> Plan:
-    """The plan that was stored."""
+    """Return a plan from its stored form."""
     if found.inner is not None:
         inner, *rest = found.inner
         return around(op, restored(op, inner, entry), *rest)
@@ -218,7 +218,7 @@ def make_plan(op: Op, args, names, mask, scalars=None) -> Draft:
 
 
 def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
-    """The plan of a call that is traced."""
+    """Return the plan of a call by tracing it."""
     if op.traits.get("numbers") and not arguments.tensors and args and type(args[0]) in NUMBER_METAS:
         return python_plan(op, call_of_numbers(op))
     with trace:
@@ -232,7 +232,7 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
             raise TypeError(f"{op.name}: its body returned {results}, not tensors")
         if arguments.tensors and any(isinstance(size, Tensor) for r in results for size in r._rush_meta.shape):
             raise ValueNeeded(
-                f"{op.name}: a size is a tensor whose value is not known while its program is written down")
+                f"{op.name}: a size is a tensor whose value is unknown while its program is traced")
         if is_only_known(arguments):
             refuse_mixture(op, arguments)
             return meta_plan(op, trace, arguments, results, several, mask)
@@ -255,9 +255,9 @@ def planned(op: Op, args, names, mask, trace, arguments) -> Draft:
         return run_plan(op, trace, arguments, outputs, several, mask)
 
 
-# --- programs that repeat a stretch -----------------------------------------------------------------------------------
+# --- programs with a repeated subgraph --------------------------------------------------------------------------------
 def region_of(op: Op):
-    """The Region of an operator whose program repeats a stretch, or None."""
+    """Return the Region of an operator whose program has a repeated subgraph, or None."""
     if "region" not in op.caches:
         graph, found = op.traits.get("derived"), None
         if isinstance(graph, Lengthened):
@@ -269,7 +269,7 @@ def region_of(op: Op):
 
 
 def regional_plan(op: Op, args, names, mask) -> Draft | None:
-    """The plan of a program that repeats a stretch, by that of one with few of them; None for all others."""
+    """Return the plan of a program with a repeated subgraph, made from one with few repetitions; None for others."""
     region = region_of(op) if settings.regions and not names else None
     if region is None or any(isinstance(a, polymorphic.SymbolicArgument)
                              or isinstance(a, Tensor) and a._rush_meta.turned for a in args):
@@ -280,18 +280,18 @@ def regional_plan(op: Op, args, names, mask) -> Draft | None:
         given, wanted = call.short
         short = make_plan(short_operator(op, region), given, (), wanted)
         if short.conditions:  # on arguments of the short call
-            raise regions.Irregular("it decides by run-time numbers")
+            raise regions.Irregular("it depends on run-time scalars")
         made = regions.Lengthening(region, call, short)
         backward = regions.Backward(made, made.short.derived.caches["made"]) if made.short.derived else None
     except regions.Irregular as reason:
-        graph_log.debug("%s: planned as a whole: %s", op.name, reason)
+        graph_log.debug("%s: planned in full: %s", op.name, reason)
         return None
     graph_log.debug("%s: %s", op.name, region)
     return lengthened_plan(op, made, backward, mask)
 
 
 def short_operator(op: Op, region) -> Op:
-    """The operator whose program is the short form of a region."""
+    """Return the operator whose program is the short form of a region."""
     if "shorter" in op.traits:
         return op.traits["shorter"](region.short)
     made = backward_operator(op.name, region.short)
@@ -301,8 +301,8 @@ def short_operator(op: Op, region) -> Op:
 
 
 def lengthened_plan(op: Op, made, backward, mask) -> Draft:
-    """The plan of a whole program; ``made``: the Lengthening of the short one's plan, ``backward`` of its backward
-    program's."""
+    """Return the plan of a full program; ``made``: the Lengthening of the short plan, ``backward``: that of its
+    backward program."""
     short, call, plan = made.short, made.call, Draft(op, RUN)
     plan.outline, plan.mixed, plan.several, plan.random = made.outline, preferred().provider.on_host, short.several, 0
     plan.extra = len(made.outline.outputs) - len(made.fresh)
@@ -323,8 +323,8 @@ def lengthened_plan(op: Op, made, backward, mask) -> Draft:
 
 
 def backward_again(op: Op, given, mask) -> Graph:
-    """The program that computes the gradients of a call if they are differentiated; ``given``: the Metas of its
-    tensors, and numbers."""
+    """Return the program for a call's gradients under double backward; ``given``: the Metas of its tensors, and
+    numbers."""
     given = [polymorphic.SymbolicArgument(a) if isinstance(a, Meta) else a for a in given]
     with planning, elsewhere.placing(elsewhere.device_of(given)
                                      or cpu), interpret.unwound(), interpret.precision(0), chosen_settings(op):
@@ -333,7 +333,7 @@ def backward_again(op: Op, given, mask) -> Graph:
 
 
 def out_plan(op: Op, args, names, mask, scalars) -> Draft:
-    """``out=``: one result that fits is computed into its target; anything else is computed first and copied."""
+    """``out=``: a single result that fits is computed into its target; others are computed first and copied."""
     trace = Trace()
     arguments = Arguments(op, args, names, trace, scalars)
     out = arguments.kwargs.pop("out")

@@ -1,13 +1,13 @@
-"""Shape-polymorphic plans: calls of an operator that differ in sizes only share one plan, made once with symbols for
-the sizes that vary.
+"""Shape-polymorphic plans: calls of an operator that differ only in sizes share one plan, made once with symbols for
+dynamic sizes.
 
-1. Calls whose keys are equal but for numbers of 2 and above have one form (``form``).
+1. Calls whose keys are equal except for numbers of 2 and above have one form (``form``).
 2. When a call differs from an earlier one of its form in few numbers, its plan is made with symbols in place of those
-   (``Symbols``), under a ShapeEnv that notes every condition on sizes that a decision depended on.  Captured graphs
+   (``Symbols``), under a ShapeEnv that records every condition on sizes that a decision depended on.  Captured graphs
    with symbolic sizes, and backward operators of polymorphic plans, declare their symbols.
-3. The Draft, and a Python function that tests the conditions and finds the symbols' values in a call's numbers, are a
-   PolymorphicPlan.  A further call that it fits gets its plan by putting in numbers: tracing, differentiation, cut,
-   schedule and fusion are not done again.
+3. The Draft, and a Python function that tests the conditions and computes the symbols' values from a call's numbers,
+   are a PolymorphicPlan.  A later call that fits gets its plan by substituting numbers: tracing, differentiation,
+   partitioning, scheduling and fusion are not repeated.
 """
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from ..core.runtime import holds
 from .numbers import scalar_bits
 
 log = logger("dynamic")
-LEAST = 2           # what a symbol may be at least: sizes 0 and 1 have meanings of their own
-MOST_SYMBOLS = 2    # numbers by which calls may differ to be taken for one of many sizes
+LEAST = 2           # least value of a symbol: sizes 0 and 1 are special
+MOST_SYMBOLS = 2    # most numbers in which calls may differ to be generalized
 EXAMPLES = 8        # earlier calls that are remembered
-MOST_PLANS = 4   # for one form, and attempts at them: where more are needed, sizes decide too much
-# calls that a polymorphic plan serves before ``served`` does, so that numbers that are not sizes are learned
+MOST_PLANS = 4   # for one form, and attempts at them: if more are needed, sizes decide too much
+# calls that a polymorphic plan serves before ``served`` does, so that numbers other than sizes are learned
 # (``numbers.py``)
 SETTLED = 16
-EARLY = 3           # calls that a polymorphic plan serves whose plans are kept on disk, too
+EARLY = 3           # calls of a polymorphic plan whose own plans are stored on disk as well
 # earlier calls of an operator that differ in few numbers; layers of a network have several sizes, too
 ENOUGH = 3
 
 
 class SymbolicArgument:
-    """What stands for a tensor argument while a plan is made with symbols."""
+    """Replaces a tensor argument while a plan is made with symbols."""
 
     def __init__(self, meta: Meta):
-        self._rush_meta = meta  # where tensors have it
+        self._rush_meta = meta  # the attribute that tensors have
 
 
 class Settling:
-    """A program with symbols, for one set of sizes; written out when it is first run."""
+    """A program with symbols, for one set of sizes; specialized when it is first run."""
 
     def __init__(self, symbolic: Graph, sizes: dict):
         self.symbolic, self.sizes, self.inputs = symbolic, sizes, symbolic.inputs
@@ -65,7 +65,7 @@ class Settling:
 
 
 def form(value, numbers: list):
-    """A key without its numbers of 2 and above, which go into ``numbers``."""
+    """Return a key without its numbers of 2 and above, which are appended to ``numbers``."""
     kind = type(value)
     if kind is int:
         if value < LEAST:
@@ -86,7 +86,7 @@ def form(value, numbers: list):
 
 
 def call_of(op: Op, key, args):
-    """What a call has in common with others, by its key; None for operators that run in Python."""
+    """Return a PendingCall for a key; None for operators that run in Python."""
     return None if in_parts(op, key[-1]) else PendingCall(op, key, args)
 
 
@@ -102,7 +102,7 @@ class PendingCall:
 
     def __init__(self, op: Op, key, args):
         self.op, self.key, self.args = op, key, args
-        # no polymorphic plan is attempted; the one that was made, NEVER where the attempt failed
+        # no polymorphic plan is attempted; the one that was made, NEVER if the attempt failed
         self.needs_own_sizes, self.member = False, None
         numbers = []
         shape = form(key[:-2], numbers), *key[-2:]
@@ -111,14 +111,14 @@ class PendingCall:
         self.seen = tables.get(shape) or tables.again(shape) or tables.enter(shape, SeenCalls())
 
     def plan(self, members=None):
-        """The plan by a polymorphic plan that the call fits, and that plan's Draft; None where there is none.
-        ``members``: default those that earlier calls have left."""
+        """Return the plan by a polymorphic plan that the call fits, and that plan's Draft; None if there is none.
+        ``members``: by default those of earlier calls."""
         for member in self.seen.plans if members is None else members:
             values = member.match(self.numbers)
             if values is not None and (member.holds is None or member.holds(self.args)):
                 try:
                     settled = member.draft.settle(self.op, dict(zip(member.symbols, values)))
-                except Exception as reason:  # the plan for the call's own sizes raises the error that fits it
+                except Exception as reason:  # the plan for the call's own sizes raises the right error
                     log.debug("%s: %s: %s", self.op.name, type(reason).__name__, reason)
                     self.needs_own_sizes = True
                     return None
@@ -127,19 +127,19 @@ class PendingCall:
         return None
 
     def early(self) -> bool:
-        """Whether it is one of the first that a polymorphic plan serves: programs with a few sizes find all of their
-        plans on disk the next time."""
+        """True for the first calls that a polymorphic plan serves: programs with few sizes then find all their plans on
+        disk the next time."""
         return self.seen.served <= EARLY
 
     def remember(self):
-        """Keeps the call, which has a plan now, for comparison with later ones, and the polymorphic plan that was made
-        for it.  Other threads run what they find here: its kernels must be compiled (``Target.settle``)."""
-        if self.member is not None:  # an attempt that failed counts only where the call itself is valid
+        """Keep the planned call for comparison with later ones, and the polymorphic plan that was made for it.  Other
+        threads run what they find here: its kernels must be compiled (``Target.settle``)."""
+        if self.member is not None:  # a failed attempt counts only if the call itself is valid
             self.seen.plans = [*self.seen.plans, self.member]
         self.seen.examples = [*self.seen.examples[-EXAMPLES + 1:], self.key]
 
     def generalized(self, names, mask, draft_plan):
-        """The plan by a new polymorphic plan and its Draft, where sizes seem to vary; else None."""
+        """Return the plan by a new polymorphic plan and its Draft, if sizes seem dynamic; else None."""
         symbols = self.symbols() if len(self.seen.plans) < MOST_PLANS and not self.needs_own_sizes else None
         if symbols is None:
             return None
@@ -149,19 +149,19 @@ class PendingCall:
                                    scalar_bits(self.key))
             member = PolymorphicPlan(draft, symbols)
             found = self.plan([member])
-        except Exception as reason:  # whatever is wrong with the call itself, planning it with its own sizes will say
+        except Exception as reason:  # planning with the call's own sizes raises its errors
             log.debug("%s: planned for its own sizes: %s: %s", self.op.name, type(reason).__name__, reason)
             self.member = NEVER
             return None
         self.member = member
         log.debug("%s: one plan for all %s where %s", self.op.name,
                   ", ".join(f"{s} (now {symbols.shape_env.hints[s]})" for s in member.symbols),
-                  " and ".join(member.conditions) or "nothing more is asked")
+                  " and ".join(member.conditions) or "there are no conditions")
         return found
 
     def symbols(self):
-        """What varies: as the operator's own program says, or between this call and earlier ones; None where nothing
-        seems to."""
+        """Return the Symbols of the operator's own program, or for the differences from earlier calls; None if there
+        are none."""
         sizes = given_sizes(self.op, self.key)
         if sizes:
             return DeclaredSymbols(self.op, sizes)
@@ -169,12 +169,12 @@ class PendingCall:
         alike = [one for one in found if 0 < len(one.found) <= MOST_SYMBOLS]
         if len(alike) < ENOUGH:
             return None
-        # a plan with the fewest symbols did not fit this call: further ones vary all that is seen to vary
+        # a plan with the fewest symbols did not fit this call: use all
         return max(alike, key=lambda one: len(one.found)) if self.seen.plans else alike[0]
 
 
 class Never:
-    """Stands for a polymorphic plan that could not be generalized."""
+    """In place of a polymorphic plan: the attempt to generalize failed."""
 
     holds = fill = None
 
@@ -186,8 +186,8 @@ NEVER = Never()
 
 
 def given_sizes(op: Op, key) -> dict:
-    """The values of the symbols that a captured graph or a backward program has among its inputs: ints.  Empty where
-    there are none, or one is too small."""
+    """Return the int values of the symbols among the inputs of a captured graph or a backward program.  Empty if there
+    are none, or one is too small."""
     symbols = op.traits.get("symbols")
     if not symbols:
         return {}
@@ -197,24 +197,24 @@ def given_sizes(op: Op, key) -> dict:
 
 
 class Symbols:
-    """Symbols for the numbers of a call that vary.  ``exprs``: what each number of the key is, in the key's order."""
+    """Symbols for the dynamic numbers of a call.  ``exprs``: an Expr for each number of the key, in its order."""
 
     def __init__(self, hints):
         self.shape_env, self.exprs = ShapeEnv(hints), []
 
     def stands(self, args, keys):
-        """The arguments with symbols in them."""
+        """Return the arguments with symbols in them."""
         return tuple(map(self.stand, args, keys))
 
     def new(self, value: int) -> Expr:
-        """A symbol that nothing is known of but its value here."""
+        """Return a new symbol whose only known property is its current value."""
         made = size(f"s{len(self.shape_env.hints)}", LEAST)
         self.shape_env.hints[made] = value
         return made
 
 
 class DeclaredSymbols(Symbols):
-    """Symbols as the inputs of an operator's own program have them."""
+    """Symbols declared by the inputs of an operator's own program."""
 
     def __init__(self, op: Op, sizes: dict):
         super().__init__(sizes)
@@ -230,8 +230,7 @@ class DeclaredSymbols(Symbols):
         return self.exprs[-1]
 
     def meta(self, declared, meta: Meta) -> Meta:
-        """The metadata of an argument in the program's symbols: its shape is as the program has it, it may lie in
-        memory otherwise."""
+        """Return the metadata of an argument in the program's symbols: shape as declared; strides may differ."""
         hints = self.shape_env.hints
         shape, strides = tuple(meta.shape), meta.strides
         if declared is not None and len(declared.shape) == len(shape):
@@ -239,17 +238,17 @@ class DeclaredSymbols(Symbols):
                           for t, n in zip(declared.shape, shape))
             strides = tuple(t if isinstance(t, Expr) and evaluate(t, hints) == n and n >= LEAST else n
                             for t, n in zip(declared.strides, strides))
-        else:  # kept for what other callers read: sizes that are a symbol's are taken for it
+        else:  # for callers that read this: sizes equal to a symbol's are taken for it
             shape = tuple(next((s for s, value in hints.items() if value == n), n) for n in shape)
         rows = row_major(shape) if meta.contiguous else stepping(shape, strides, meta)
-        # those of single elements may be any
+        # strides of dimensions of size 1 may be any
         strides = tuple(s if evaluate(s, hints) == n else n for s, n in zip(rows, meta.strides))
         self.exprs += [s for s, n in zip((*shape, *strides), (*meta.shape, *meta.strides)) if n >= LEAST]
         return meta.like(shape, strides)
 
 
 def stepping(shape, strides, meta: Meta) -> tuple:
-    """Strides as products of a smaller stride and its size, where they are such."""
+    """Return strides with each one expressed as a smaller stride times its size, if it is."""
     found = list(strides)
     for k in sorted(range(len(shape)), key=lambda k: meta.strides[k]):
         for j in range(len(shape)):
@@ -260,8 +259,8 @@ def stepping(shape, strides, meta: Meta) -> tuple:
 
 
 class InferredSymbols(Symbols):
-    """Symbols for what differs between a call and an earlier one; numbers that changed alike are one symbol, or a
-    multiple of it."""
+    """Symbols for the differences between a call and an earlier one; numbers that changed alike share a symbol, or are
+    multiples of it."""
 
     def __init__(self, key, earlier):
         super().__init__({})
@@ -271,7 +270,7 @@ class InferredSymbols(Symbols):
         self.stood = iter([self.part(a, b) for a, b in zip(key[:-2], earlier[:-2])])
 
     def part(self, now, before):
-        """A part of the key with symbols in it."""
+        """Return a part of the key with symbols in it."""
         kind = type(now)
         if kind is Meta:
             shape = tuple(map(self.part, now.shape, before.shape))
@@ -284,8 +283,8 @@ class InferredSymbols(Symbols):
         return self.exprs[-1]
 
     def strides(self, shape, now: Meta, before: Meta) -> tuple:
-        """Strides in symbols: row-major ones, steps over smaller dimensions, or numbers by themselves (those of single
-        elements, too)."""
+        """Return strides in symbols: row-major ones, steps over smaller dimensions, or symbols of their own (also those
+        of dimensions of size 1)."""
         rows, found = row_major(shape), list(now.strides)
         for k in sorted(range(len(shape)), key=lambda k: now.strides[k]):
             if now.contiguous and before.contiguous and not is_one(now.shape[k]):
@@ -299,7 +298,7 @@ class InferredSymbols(Symbols):
         return tuple(found)
 
     def number(self, now: int, before: int):
-        """A number of the call: a constant, something of a symbol known already, or a new symbol."""
+        """Return a number of the call as a constant, an Expr of known symbols, or a new symbol."""
         if now == before:
             return now
         for expr, a, b in self.found:
@@ -308,7 +307,7 @@ class InferredSymbols(Symbols):
         for expr, a, b in self.found:
             if now - a == before - b:
                 return expr + (now - a)
-        for (one, a, b), (other, c, d) in itertools.combinations(self.found, 2):  # a whole and its parts
+        for (one, a, b), (other, c, d) in itertools.combinations(self.found, 2):  # a sum of two others, as of parts
             if now == a + c and before == b + d:
                 return one + other
         self.found.append((self.new(now), now, before))
@@ -319,7 +318,7 @@ class InferredSymbols(Symbols):
 
 
 def changed(now, before) -> set:
-    """The sizes and other numbers, apart from strides, by which two keys of one form differ: (now, before)."""
+    """Return the sizes and other numbers, except strides, in which two keys of one form differ: {(now, before)}."""
     if type(now) is Meta:
         now, before = tuple(now.shape), tuple(before.shape)
     if type(now) in (tuple, Size):
@@ -328,7 +327,7 @@ def changed(now, before) -> set:
 
 
 def stood(value, part):
-    """An argument with the symbols that its part of the key has."""
+    """Return an argument with the symbols that its part of the key has."""
     if isinstance(value, Tensor):
         return SymbolicArgument(part)
     if isinstance(value, (tuple, list)) and type(part) in (tuple, Size) and not (part and part[0] is float):
@@ -337,7 +336,7 @@ def stood(value, part):
 
 
 class PolymorphicPlan:
-    """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None where it does not
+    """A Draft with symbols, and ``match``: from the numbers of a call to the symbols' values, or None if it does not
     fit."""
 
     def __init__(self, draft, symbols: Symbols):
@@ -356,24 +355,25 @@ class PolymorphicPlan:
                            for condition, outcome in symbols.shape_env.guards]
         self.tests = " and ".join(tests + [f"({c})" for c in self.conditions]) or "True"
         values = "".join(f"{self.names[s]}, " for s in self.symbols)
-        # written by us, from Exprs
+        # generated here, from Exprs
         self.match = eval(f"lambda v: ({values}) if {self.tests} else None", {"logical_not": operator.not_})
 
     @cached_property
     def fill(self):
-        """(operator, numbers) -> plan, written for this polymorphic plan; None where its plans have to be settled."""
+        """(operator, numbers) -> plan, generated for this polymorphic plan; None if ``Draft.settle`` has to make its
+        plans."""
         from .filling import Unfillable, filler
 
         try:
             return filler(self.draft, self.names, self.tests)
         except Unfillable as reason:
-            log.debug("%s: further sizes are settled: %s", self.draft.op.name, reason)
+            log.debug("%s: Draft substitutes further sizes: %s", self.draft.op.name, reason)
             return None
 
 
 def served(op: Op, key, args):
-    """The plan of a call that a polymorphic plan fits which has served several calls before; nothing is learned from
-    these calls.  None for all others."""
+    """Return the plan of a call by a polymorphic plan that has served several calls; nothing is learned from these
+    calls. None for others."""
     numbers = []
     tables = op.polymorphic
     seen = tables and tables.get((form(key[:-2], numbers), *key[-2:]))

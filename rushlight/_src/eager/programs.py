@@ -1,4 +1,4 @@
-"""Kinds of plan: what a traced call becomes."""
+"""Choose the kind of plan for a traced call."""
 from __future__ import annotations
 
 from ..aot.joint import active_nodes, carries_gradient
@@ -31,13 +31,13 @@ log, graph_log = logger("plans"), logger("graph")
 
 
 def is_only_known(arguments) -> bool:
-    """Whether a call is on tensors without data, or makes one."""
+    """True if a call is on meta tensors, or makes one."""
     return not preferred().provider.has_data or any(not m.meta.device.provider.has_data for m in arguments.tensors)
 
 
 def refuse_mixture(op: Op, arguments):
-    """RuntimeError for tensors with data beside those without, but for numbers, indices, and copies of data to where
-    none is.  NotImplementedError for copies of no data to where some is."""
+    """Raise RuntimeError for a mixture of meta tensors and tensors with data, except scalars, indices, and copies to
+    meta tensors.  NotImplementedError for copies from meta tensors to tensors with data."""
     into, tensors = op.traits.get("into"), arguments.tensors
     target = None if into is None else tensors[into]
     if op.name == "copy_":
@@ -53,7 +53,7 @@ def refuse_mixture(op: Op, arguments):
 
 
 def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
-    """Whether a result of a program shows an argument in a way that passing_plan does not make."""
+    """True if a result aliases an argument in a way that passing_plan does not support."""
     found = shown_argument(result, trace, arguments)
     if found is None or not op.traits.get("derived"):
         return found is not None
@@ -63,7 +63,7 @@ def passes(op: Op, result: Traced, trace, arguments, mask) -> bool:
 
 
 def own(node: Node) -> Node:
-    """The node itself if it can be written to memory of its own, else a copy of it."""
+    """Return the node itself if it can be written to its own memory, else a copy of it."""
     if node.op is None:
         return P.convert(traced(node), dtype=node.dtype).node
     return node
@@ -76,7 +76,7 @@ def same_plan(op, arguments, node) -> Draft:
 
 
 def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
-    """Of a call on tensors without data: what it gives, and what that shares."""
+    """Return the plan of a call on meta tensors: its results, and what they alias."""
     if op.traits.get("into") is not None:
         return python_plan(op, lambda args, names: noted_write(args[0]))
     viewing = op.traits.get("view")
@@ -101,18 +101,19 @@ def meta_plan(op, trace, arguments, results, several, mask) -> Draft:
 
 
 def noted_write(tensor):
-    """A tensor without data that an operator writes into: nothing but the write is noted."""
+    """Return a meta tensor that an operator writes into, after recording the write."""
     sharing.count_write(tensor)
     return tensor
 
 
 def without_data(meta: Meta) -> Meta:
-    """How a tensor of the meta device looks."""
+    """Return the Meta of a tensor on the meta device."""
     return Meta(tuple(meta.shape), meta.strides, meta.dtype, meta_device)
 
 
 def alias_of(node: Node, tensors):
-    """What a chain of views from one of these inputs shows, as ``view_of_input`` does; None where a copy is needed."""
+    """Return what a chain of views from one of these inputs aliases, as ``view_of_input`` does; None if a copy is
+    needed."""
     found = view_of_input(node)
     return found if found and found[0] in tensors else None
 
@@ -128,7 +129,8 @@ def view_plan(op, trace, arguments, node, source, meta, offset, mask) -> Draft:
 
 
 def passing_plan(op, trace, arguments, outputs, several) -> Draft:
-    """A backward whose results may be parts of what it was given: no copies of gradients that only pass through."""
+    """Return the plan of a backward whose results may alias its arguments: gradients that only pass through are not
+    copied."""
     fresh, passed, views = {}, [], []
     for node in outputs:
         source, meta, offset = alias_of(node, arguments.tensors) or (None, None, 0)
@@ -144,7 +146,7 @@ def passing_plan(op, trace, arguments, outputs, several) -> Draft:
 
 
 def compilation(op, trace, arguments, outputs, mask, **more) -> Compilation:
-    """What the compiler is asked for; ``mask``: the bits of tensor arguments that want a gradient."""
+    """Return the Compilation of a program; ``mask``: the bits of tensor arguments that require grad."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k)]
     return Compilation(op.name, trace, outputs, sources=sources, captured=bool(op.traits.get("captured")),
                        writable=bool(op.traits.get("writable")), **more)
@@ -159,7 +161,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
     run(DERIVING, made)
     attach_backward(plan, made, arguments)
     graph_log.debug("%s\n%s", op.name, made.graph)
-    # headers of the heap lie between results and temporaries: never in a device's memory
+    # host headers are stored between results and temporaries: never in device memory
     plan.outline, plan.mixed = outlined(made), preferred().provider.on_host
     plan.extra = len(made.metas) - len(outputs)
     plan.several, plan.random = int(several), trace.drawn
@@ -169,7 +171,7 @@ def run_plan(op, trace, arguments, outputs, several, mask, stores=()) -> Draft:
 
 
 def way_to(result: Traced, trace, source: Node):
-    """How a result shows an argument: "itself", as a "view" of it, or as one that is "cut" off from its history."""
+    """Return how a result aliases an argument: "itself", a "view" of it, or "cut" off from its history."""
     if any(value is result for value in trace.given.values()):
         return "itself"
     steps = getattr(result, "path", None)
@@ -182,8 +184,8 @@ def way_to(result: Traced, trace, source: Node):
 
 
 def shown_argument(result: Traced, trace, arguments):
-    """The argument that a result is, or shows a part of, the Meta it is seen through and the element offset; None for
-    results of their own."""
+    """Return the argument that a result is or aliases, its Meta and the element offset; None for results with their own
+    memory."""
     owner = result if result._base is None else result._base
     given = next((node for node, value in trace.given.items() if value is owner), None)
     if given is None:
@@ -193,9 +195,9 @@ def shown_argument(result: Traced, trace, arguments):
 
 
 def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
-    """A program that writes into arguments, or returns some of them or views of them: only the other results are
-    computed into fresh memory.  Where a write would have to become part of the derivative, or the memory written is
-    that of another argument too, its body runs on the tensors themselves."""
+    """Return the plan of a program that writes into arguments, or returns some of them or views of them: only the other
+    results are computed into fresh memory.  If a write would have to become part of the derivative, or the written
+    memory is another argument's too, the body runs on the tensors themselves."""
     body = call_body(op)
     reason = part_of_derivative(trace, arguments, mask, stores)
     if reason:
@@ -224,7 +226,7 @@ def program_plan(op, trace, arguments, results, several, mask, stores) -> Draft:
 
 
 def part_of_derivative(trace, arguments, mask, stores) -> str:
-    """Why writes into arguments would have to become part of the derivative; empty where they need not."""
+    """Return why writes into arguments would have to become part of the derivative; empty if they need not."""
     sources = [n for k, n in enumerate(arguments.tensors) if mask & gradient_bit(k) and carries_gradient(n.meta)]
     active = active_nodes(trace.nodes, sources)
     for write in stores:
@@ -236,14 +238,14 @@ def part_of_derivative(trace, arguments, mask, stores) -> str:
 
 
 def into_plan(op, trace, arguments, result, target, mask) -> Draft:
-    """In place: the result goes into the memory of an argument."""
+    """Return the plan of an in-place call: the result goes into the memory of an argument."""
     check_shape(result._rush_meta, target.meta)
     check_cast(result._rush_meta, target.meta)
     check_exact(op, result._rush_meta, target.meta)
     if op.traits.get("some") and not mask and is_expanded(target.meta):
         whole = OPS[op.name.removesuffix("_")]
         return python_plan(op, lambda args, names: write_changes(op.name, args[0], call_body(whole)(args, names)))
-    if not op.traits.get("uniform"):  # a single value may go to one place many times
+    if not op.traits.get("uniform"):  # several elements may be one stored value
         check_distinct(op.name, target.meta)
     plan = Draft(op, INTO)
     plan.source = arguments.tensors.index(target)
@@ -261,8 +263,8 @@ def into_plan(op, trace, arguments, result, target, mask) -> Draft:
 
 # --- the derived backward ---------------------------------------------------------------------------------------------
 def overwritable(op, arguments: Arguments, derivative) -> set:
-    """The codes in ``saves`` of arguments and results that users may write before the backward pass, as the operator
-    declares."""
+    """Return the codes in ``saves`` of arguments and results that users may overwrite before the backward pass, as the
+    operator declares."""
     names = op.traits.get("overwritable", ())
     given = bind(op, arguments.args, arguments.kwargs) if names else {}
     names = names(**given) if callable(names) else names
@@ -272,7 +274,7 @@ def overwritable(op, arguments: Arguments, derivative) -> set:
 
 
 def attach_backward(plan: Draft, made: Compilation, arguments: Arguments):
-    """Gives a plan the operator that its steps run backward, if the Compilation has derived one."""
+    """Give a plan the operator that computes its backward, if the Compilation has derived one."""
     d = made.derivative
     if d is None:
         return

@@ -1,15 +1,13 @@
-"""Programs that repeat a stretch, such as a model with its layers: planned with few stretches, and made as long as they
-are afterwards.
+"""Plan programs with a repeated subgraph, such as the layers of a model, from a short form with few repetitions.
 
-1. ``graph/regions.py`` finds the stretches of a captured graph, and leaves all but a few out.
-2. What is left is planned as any program: traced, differentiated, cut, scheduled and assembled.
-3. ``Lengthening`` finds the stretches again in the items of the Outline, whatever was fused across layers, and copies
-  one of them as often as layers
-   were left out: with the inputs of those layers, results of their own, and new temporaries.  What lies where is
-   decided for the whole.
-4. The backward program is lengthened likewise (``Backward``): its stretches are the layers in reverse.
+1. ``graph/regions.py`` finds the repeated subgraph of a captured graph and removes all but a few repetitions.
+2. The short graph is planned like any program: traced, differentiated, partitioned, scheduled and assembled.
+3. ``Lengthening`` finds the repetitions in the items of the shape-generic program, whatever was fused across layers,
+   and copies one of them for each removed layer, with that layer's inputs, its own results, and new temporaries.
+   Buffers are assigned for the full program.
+4. ``Backward`` lengthens the backward program likewise: its repetitions are the layers in reverse order.
 
-Whatever does not go on as the stretches do raises Irregular; then the program is planned as it is.
+A program that does not continue as its repetitions do raises Irregular and is planned in full.
 """
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ from ..graph.repetition import COPIED, Book, Irregular, Longer, find
 
 
 class RegionCall:
-    """The arguments of a call of a whole program.  ``place``: where each input of the region is among them; ``given``:
-    where those of the short program are; ``tensor``: their numbers among the tensors, of which the bits of ``mask``
-    tell which want gradients."""
+    """The arguments of a call of a full program.  ``place``: region input -> index among them; ``given``: indices of
+    the short program's arguments; ``tensor``: argument index -> tensor index, the bit in ``mask`` that says whether it
+    requires grad."""
 
     def __init__(self, region: Region, args, places, mask: int):
         self.args, self.metas = args, [getattr(a, "_rush_meta", None) for a in args]
@@ -47,7 +45,7 @@ class RegionCall:
                 raise Irregular(f"{node.name} is not like its counterparts")
 
     def known(self, node, copy: int):
-        """What the plan depends on of an argument."""
+        """Return the properties of an argument that the plan depends on."""
         place = self.place[node, copy]
         return self.metas[place] or type(self.args[place]), self.wants[place]
 
@@ -59,12 +57,11 @@ class RegionCall:
 
 
 class Lengthening:
-    """The plan of a region's short form, made as long as the whole: ``outline``, and the fields of the plan that
-    differ.
+    """The plan of a region's short form, lengthened to the full program: ``outline``, and the plan fields that differ.
 
-    Values of the short Outline are things: Nodes for inputs and for what lies in a donated one, ("out", number),
-    ("kept", number of a part of the residual buffer), Temporaries.  ``fresh``, ``extras``: the numbers of results that
-    callers see, and of what is kept besides, by (thing, copy).
+    Keys for values of the short program: Nodes for inputs and for slices of a donated one, ("out", number), ("kept",
+    number of a slice of the residual buffer), Temporaries.  ``fresh``, ``extras``: (key, copy) -> number, for results
+    that callers see and for other saved values.
     """
 
     def __init__(self, region: Region, call: RegionCall, short):
@@ -85,12 +82,12 @@ class Lengthening:
 
     # --- the short program as a sequence ------------------------------------------------------------------------------
     def entry(self, item):
-        """An item as an entry of a sequence: offsets count from where a thing begins."""
+        """Return an item as an entry of a sequence, with offsets relative to the start of each value."""
         found = [self.thing(value, offset) for value, offset in item.places()]
         return (item.form(), tuple(offset for _, offset in found)), tuple(thing for thing, _ in found)
 
     def thing(self, value, offset):
-        """(thing, offset within it)."""
+        """Return (key, offset within that value)."""
         if type(value) is not int:
             return value, offset
         if self.is_number(value):
@@ -107,35 +104,35 @@ class Lengthening:
         return ("out", number), offset
 
     def is_number(self, value) -> bool:
-        """Whether a place holds a run-time number: what is added to it is no offset."""
+        """True if a value is a run-time scalar: its addend is not an offset."""
         return type(value) is int and value < self.first and self.inputs[value].weak
 
     def counts(self) -> dict:
-        """{run-time number: by how much more it is counted on from stretch to stretch}."""
+        """{run-time scalar: its increment from one repetition to the next}."""
         run, found = self.run, {}
         numbers = [[pair for pair in item.places() if self.is_number(pair[0])] for item in self.old.items]
         for before, after in zip(numbers[run.start:run.end - run.length], numbers[run.start + run.length:run.end]):
             for (value, number), (_, further) in zip(before, after):
                 if found.setdefault(value, further - number) != further - number:
-                    raise Irregular("random numbers are not drawn stretch by stretch")
+                    raise Irregular("random numbers are not drawn per repetition")
         for value, step in found.items():
             first, last = ([number * step for pairs in part for v, number in pairs if v == value]
                            for part in (numbers[:run.seam], numbers[run.seam:]))
             if step and first and last and max(first) >= min(last):
-                raise Irregular("random numbers are not drawn in the order of stretches")
+                raise Irregular("random numbers are not drawn in the order of repetitions")
         return found
 
     def in_graph(self, thing):
-        """What tells the stretch of an input or a result, and its name there; None for all other things."""
+        """Return (Repetition, node) for an input or a result, None for other values."""
         node = self.node_of.get(thing, thing)
         return (self.graph.short, node) if isinstance(node, Node) else None
 
     def known(self, thing):
-        """The same for all things: what is kept has the stretches of the steps."""
+        """Return (Repetition, key) for any value; saved ones repeat with the items."""
         return self.in_graph(thing) or (self.longer.short, thing)
 
     def further(self, thing, shift: int):
-        """What a thing is so many stretches further on: (thing, copy)."""
+        """Return the (key, copy) of a value ``shift`` repetitions later."""
         node = self.node_of.get(thing, thing)
         if not isinstance(node, Node):
             return self.longer.further(thing, shift)
@@ -144,7 +141,7 @@ class Lengthening:
 
     # --- results ------------------------------------------------------------------------------------------------------
     def name_results(self):
-        """Tells which nodes of the short program its results are: those that share memory are one."""
+        """Map the short program's results to its nodes; results that share memory are one."""
         short, results = self.short, self.region.short.outputs
         codes = getattr(short, "passed", ()) or range(len(results))
         if len(set(results)) < len(set(codes)):
@@ -154,7 +151,7 @@ class Lengthening:
         self.out_of = Book((node, ("out", code)) for node, code in code_of.items() if code >= 0)
 
     def number_results(self):
-        """Numbers the results of the whole."""
+        """Number the results of the full program."""
         short, code_of = self.short, self.code_of
         self.passed, self.views, self.fresh = [], [], {}
         for node, copy in self.region.thing_of_output:
@@ -174,7 +171,7 @@ class Lengthening:
         self.offsets = Book(zip(self.buffered, self.buffer.offsets))
 
     def code(self, thing, copy: int) -> int:
-        """How ``saves`` names a thing of the whole."""
+        """Return the code under which ``saves`` names a value of the full program."""
         if isinstance(thing, Node):
             place = self.call.place[thing, copy]
             if self.call.metas[place] is not None:
@@ -184,7 +181,7 @@ class Lengthening:
 
     # --- the long program ---------------------------------------------------------------------------------------------
     def lengthened(self):
-        """The Outline of the whole."""
+        """Return the shape-generic form of the full program."""
         short, made = self.old, copying.copy(self.old)
         made.given = [Node(f"x{k}", None, meta=meta) for k, meta in enumerate(self.call.metas)]
         made.outputs = [short.outputs[number] for (_, number), _ in (*self.fresh, *self.extras)]
@@ -205,7 +202,7 @@ class Lengthening:
         return made
 
     def item(self, k: int, shift: int):
-        """An item of the whole."""
+        """Return an item of the full program."""
         places = []
         for place, (offset, (old, number)) in enumerate(zip(self.run.entries[k][0][1], self.old.items[k].places())):
             value, start = self.where(*self.at(k, place, shift))
@@ -214,17 +211,17 @@ class Lengthening:
         return self.old.items[k].moved(places)
 
     def at(self, k: int, place: int, shift: int):
-        """The (thing, copy) that an item of the whole refers to."""
+        """Return the (key, copy) that an item of the full program refers to."""
         thing, found = self.run.entries[k][1][place], self.longer.thing(k, place, shift)
         if self.in_graph(thing) is None:
             return found
         copied = shift and k < self.run.seam and thing not in self.run.outer
         if not self.alignment.fits(thing, k) or copied and self.graph.short.stretch_of(self.in_graph(thing)[1]) is None:
-            raise Irregular(f"{thing} is used in another stretch than its own")
+            raise Irregular(f"{thing} is used outside its own repetition")
         return self.further(thing, 0 if thing in self.run.outer else shift)
 
     def where(self, thing, copy: int):
-        """(value of the whole, byte offset)."""
+        """Return (value in the full program, byte offset)."""
         if isinstance(thing, Temporary):
             return (self.temporaries.setdefault((thing, copy), Temporary(thing.nbytes)) if copy else thing), 0
         if isinstance(thing, Node):
@@ -238,11 +235,11 @@ class Lengthening:
 
 
 class Alignment:
-    """How the stretches of ``run`` lie beside those that ``known(thing)``, (a Repetition, a thing of it) or None,
-    tells: ``by`` 1 in the same order, -1 in reverse.
+    """Correspondence of the repetitions of ``run`` to those of the values they refer to.
 
-    Irregular unless what the stretches of ``run`` refer to follows one another likewise; at the ends it may have no
-    stretch.
+    ``known(key)``: (Repetition, key in it) or None; ``by``: 1 for the same order, -1 for the reverse.  Raises Irregular
+    unless values in successive repetitions of ``run`` belong to successive repetitions; at the ends they may belong to
+    none.
     """
 
     def __init__(self, run, known, by: int):
@@ -253,10 +250,10 @@ class Alignment:
                 if found is not None and not self.follow(found, known(b), a == b, (k - run.start) // run.length):
                     raise Irregular(f"{a} and {b} do not follow one another")
         if not self.beside:
-            raise Irregular("what repeats is something else")
+            raise Irregular("the repetitions do not correspond")
 
     def follow(self, a, b, same: bool, number: int) -> bool:
-        """Whether the stretches of two things are one apart; notes which stretches lie beside which."""
+        """True if two values are one repetition apart; also records which repetitions correspond."""
         (reference, first), (other, second) = a, b
         stretch, further = reference.stretch_of(first), other.stretch_of(second)
         if stretch is not None:
@@ -269,8 +266,8 @@ class Alignment:
         return further == stretch + self.by and reference.counterpart(first, further) == second
 
     def fits(self, thing, entry: int) -> bool:
-        """Whether an entry may refer to a thing: before the stretches to none of the last, behind them to none of the
-        first."""
+        """True if an entry may refer to a value: entries before the repetitions not to the last one, those after them
+        not to the first."""
         reference, known = self.known(thing)
         stretch, run = reference.stretch_of(known), self.run
         if stretch is None or run.start <= entry < run.end:
@@ -283,11 +280,11 @@ class Alignment:
 
 
 class Backward:
-    """The backward program of a lengthened forward one: ``graph``, a Lengthened, and ``saves`` and ``chosen`` of the
-    plan.
+    """The backward program of a lengthened forward program: ``graph``, a Lengthened, and the plan's ``saves`` and
+    ``chosen``.
 
-    ``made``: what ``plan.give_backward`` took for the short one; ``buffer``: the graph's input in which residuals lie,
-      or None.
+    ``made``: the arguments of ``plan.give_backward`` for the short program; ``buffer``: the graph's input that stores
+      residuals, or None.
     """
 
     def __init__(self, forward: Lengthening, made):
@@ -297,7 +294,7 @@ class Backward:
         buffer = None if self.donated is None else graph.inputs[self.donated]
         parts = sorted((n for n in graph.nodes if n.op is P.part and n.args[0] is buffer),
                        key=lambda n: n.params["offset"])
-        # leaf of the backward program: the forward program's thing
+        # leaf of the backward program -> key in the forward program
         self.origin = {node: ("kept", k) for k, node in enumerate(parts)}
         for k, node in enumerate(graph.inputs):
             if node is not buffer:
@@ -314,7 +311,7 @@ class Backward:
         self.choose(pure, chosen)
 
     def named(self, code: int):
-        """The forward program's thing that is saved under a code."""
+        """Return the forward program's key for a code in ``saves``."""
         if code < 0:
             return "out", ~code
         if code >= SEED_VALUE:
@@ -323,15 +320,15 @@ class Backward:
         return self.forward.inputs[code & FLOAT_VALUE - 1] if code >= FLOAT_VALUE else call.node_of_tensor[code]
 
     def known(self, leaf):
-        """What tells the stretch of a leaf: the forward program."""
+        """Return (Repetition, key) of a leaf, from the forward program."""
         return self.forward.known(self.origin[leaf]) if leaf in self.origin else None
 
     def origin_of(self, leaf, copy: int):
-        """What a leaf of the whole is in the whole forward program: (thing, copy)."""
+        """Return the (key, copy) in the full forward program of a leaf of the full program."""
         reference, thing = self.known(leaf)
         if not self.alignment.fits(leaf, self.longer.short.born[leaf][0]) or copy and reference.stretch_of(
                 thing) is None:
-            raise Irregular(f"{leaf} is used in another stretch than its own")
+            raise Irregular(f"{leaf} is used outside its own repetition")
         return self.forward.further(self.origin[leaf], self.more - (copy or self.longer.shift_of(leaf)))
 
     def lengthen(self, graph: Graph, buffer, parts):
@@ -367,7 +364,8 @@ class Backward:
         self.graph.parts, self.graph.offsets = parts, Book(sorted(offsets.items(), key=lambda pair: pair[1]))
 
     def gradients(self, graph: Graph) -> list:
-        """The gradients of the whole as things, in the order of what they belong to; ``wanted``: its numbers."""
+        """Return the gradients of the full program as (node, copy), ordered by the tensors that they belong to
+        (``wanted``)."""
         forward, found = self.forward, {}
         for node, number in zip(graph.outputs, forward.short.wanted):
             source = forward.call.node_of_tensor[number]
@@ -384,7 +382,7 @@ class Backward:
         return [found[number] for number in self.wanted]
 
     def choose(self, pure, chosen):
-        """What gradients of gradients read: arguments, which are saved besides."""
+        """Save the arguments that double backward reads."""
         self.chosen, self.again = (), ()
         if pure is None:
             return
@@ -392,7 +390,7 @@ class Backward:
         for k in chosen:
             thing = self.named(short.saves[k])
             if not isinstance(thing, Node):
-                raise Irregular("gradients of gradients read more than arguments")
+                raise Irregular("double backward reads more than arguments")
             things.add(thing)
         codes = [self.forward.code(*thing) for thing in self.forward.region.thing_of_input if thing[0] in things]
         self.saves += [code for code in codes if code not in self.saves]

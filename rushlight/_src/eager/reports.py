@@ -1,4 +1,4 @@
-"""What programs report: errors of elements, as exceptions."""
+"""Raise exceptions for errors that kernels reported through the error flag."""
 from __future__ import annotations
 
 from ..compiler.reference import failures as raised
@@ -11,12 +11,12 @@ from .elsewhere import flat
 
 
 def failed(plan: Plan, args, flag: int):
-    """Raises what a program reported: an error inside a NumPy step, one that the flag names, or an index out of
+    """Raise the error that a program reported: one inside a NumPy call, one that the flag names, or an index out of
     range."""
     pending, raised.pending = raised.pending, None
     kind = plan.op.traits.get("out_of_range", IndexError)
     if isinstance(pending, MemoryError):
-        raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most what the machine has left") from pending
+        raise OutOfMemoryError(f"{plan.op.name}: {pending}", "at most the memory that the host has left") from pending
     if pending is not None:
         raise kind(*pending.args) if isinstance(pending, IndexError) else pending
     report = plan.op.traits.get("reports")
@@ -31,7 +31,7 @@ def failed(plan: Plan, args, flag: int):
 
 
 def indices_among(args) -> str:
-    """What the arguments of a call with a wrong index were, for its error."""
+    """Return a description of the index arguments of a call, for its error."""
     indices = [a for a in flat(args) if isinstance(a, Tensor) and a.dtype in (int32, int64) and a.numel()]
     first = next((list(a.shape) for a in flat(args) if isinstance(a, Tensor) and not any(a is i for i in indices)),
                  None)

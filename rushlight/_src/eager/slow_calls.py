@@ -1,4 +1,4 @@
-"""Calls that are not plain tensors and numbers."""
+"""Calls with other than plain tensors and numbers."""
 from __future__ import annotations
 
 from types import NoneType
@@ -18,16 +18,16 @@ from .plan import choose, plan_for
 
 
 def slow(op: Op, args, names):
-    """Every call that the hot path does not take."""
+    """Make any call that the hot path does not handle."""
     if op.traits.get("spread") and not names and len(args) == 2 and type(args[0]) is str and (
             type(args[1]) in (list, tuple)):
-        args = (args[0], *args[1])  # who sees the call finds operands one by one
+        args = (args[0], *args[1])  # the receiver of the call expects separate operands
     if mine.modes or overriding(args, FUNCTION | DISPATCH):
         found = overridden(op, *parted(args, names))
         if found is not NOBODY:
             return found
     args = tuple(meant(in_python(a)) for a in args)
-    symbol = OPS.get(op.name.removesuffix("_"), op).traits.get("operator")  # also of what writes in place
+    symbol = OPS.get(op.name.removesuffix("_"), op).traits.get("operator")  # also for the in-place operator
     if symbol:
         args = tuple(operand(a) for a in args)
         if len(args) == 2 and not names and (found := reflected(op, symbol, *args)) is not NotImplemented:
@@ -76,8 +76,8 @@ def slow(op: Op, args, names):
 
 
 def within_word(op: Op, value: int, args):
-    """A run-time number that is no signed word: beside floats the float next to it, operand of whole ones the word of
-    the same bits.  RuntimeError where PyTorch takes neither."""
+    """Return a run-time scalar outside int64 as an operand: next to floats the nearest float, next to integers the
+    int64 of the same bits.  RuntimeError where PyTorch accepts neither."""
     beside = [a.dtype for a in flat(args) if isinstance(a, Tensor)] + [a for a in args if type(a) is dtype]
     if 0 <= value < 2 * BEYOND and beside:
         if any(d.is_inexact for d in beside):
@@ -90,7 +90,7 @@ def within_word(op: Op, value: int, args):
 
 
 def operand(value):
-    """An array beside a Python operator as a tensor."""
+    """Return an array that is an operand of a Python operator as a tensor."""
     if type(value).__module__ == "numpy" and hasattr(value, "strides") and value.ndim:
         from ..core.exchange import from_numpy
         return from_numpy(value)
@@ -98,8 +98,8 @@ def operand(value):
 
 
 def reflected(op: Op, symbol: str, left, right):
-    """What a right operand of a foreign class makes of a Python operator; NotImplemented where the operator is ours.
-    TypeError for objects that have no such method."""
+    """Call a right operand's method for a Python operator; NotImplemented if the operator handles the operand itself.
+    TypeError for objects without such a method."""
     kind = type(right)
     if not isinstance(left, Tensor) or isinstance(right, (int, float, complex, list, tuple, str, NoneType)) or hasattr(
             kind, "_rush_meta") or kind.__module__ in ("numpy", Expr.__module__):
@@ -114,7 +114,7 @@ def reflected(op: Op, symbol: str, left, right):
 
 
 def overridden(op: Op, args, kwargs):
-    """What a mode or the class of an argument makes of a call; NOBODY where none does."""
+    """Return the answer of a mode or of an argument's class to a call; ``NOBODY`` if none answers."""
     found = answered(op, args, kwargs)
     interpreter = interpret.top()
     if found is NOBODY and (interpreter is None or interpreter.dispatches):
@@ -125,14 +125,14 @@ def overridden(op: Op, args, kwargs):
 
 
 def escaped(value):
-    """A tensor of a transform that has ended as what it stood for."""
+    """Return what a tensor of a transform that has ended wraps."""
     if isinstance(value, Tensor) and hasattr(value, "escaped"):
         return escaped(value.escaped())
     return tuple(map(escaped, value)) if type(value) is tuple else value
 
 
 def normalise(value):
-    """NumPy scalars as Python numbers, sizes as tuples, nested lists as tuples."""
+    """Return NumPy scalars as Python numbers, sizes and nested lists as tuples."""
     if type(value) is list:
         return tuple(map(normalise, value))
     if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:

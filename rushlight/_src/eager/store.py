@@ -1,12 +1,11 @@
-"""Plans on disk: a process finds what another one traced, differentiated, cut, scheduled and assembled, and loads its
-machine code.
+"""Plans on disk: a process finds what another one traced, differentiated, partitioned, scheduled and assembled, and
+loads its machine code.
 
-An entry is named by the operator (for a captured graph, or a backward: by the program that it runs), by what is known
-of the arguments, and by all that decides how plans come out: the package's sources, the machine, threads and settings.
-Whatever changes leads to another name, so nothing has to be invalidated.  A backward is named by its own program, not
-by the call that it belongs to: how that one was planned (for its own sizes, or as one of many) may differ from process
-to process, and with it what the backward is given.  Kernels are kept as references to the objects that ``llvm/jit.py``
-caches.
+The name of an entry covers the operator (for a captured graph or a backward: its program), the known properties of the
+arguments, and all that planning depends on: the package's sources, the host, threads and settings.  Any change leads to
+another name, so nothing has to be invalidated.  A backward is named by its own program, not by the call that it belongs
+to: how that was planned (for its own sizes, or generalized) may differ between processes, and with it the arguments of
+the backward.  Kernels are stored as references to the objects that ``llvm/jit.py`` caches.
 """
 from __future__ import annotations
 
@@ -41,18 +40,18 @@ STORED = (RUN, VIEW, SAME, INTO)
 FIELDS = ("kind", "outputs", "sizes", "itemsizes", "temporaries", "inside", "reused", "wanted", "cotangents", "saves",
           "lent", "spare", "lasting", "constants", "passed", "views", "written", "several", "extra",
           "random", "long", "large", "source", "apart", "offset")
-# logs of what a stored plan skips
+# logs of the stages that a stored plan skips
 WATCHED = tuple(map(logger, ("graph", "aot", "fusion", "kernels", "memory", "asm", "output")))
 
 
 @functools.lru_cache(maxsize=None)
 def sources() -> str:
-    """A digest of the package's files."""
+    """Return a digest of the package's files."""
     return cache.stamp(Path(__file__).parents[2])
 
 
 def surroundings() -> str:
-    """What decides how a plan comes out, apart from the call."""
+    """Return a string of all that planning depends on, apart from the call."""
     chosen = (settings.kernels, settings.max_autotune, settings.regions, settings.vendor, settings.bucket_all_reduces,
               settings.bucket_all_gathers, settings.bucket_reduce_scatters)
     return (f"{sources()} {processor().fingerprint()} {chosen} {dtypes.Defaults.floating} {devices.preferred()} "
@@ -60,7 +59,7 @@ def surroundings() -> str:
 
 
 def entry(op: Op, key):
-    """The name of the entry for a call, or None where its plan means something in this process only."""
+    """Return the name of the entry for a call, or None if its plan is only valid in this process."""
     if not settings.store or in_parts(op, key[-1]) or cache.directory() is None:
         return None
     identity = op.traits.get("identity") or (OPS.get(op.name) is op and f"op {op.name}")
@@ -76,7 +75,7 @@ def entry(op: Op, key):
 
 
 def identify(op: Op, identity: str, sizes=()):
-    """Names an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is
+    """Name an operator outside the registry; ``sizes``: of a backward operator for all sizes, those that the name is
     for."""
     if sizes:
         op.caches.setdefault("identities", {})[sizes] = identity
@@ -85,8 +84,8 @@ def identify(op: Op, identity: str, sizes=()):
 
 
 def for_sizes(op: Op, key) -> tuple:
-    """(identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone would have
-    them: that is what is kept."""
+    """Return (identity, key) of a call of a backward operator for all sizes, as the operator for these sizes alone
+    would have them: that one is stored."""
     symbols, inputs = op.traits["symbols"], op.traits["inputs"]
     given = [k for k, node in enumerate(inputs) if node is not None and node.name in symbols]
     return op.caches["identities"].get(tuple(key[k] for k in given)), tuple(part for k, part in enumerate(key)
@@ -94,12 +93,11 @@ def for_sizes(op: Op, key) -> tuple:
 
 
 class Underived:
-    """The program that computes the gradients of a call whose gradients are differentiated, derived when it is first
-    run.
+    """The program for the gradients of a call under double backward, derived when it is first run.
 
-    ``given``: the Metas of the call's tensors, and numbers; ``mask``: which want gradients; ``inputs``: what names the
+    ``given``: the Metas of the call's tensors, and numbers; ``mask``: which require grad; ``inputs``: names of the
       program's inputs.
-    ``derive(op, given, mask)`` gives the program.
+    ``derive(op, given, mask)`` returns the program.
     """
 
     def __init__(self, given, mask: int, inputs, op=None, derive=None):
@@ -115,7 +113,7 @@ class Underived:
 
 
 def underived(given, mask: int, inputs):
-    """What was stored; it derives nothing before it has its operator again."""
+    """Return a stored Underived; it can derive only after its operator is set again."""
     return Underived(given, mask, [Node(name, None, weak=weak) for name, weak in inputs])
 
 
@@ -124,7 +122,7 @@ register(Underived, b"U", lambda one: (one.given, one.mask, [(n.name, n.weak) fo
 
 
 class Deferred:
-    """A saved program that is read when it is first run: its inputs' names, and which of them are run-time numbers, are
+    """A stored program that is read when it is first run: the names of its inputs, and which are run-time scalars, are
     known before."""
 
     def __init__(self, data: bytes, inputs):
@@ -139,7 +137,7 @@ class Deferred:
 
 
 def deferred(graph):
-    """What ``Deferred`` takes for a program."""
+    """Return the arguments of ``Deferred`` for a program."""
     data = graph.data if isinstance(graph, Deferred) else save(graph.graph if isinstance(graph, (Settling, Lengthened))
                                                                else graph)
     return data, [(n.name, n.weak) for n in graph.inputs]
@@ -147,7 +145,7 @@ def deferred(graph):
 
 # --- code -------------------------------------------------------------------------------------------------------------
 def reference(address: int, code):
-    """How another process finds a kernel.  Unsaveable for one that was not cached."""
+    """Return a reference by which another process finds a kernel.  Unsaveable for one that was not cached."""
     if address in code.callbacks:
         part, inputs, outputs = code.callbacks[address]
         return rows(part), inputs, outputs
@@ -158,12 +156,12 @@ def reference(address: int, code):
 
 
 def target_of(kind: str):
-    """The compiler's half of a type of device."""
+    """Return the Target of a device type."""
     return processor() if kind == "cpu" else devices.Registry.of(kind).target()
 
 
 def code_rows(code) -> tuple:
-    """Code as plain values: each kernel's address replaced by the number of its reference."""
+    """Return code as plain values: each kernel's address replaced by the index of its reference."""
     words, references = array.array("q", code.block), {}
     for at in starts(words):
         words[at] = references.setdefault(words[at], len(references))
@@ -173,18 +171,18 @@ def code_rows(code) -> tuple:
 
 
 class KernelEvicted(LookupError):
-    """A stored plan refers to a kernel that the cache no longer has: nothing is wrong, it was trimmed."""
+    """A stored plan refers to a kernel that was evicted from the cache; not an error."""
 
 
 def code_from(saved: tuple):
-    """Return the code that ``code_rows`` took apart.  Raise KernelEvicted where the cache lost a kernel, LookupError
-    for a program of another machine."""
+    """Return code from ``code_rows``.  Raise KernelEvicted if the cache evicted a kernel, LookupError for a program of
+    another host."""
     data, references, tables, outputs, temporaries, long, labels, names, packings, device, made_for = saved
     target = target_of(device)
     if target.fingerprint() != made_for:
         raise LookupError(f"a program for another {device} than is here")
     words, addresses, callbacks = array.array("q", data), [], {}
-    keep: list = []  # what keeps the kernels in memory
+    keep: list = []  # objects that keep the kernels in memory
     for one in references:
         if type(one[0]) is str:
             address = target.load(one)
@@ -207,12 +205,12 @@ def code_from(saved: tuple):
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 class Stored:
-    """A plan as it came from disk: ``fields`` by name, ``code`` (None for plans without a program), of its backward
-    what ``plan.give_backward`` takes (None without one); or what ``plan.around`` takes, in ``inner``.  LookupError
-    where the cache lost a kernel."""
+    """A plan read from disk: ``fields`` by name, ``code`` (None for plans without a program), ``backward``: the
+    arguments of ``plan.give_backward`` (None without one); or ``inner``: the arguments of ``plan.around``.  LookupError
+    if the cache evicted a kernel."""
 
     def __init__(self, fields, code, backward, inner, conditions=""):
-        self.conditions = conditions  # on run-time numbers
+        self.conditions = conditions  # on run-time scalars
         self.fields, self.code = dict(zip(FIELDS, fields)), code and code_from(code)
         self.rows, pure = backward, backward and backward[2]
         self.backward = backward and (Deferred(*backward[0]), backward[1], Deferred(*pure) if type(pure) is tuple
@@ -221,7 +219,7 @@ class Stored:
 
 
 def plan_rows(plan: Plan) -> tuple:
-    """What ``Stored`` takes.  Unsaveable for a plan that means something in this process only."""
+    """Return the arguments of ``Stored``.  Unsaveable for a plan that is only valid in this process."""
     if plan.inner:
         inner, *rest = plan.inner
         return (), None, None, (plan_rows(inner), *rest)
@@ -230,7 +228,7 @@ def plan_rows(plan: Plan) -> tuple:
     backward = plan.derived and plan.derived.caches["made"]
     if backward:
         main, used, pure, *rest = backward
-        if plan.constants:  # it is kept for these sizes alone
+        if plan.constants:  # it is valid for these sizes alone
             sizes = dict(zip(plan.derived.traits["symbols"].values(), plan.constants))
             main, pure = Settling(main, sizes), pure and Settling(pure, sizes)
         backward = deferred(main), used, pure if pure is None or isinstance(pure, Underived) else deferred(pure), *rest
@@ -239,7 +237,7 @@ def plan_rows(plan: Plan) -> tuple:
 
 
 def inflated(data: bytes) -> bytes:
-    """What ``zlib.compress`` made smaller.  ValueError for more than any plan has."""
+    """Decompress the output of ``zlib.compress``.  ValueError for more than any plan has."""
     stream = zlib.decompressobj()
     found = stream.decompress(data, MOST)
     if not stream.eof:
@@ -248,7 +246,7 @@ def inflated(data: bytes) -> bytes:
 
 
 def get(name: str):
-    """The Stored plan of an entry, or None."""
+    """Return the Stored plan of an entry, or None."""
     if any(one.isEnabledFor(logging.DEBUG) for one in WATCHED):
         return None
     data = cache.get(KIND, name)
@@ -265,8 +263,8 @@ def get(name: str):
 
 
 def put(name: str, plan: Plan, conditions=""):
-    """Keeps a plan, which holds for numbers that meet the conditions, if other processes can make sense of it; the
-    plans of its backward are then kept, too."""
+    """Store a plan, which is valid for numbers that meet the conditions, if other processes can use it; the plans of
+    its backward are then stored, too."""
     try:
         rows = plan_rows(plan)
         cache.put(KIND, name, zlib.compress(encode((*rows, conditions)), 1))
@@ -281,8 +279,8 @@ def put(name: str, plan: Plan, conditions=""):
 
 
 def name_backward(plan: Plan, entry: str, main, used: int, pure, chosen, donated=None):
-    """Gives the backward operators of a plan their identities: of all that they run, as it is on disk.  ``entry``: of
-    the plan, which says how to derive an Underived."""
+    """Give the backward operators of a plan their identities, from their stored programs.  ``entry``: that of the plan,
+    which determines how to derive an Underived."""
     def identity(*parts):
         return f"backward {hashlib.sha256(encode((used, len(plan.saves), *parts))).hexdigest()}"
 

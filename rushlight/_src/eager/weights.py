@@ -1,4 +1,4 @@
-"""Programs without the launches that pack operands: what the hot path runs where these stay as they are
+"""Programs without the launches that pack operands: the hot path runs these while the operands are unchanged
 (``core/native/weights.py``)."""
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import weakref
 
 from ..compiler.launch import CONSTANT, Launch, decode, encode
-from ..core import copies  # noqa: F401 - it sets hooks
+from ..core import copies  # registers hooks
 from ..core.forking import guarded
 from ..core.log import logger
 from ..core.native import Plan, Tensor, state
@@ -20,11 +20,11 @@ from .polymorphic import SymbolicArgument
 
 log = logger("memory")
 learning = guarded("plans", threading.Lock())  # one thread at a time gives a Packing its forms
-forms: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by what they do: those that live
+forms: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by content: those that are alive
 
 
 def give_packing(plan: Plan, code):
-    """Has the hot path look whether the operands that a program packs stay as they are."""
+    """Let the hot path check whether the operands that a program packs are unchanged."""
     found = getattr(code, "packings", ())
     if not found:
         return
@@ -35,8 +35,8 @@ def give_packing(plan: Plan, code):
 
 
 def steady(args, nodes, given) -> frozenset:
-    """Which values that a call without gradients is given are weights whose packed form may be kept; ``nodes``: the
-    inputs that stand for its tensors."""
+    """Return the values of a call without gradients that are weights whose packed form may be kept; ``nodes``: the
+    inputs for its tensors."""
     places = {node: k for k, node in enumerate(given)}
     tensors = (a for a in flat(args) if isinstance(a, (Tensor, SymbolicArgument)))
     return frozenset(places[node] for a, node in zip(tensors, nodes) if isinstance(a, state.parameter)
@@ -44,13 +44,12 @@ def steady(args, nodes, given) -> frozenset:
 
 
 def first_packed(code) -> int:
-    """The value that is the first packed operand: they come behind the error flag and its word."""
+    """Return the value that is the first packed operand: they follow the error flag and its word."""
     return sum(map(len, code.names)) + len(code.outputs) + len(code.temporaries) + 2
 
 
 def without_packing(code) -> dict:
-    """The launches of a program but for those that pack, by their number in it; what these would fill are further
-    values."""
+    """Return the launches of a program except those that pack, by number; their outputs become further values."""
     words, first = list(code.block), first_packed(code)
     for number, (_, _, _, _, _, offset, uses) in enumerate(code.packings):
         for at in uses:
@@ -60,14 +59,14 @@ def without_packing(code) -> dict:
 
 
 def forms_of(code) -> tuple:
-    """How a program's operands are packed: a Form each."""
+    """Return the packing of a program's operands: a Form each."""
     launches = code.launches
     return tuple(form_of(launches[one[0]], one, code) for one in code.packings)
 
 
 def leave_out(plan: Plan, packing: Packing):
-    """Gives a Packing its forms, and the program without the launches that pack; once, whatever threads ask for it.
-    While another thread does so nothing happens: the program is run as it is."""
+    """Give a Packing its forms, and the program without the packing launches; once, whichever threads request it.
+    While another thread does so, nothing happens: the program runs unchanged."""
     if learning.acquire(blocking=False):
         try:
             if packing.code == 0:
@@ -82,13 +81,13 @@ def give_forms(plan: Plan, packing: Packing):
     kept.most, kept.checked = settings.packed_mb << 20, int(settings.verify)
     packing.forms = forms_of(code)
     packing.owner = (ctypes.c_int64 * len(made))(*made), code
-    packing.code = ctypes.addressof(packing.owner[0])  # last: from now on other threads run it
-    log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they stay as they are",
+    packing.code = ctypes.addressof(packing.owner[0])  # last: other threads run it afterwards
+    log.debug("%s: %d of its operands, %d bytes when packed, are packed once while they are unchanged",
               plan.op.name, packing.count, sum(one[3] for one in code.packings))
 
 
 def form_of(launch: Launch, packing: tuple, code) -> Form:
-    """How a launch packs an operand, as a program of two values; equal ones are one Form."""
+    """Return the packing of an operand by a launch as a program of two values; equal ones are one Form."""
     _, value, _, nbytes, place, offset, _ = packing
     slots = tuple((CONSTANT, number) if one == CONSTANT else (0, number) if one == value else (1, number - offset)
                   for one, number in launch.slots)
