@@ -33,7 +33,7 @@ FEATURES = {"shader-int64": "i64", "shader-f64": "f64", "shader-f16": "f16", "su
 
 
 def living(method):
-    """Decorator for a Board's methods that call the device.  AcceleratorError once the device is lost."""
+    """Decorator for methods of a device.  AcceleratorError once the device is lost."""
     @functools.wraps(method)
     def asked(self, *given, **more):
         if self.lost:
