@@ -1,4 +1,4 @@
-"""CUDA devices: those that a driver has.  Without one questions are answered so, and what would need a device refuses.
+"""CUDA devices of the driver.  Without one, queries return defaults, and functions that need a device raise.
 """
 from .._src.compat.absent import absent, reason as _reason
 from .._src.compat.devices import device_module
@@ -19,7 +19,7 @@ CudaError, DeferredCudaCallError = AcceleratorError, NoDeviceError
 
 
 def _lazy_init():
-    """Looks for devices; NoDeviceError where there are none."""
+    """Initialize devices; NoDeviceError if there are none."""
     if not is_available():
         raise NoDeviceError(f"Torch not compiled with CUDA enabled: {WHY}", "torch.cuda.is_available()", "use the CPU")
 
@@ -28,7 +28,7 @@ init = _lazy_init
 
 
 def _lazy_call(callable, **kwargs):
-    """Calls a function where there are devices, which are ready from the start."""
+    """Call a function if there are devices, which are ready from the start."""
     if is_available():
         callable()
 
@@ -37,8 +37,8 @@ _MODES = ("default", "warn", "error")
 
 
 def set_sync_debug_mode(debug_mode):
-    """What happens where the host waits for a copy, as ``item()`` and ``cpu()`` do: nothing ("default", or 0), a
-    warning ("warn", 1) or RuntimeError ("error", 2).  NoDeviceError where there is no GPU."""
+    """Set the reaction to synchronizing copies such as ``item()`` and ``cpu()``: nothing ("default", or 0), a warning
+    ("warn", 1) or RuntimeError ("error", 2).  NoDeviceError if there is no GPU."""
     if isinstance(debug_mode, str):
         if debug_mode not in _MODES:
             raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
@@ -49,24 +49,24 @@ def set_sync_debug_mode(debug_mode):
 
 
 def get_sync_debug_mode() -> int:
-    """The number of the mode that ``set_sync_debug_mode`` has set.  NoDeviceError where there is no GPU."""
+    """Return the number of the mode that ``set_sync_debug_mode`` has set.  NoDeviceError if there is no GPU."""
     return _MODES.index(_provider().driver.waiting)
 
 
 def is_initialized() -> bool:
-    """Whether there are devices, which are ready from the start."""
+    """True if there are devices, which are ready from the start."""
     return is_available()
 
 
 def is_bf16_supported(including_emulation=True) -> bool:
-    """Whether a GPU computes in bfloat16: NVIDIA's from sm_80 on, AMD's that are known here; others by conversions."""
+    """True if a GPU computes in bfloat16: NVIDIA's from sm_80 on, supported ones of AMD; others by conversions."""
     if not is_available():
         return False
     return including_emulation or _provider().driver.vendor.kind == "hip" or get_device_capability()[0] >= 8
 
 
 def is_tf32_supported() -> bool:
-    """Whether units for products of the current GPU multiply tf32: NVIDIA's from sm_80 on, and gfx942."""
+    """True if the current GPU has tf32 matrix units: NVIDIA's from sm_80 on, and gfx942."""
     if not is_available():
         return False
     if _provider().driver.vendor.kind == "hip":
@@ -75,41 +75,41 @@ def is_tf32_supported() -> bool:
 
 
 def get_arch_list() -> list:
-    """The architectures of the devices, for which kernels are compiled when they are first needed."""
+    """Return the architectures of the devices; kernels are compiled for them at first use."""
     found = _provided("cuda")
     return [] if found is None else sorted({found.driver.architecture(k) for k in range(found.count())})
 
 
 def can_device_access_peer(device, peer_device) -> bool:
-    """Whether a GPU reads the memory of another one."""
+    """True if a GPU can access the memory of another one."""
     return _provider().driver.reaches(_index(device), _index(peer_device))
 
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """Return the number of GPUs."""
     found = _provided("cuda")
     return 0 if found is None else found.count()
 
 
 def is_available() -> bool:
-    """Whether there is a GPU."""
+    """True if there is a GPU."""
     return device_count() > 0
 
 
 def current_device() -> int:
-    """The index of the device that is meant where none is named."""
+    """Return the index of the current device."""
     return _index()
 
 
 def set_device(device):
-    """Another device is meant where none is named; a negative index changes nothing."""
+    """Set the current device; a negative index changes nothing."""
     index = _index(device)
     if index >= 0:
         _provider().set_current(index)
 
 
 def synchronize(device=None):
-    """Waits until a device has done all that it was given."""
+    """Wait until a device has done all submitted work."""
     _provider().synchronize(_index(device))
 
 
@@ -121,7 +121,7 @@ def get_device_properties(device=None):
 
 
 def get_device_name(device=None) -> str:
-    """What the driver calls a device."""
+    """Return the driver's name of a device."""
     return get_device_properties(device).name
 
 
@@ -148,7 +148,7 @@ class Stream(_streams.Stream):
 
 
 class Event(_streams.Event):
-    """A place in the work of a stream."""
+    """An event in the work of a stream."""
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         _accept_only("torch.cuda.Event", "record it outside of the graph", external=(external, False))
@@ -162,13 +162,13 @@ def default_stream(device=None) -> Stream:
 
 
 def current_stream(device=None) -> Stream:
-    """The stream to which the calling thread gives work."""
+    """Return the current stream of the calling thread."""
     index = _index(device)
     return Stream(index, stream_id=_provider().streams(index).current())
 
 
 class device:
-    """A block in which another device is meant where none is named; None or -1 change nothing."""
+    """Context manager that sets the current device; None or -1 change nothing."""
 
     def __init__(self, device):
         self.index = device.index if isinstance(device, _device) else device
@@ -188,15 +188,14 @@ class device:
 
 
 class device_of(device):
-    """A block in which the device of a tensor or storage is meant where none is named; one of the host's changes
-    nothing."""
+    """Context manager that sets the current device to that of a tensor or storage; one on the CPU changes nothing."""
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 def set_stream(stream):
-    """The thread gives its work to this stream from now on; None changes nothing."""
+    """Set the current stream of the thread; None changes nothing."""
     if stream is not None:
         _streams.set_stream(stream)
 
@@ -207,7 +206,7 @@ def stream_given(data_ptr, device=None) -> "ExternalStream":
 
 
 class ExternalStream(Stream):
-    """A stream that another library has made, by the driver's handle; that library keeps it."""
+    """A stream that another library has created and owns, by the driver's handle."""
 
     def __init__(self, stream_ptr, device=None, **kwargs):
         super().__init__(device, stream_id=int(stream_ptr), **kwargs)
@@ -221,7 +220,7 @@ StreamContext = _streams.StreamContext
 
 
 def stream(stream):
-    """A block on another stream; None, the stream there is, changes nothing."""
+    """Context manager that sets the current stream; None changes nothing."""
     return StreamContext(stream)
 
 

@@ -1,4 +1,4 @@
-"""``torch.cuda.graphs``: launches that a driver records once and does again as one."""
+"""``torch.cuda.graphs``: launches that a driver captures once and replays as one."""
 from __future__ import annotations
 
 import gc
@@ -18,7 +18,7 @@ _pools: dict = {}  # by handle: the pool that the first graph under it has made,
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether the thread's stream is being recorded."""
+    """True if the thread's stream is being captured."""
     found = _provided("cuda")
     if found is None:
         return False
@@ -27,16 +27,16 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> tuple:
-    """A name for memory that several graphs share, which never run at once."""
+    """Return a handle of memory for graphs that share it and never run concurrently."""
     return 1, next(_handles)
 
 
 class CUDAGraph:
-    """Launches between ``capture_begin`` and ``capture_end`` of the current stream, which ``replay`` does again on
-    whatever stream is current.
+    """The launches of the current stream between ``capture_begin`` and ``capture_end``, which ``replay`` runs again on
+    the current stream.
 
-    Tensors made meanwhile stay where they are: ``replay`` reads what the inputs then hold and writes the results anew.
-    Random numbers are others each time.  NoDeviceError where there is no GPU.
+    Tensors of the capture keep their memory: ``replay`` reads the current contents of the inputs and overwrites the
+    results.  Random numbers differ each time.  NoDeviceError if there is no GPU.
     """
 
     def __init__(self, keep_graph=False):
@@ -45,8 +45,8 @@ class CUDAGraph:
         self._board, self._recording, self._pool = provider.board(provider.current()), None, None
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
-        """Records from here on.  ``pool``: ``graph_pool_handle()`` or another graph's ``pool()``.  RuntimeError on the
-        first stream, and for a graph that is recorded already."""
+        """Begin the capture.  ``pool``: ``graph_pool_handle()`` or another graph's ``pool()``.  RuntimeError on the
+        default stream, and for a graph that has been captured already."""
         import weakref
 
         from .._src.devices.triton.graphs import Pool, Recording
@@ -64,38 +64,38 @@ class CUDAGraph:
         self._recording = recording
 
     def capture_end(self):
-        """The graph is whole.  RuntimeError where something was asked for meanwhile that cannot be recorded."""
+        """End the capture.  RuntimeError if an operation could not be captured."""
         recording, self._recording = self._recording, None
         recording.end()
         self._recording = recording
 
     def _abandon(self):
-        """Ends a recording amid which an error came: there is no graph."""
+        """End a capture after an error, without a graph."""
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.abandon()
 
     def replay(self):
-        """Does the launches on the current stream."""
+        """Run the launches on the current stream."""
         if self._recording is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         self._recording.replay()
 
     def reset(self):
-        """Lets go of the graph and of its memory."""
+        """Release the graph and its memory."""
         if self._recording is not None:
             self._recording.reset()
         self._recording = None
 
     def pool(self) -> tuple:
-        """The name of its memory, for graphs that are to share it."""
+        """Return the handle of its memory, for graphs that share it."""
         if self._pool is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
 
 class graph:
-    """A block that a CUDAGraph records, on a stream of its own unless one is given."""
+    """Context manager that captures a CUDAGraph, on a stream of its own unless one is given."""
 
     default_capture_stream = board = None
 
@@ -174,7 +174,7 @@ class _Graphed:
             self.gradients = [next(found) if x.requires_grad else None for x in self.inputs]
 
     def made(self):
-        """A function that runs the graphs."""
+        """Return a function that runs the graphs."""
         own = self
 
         class Graphed(_Function):
@@ -205,12 +205,12 @@ class _Graphed:
 
 
 def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
-    """Functions or modules whose forward and backward passes run as graphs, for arguments such as ``sample_args`` (a
-    tuple of tensors; for several callables a tuple of such tuples).  A module keeps its own forward for the other mode
-    (training or not) than it has now.
+    """Return functions or modules whose forward and backward passes run as graphs, for arguments such as
+    ``sample_args`` (a tuple of tensors; for several callables a tuple of such tuples).  In the other mode (training or
+    not) a module uses its own forward.
 
-    Results and gradients lie where the next call writes them anew.  RuntimeError under autocast with a cache, and for
-    modules with hooks.
+    The next call overwrites results and gradients.  RuntimeError under autocast with a cache, and for modules with
+    hooks.
     """
     several = isinstance(callables, tuple)
     if not several:
@@ -238,7 +238,7 @@ def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unu
 
 
 def _placed(function, run):
-    """What takes the place of a function, or of a module's forward."""
+    """Return the replacement of a function, or the module with its forward replaced."""
     if not hasattr(function, "forward"):
         return run
     training, own = function.training, function.forward

@@ -1,6 +1,6 @@
-"""``torch.cuda.memory``: what lies on a GPU, and how much of it a process may have.
+"""``torch.cuda.memory``: memory of GPUs, its statistics, and the limit of the process.
 
-Where there is no GPU, figures are 0 and tables are empty.
+Without a GPU, statistics are 0 and tables are empty.
 """
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc", "cach
 
 
 class CUDAPluggableAllocator:
-    """Functions of a shared library that give a GPU's memory and take it back: ``void *alloc(ssize_t size, int device,
+    """Functions of a shared library that allocate and free a GPU's memory: ``void *alloc(ssize_t size, int device,
     cudaStream_t stream)`` and ``void free(void *address, ssize_t size, int device, cudaStream_t stream)``.  For
-    ``change_current_allocator``, or a MemPool.  OSError where there is no such library, AttributeError where it lacks
-    a function."""
+    ``change_current_allocator``, or a MemPool.  OSError if there is no such library, AttributeError if it lacks a
+    function."""
 
     def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str):
         library = ctypes.CDLL(path_to_so_file)
@@ -38,7 +38,7 @@ class CUDAPluggableAllocator:
                                 for name in (alloc_fn_name, free_fn_name))
 
     def allocator(self):
-        """What MemPool takes."""
+        """Return the allocator for MemPool."""
         return self
 
 
@@ -50,8 +50,8 @@ def _functions_of(allocator):
 
 
 def change_current_allocator(allocator):
-    """All memory of GPUs comes from an allocator of the program's own from here on; nothing is kept for later.
-    RuntimeError where tensors have been made on a GPU already."""
+    """Allocate all memory of GPUs by an allocator of the program; nothing is cached.  RuntimeError if tensors have been
+    made on a GPU already."""
     provider = provider_of()
     if provider.boards:
         raise RuntimeError("Can't swap an already initialized allocator")
@@ -59,10 +59,10 @@ def change_current_allocator(allocator):
 
 
 def caching_allocator_enable(value: bool = True):
-    """Whether memory that tensors gave back is kept for later, as it is from the start; False: each tensor's is asked
-    of the driver and goes back to it, which waits for the device, so that tools of the driver see every use of memory
-    that is gone (but for what is made while a graph is recorded).  Without a GPU nothing changes; RuntimeError where
-    ``change_current_allocator`` has set another allocator."""
+    """Enable or disable caching of freed memory.  Without it, each tensor's memory is allocated and freed by the
+    driver, which waits for the device, so that debugging tools see every use after free (but for memory allocated
+    during a graph capture).  Without a GPU nothing changes; RuntimeError if ``change_current_allocator`` has set
+    another allocator."""
     provider = _provided("cuda")
     if provider is not None and provider.functions is not None:
         raise RuntimeError("the program's own allocator gives all memory: there is nothing to be kept or not")
@@ -72,7 +72,7 @@ def caching_allocator_enable(value: bool = True):
 
 @contextlib.contextmanager
 def caching_allocator_disabled():
-    """A block in which no memory is kept for later (``caching_allocator_enable(False)``)."""
+    """Context manager that disables caching of memory (``caching_allocator_enable(False)``)."""
     provider = _provided("cuda")
     before = provider is None or provider.caching
     caching_allocator_enable(False)
@@ -94,10 +94,9 @@ def get_allocator_backend() -> str:
 
 
 class MemPool:
-    """Memory of its own on the current GPU, for what is made within ``use_mem_pool``.  It goes back to the driver with
-    the pool, once no tensor lies in it.  ``allocator``: what gives its segments instead of the driver; ``no_split``:
-    each block has a segment of its own; ``use_on_oom``: tensors outside may have what is free in it where memory is
-    short."""
+    """A separate pool of memory on the current GPU, for allocations within ``use_mem_pool``.  It is freed with the
+    pool, once no tensor uses it.  ``allocator``: allocates its segments instead of the driver; ``no_split``: each block
+    has a segment of its own; ``use_on_oom``: other tensors may use its free blocks when memory is short."""
 
     def __init__(self, allocator=None, use_on_oom=False, no_split=False):
         from .._src.devices.triton.graphs import Pool
@@ -121,7 +120,7 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """A block in which the thread's tensors lie in a pool's memory, on whatever stream."""
+    """Context manager in which the thread's tensors use a pool's memory, on any stream."""
     board, found = provider_of().board(index_of(device)), pool._pool
     if found.board is not board:
         raise RuntimeError(f"the pool belongs to GPU {found.board.index}, not to {board.index}")
@@ -172,7 +171,7 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def reset_peak_memory_stats(device=None):
-    """The most is counted from here on."""
+    """Reset the peaks."""
     if _provided("cuda") is not None:
         provider_of().reset_statistics(index_of(device))
 
@@ -181,7 +180,7 @@ reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device=None):
-    """What was allocated and freed is counted from here on."""
+    """Reset the counters of allocations and frees."""
     if _provided("cuda") is not None:
         provider_of().board(index_of(device)).memory.reset_sums()
 
@@ -237,20 +236,20 @@ def host_memory_stats_as_nested_dict() -> dict:
 
 
 def reset_peak_host_memory_stats():
-    """The most pinned memory is counted from here on."""
+    """Reset the peaks of pinned memory."""
     if _provided("cuda") is not None:
         provider_of().pins.reset_peaks()
 
 
 def reset_accumulated_host_memory_stats():
-    """Pinned memory that came and went is counted from here on."""
+    """Reset the counters of allocations and frees of pinned memory."""
     if _provided("cuda") is not None:
         provider_of().pins.reset_sums()
 
 
 def memory_snapshot(mempool_id=None, include_traces=True) -> list:
-    """Segments of the driver's memory with their blocks, of all devices.  ``include_traces`` changes nothing: these are
-    told by ``_snapshot``."""
+    """Return the segments of the driver's memory with their blocks, of all devices.  ``include_traces`` changes
+    nothing: ``_snapshot`` has the traces."""
     found = _provided("cuda")
     if found is None:
         return []
@@ -270,7 +269,7 @@ def _snapshot(device=None, augment_with_fx_traces=False) -> dict:
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes ``_snapshot`` to a file, which https://pytorch.org/memory_viz shows."""
+    """Write ``_snapshot`` to a file for https://pytorch.org/memory_viz."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 
@@ -278,13 +277,13 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=sys.maxsize, device=None,
                            clear_history=False, compile_context=False, global_record_annotations=False,
                            skip_actions=None):
-    """Keeps what happens to the memory of a GPU, all of them unless one is named, with the lines of the program:
-    "all" events, the last ``max_entries`` of them, or only where what is in use comes from ("state"); None ends it.
-    ``context``: of which events lines are kept: "all", "alloc" (not of what is given back), "state" (of blocks in use
-    only), None.  ``stacks``: there are lines of Python alone.  ``skip_actions``: actions that are not kept.
+    """Record the memory history of a GPU, or of all if ``device`` is None: "all" events, the last ``max_entries`` of
+    them, or only the origins of memory in use ("state"); None ends it.
+    ``context``: what has a stack trace: "all" events, "alloc" (not frees), "state" (only blocks in use), or None.
+    ``stacks``: traces are of Python only.  ``skip_actions``: actions that are not recorded.
 
-    Meanwhile each block is asked for in Python: a call takes some microseconds more.  ValueError for words that mean
-    nothing, NotImplementedError for contexts of compilations and annotations."""
+    Recording allocates each block through Python, which costs some microseconds per call.  ValueError for unknown
+    values, NotImplementedError for contexts of compilations and annotations."""
     from .._src.devices.triton.history import STACKS, History
     if isinstance(enabled, bool):  # as it was in PyTorch 1
         enabled = "all" if enabled else None
@@ -300,8 +299,8 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
 
 
 def _attach_out_of_memory_observer(observer):
-    """``observer(device, bytes asked for, bytes of the device, bytes that the process may have still)`` is called
-    before memory is refused; what it raises is raised instead."""
+    """Call ``observer(device, bytes requested, bytes of the device, bytes left to the process)`` before an
+    out-of-memory error; an exception that it raises replaces the error."""
     provider = provider_of()
     for index in range(provider.count()):
         provider.board(index).memory.observers.append(observer)
@@ -315,8 +314,8 @@ def memory_summary(device=None, abbreviated=False) -> str:
 
 
 def set_per_process_memory_fraction(fraction: float, device=None):
-    """The process may have this part of a device's memory (0 to 1); more is refused as out of memory.  TypeError for
-    what is no number, ValueError for others."""
+    """Limit the process to a fraction (0 to 1) of a device's memory; more raises OutOfMemoryError.  TypeError if it is
+    not a number, ValueError if it is out of range."""
     if not isinstance(fraction, float):
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
@@ -330,7 +329,7 @@ def get_per_process_memory_fraction(device=None) -> float:
 
 
 def empty_cache():
-    """Gives memory that is kept for later back to the driver."""
+    """Release cached memory to the driver."""
     found = _provided("cuda")
     for index in range(0 if found is None else found.count()):
         found.trim(index)
@@ -350,8 +349,8 @@ def _set_allocator_settings(env: str):
 
 
 def caching_allocator_alloc(size: int, device=None, stream=None) -> int:
-    """The address of so many bytes of a GPU, which ``caching_allocator_delete`` takes back.  ``stream``: whose work
-    uses them; None: the current one."""
+    """Allocate ``size`` bytes of a GPU and return the address, for ``caching_allocator_delete``.  ``stream``: whose
+    work uses them; None: the current one."""
     provider = provider_of()
     index = index_of(device)
     queue = None if stream is None else getattr(stream, "stream_id", stream)
@@ -360,7 +359,7 @@ def caching_allocator_alloc(size: int, device=None, stream=None) -> int:
 
 
 def caching_allocator_delete(mem_ptr: int):
-    """Takes back what ``caching_allocator_alloc`` gave.  RuntimeError for other addresses."""
+    """Free memory of ``caching_allocator_alloc``.  RuntimeError for other addresses."""
     provider = provider_of()
     for board in list(provider.boards.values()):
         if board.raw.pop(mem_ptr, None) is not None:

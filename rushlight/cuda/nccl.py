@@ -17,12 +17,12 @@ def version() -> tuple:
 
 
 def unique_id() -> bytes:
-    """What the ranks of a communicator find one another by."""
+    """Return an id by which the ranks of a communicator find one another."""
     return _found().unique_id()
 
 
 def is_available(tensors) -> bool:
-    """Whether the library carries tensors: dense ones, each on a GPU of its own."""
+    """True if the library supports the tensors: dense ones, each on a GPU of its own."""
     tensors = list(tensors)
     places = {t.device for t in tensors}
     return _library() is not None and len(places) == len(tensors) and all(

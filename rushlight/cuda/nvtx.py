@@ -1,6 +1,6 @@
 """``torch.cuda.nvtx``: ranges and marks for NVIDIA's profilers, by ``libnvToolsExt`` where it is installed.
 
-Where it is not, ranges are counted as they would be, and nobody sees them.
+Without it, ranges are counted all the same, but not shown.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which provider and which device a call of ``torch.cuda`` is about."""
+"""Provider and device of a call of ``torch.cuda``."""
 from __future__ import annotations
 
 from .._src.compat.absent import COMING
@@ -9,7 +9,7 @@ WHY = f"torch.cuda.is_available() is False; {COMING['cuda']}"
 
 
 def provider_of():
-    """What provides the devices; NoDeviceError where nothing does."""
+    """Return the Provider of GPUs; NoDeviceError if there is none."""
     found = provided("cuda")
     if found is None:
         raise NoDeviceError(f"torch.cuda exists here only as a name (Torch not compiled with CUDA enabled): {WHY}",

@@ -1,4 +1,4 @@
-"""``torch.cuda.random``: the random streams of GPUs.  ``torch.manual_seed`` seeds them, too."""
+"""``torch.cuda.random``: the RNG streams of GPUs.  ``torch.manual_seed`` seeds them, too."""
 from __future__ import annotations
 
 import secrets
@@ -70,22 +70,22 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device="cuda"):
-    """Where a device's stream is, as uint8."""
+    """Return the RNG state of a device, as uint8."""
     return _generator(device).get_state()
 
 
 def get_rng_state_all() -> list:
-    """Where the streams of all devices are."""
+    """Return the RNG states of all devices."""
     return [get_rng_state(index) for index in range(_count())]
 
 
 def set_rng_state(new_state, device="cuda"):
-    """Puts a device's stream where it was."""
+    """Set the RNG state of a device."""
     where = _device(device) if isinstance(device, str) else device
     _generator(where).set_state(new_state)
 
 
 def set_rng_state_all(new_states):
-    """Puts the streams of all devices where they were."""
+    """Set the RNG states of all devices."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)

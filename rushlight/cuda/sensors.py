@@ -1,4 +1,4 @@
-"""How busy a GPU is, its temperature, power and clock, as the driver's tools tell them."""
+"""Utilization, temperature, power and clock of GPUs, as the driver's tools report them."""
 from __future__ import annotations
 
 from .places import index_of, provider_of
@@ -7,7 +7,7 @@ __all__ = ["clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "te
 
 
 def _asked(device):
-    """(what tells of GPUs, the place of one on the bus)"""
+    """Return (the sensors of GPUs, the bus address of one)."""
     provider = provider_of()
     return provider.sensors, provider.driver.bus(index_of(device))
 
@@ -18,8 +18,8 @@ def _figure(device, name: str) -> int:
 
 
 def utilization(device=None) -> int:
-    """Percent of the last period (1/6 s to 1 s) in which kernels ran on a GPU.  RuntimeError where the driver's library
-    is not there, or does not tell."""
+    """Percent of the last period (1/6 s to 1 s) in which kernels ran on a GPU.  RuntimeError if the driver's library
+    is missing, or does not report it."""
     sensors, bus = _asked(device)
     return sensors.rates(bus)[0]
 

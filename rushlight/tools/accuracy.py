@@ -71,8 +71,8 @@ def copies(inputs, wide=False) -> list:
 
 
 def results(call, inputs, plain=False) -> list:
-    """What a call returns, what its inputs hold afterwards, and (unless ``plain``) the gradients of the inputs for the
-    sum of all results."""
+    """Return the results of a call, its inputs' contents afterwards, and (unless ``plain``) the gradients of the inputs
+    for the sum of all results."""
     leaves = list(inputs)
     # writing into leaves is not allowed
     given = [x * 1 if isinstance(x, Tensor) and x.requires_grad else x for x in leaves]

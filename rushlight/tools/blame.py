@@ -1,8 +1,8 @@
-"""Who is to blame for a run that failed, by what its ranks' flight recorders left.
+"""Find the ranks that caused a run to fail, from the ranks' flight recorders.
 
-Looked at in this order: an error of the program itself; an exchange in which a minority of a group's ranks is about
-something else; a rank that has left no trace and is waited for; one that is waited for and waits for nobody; at last,
-where ranks wait for each other in a circle, the rank that has left the order in which the others go.
+Causes are searched in this order: an error of the program itself; a collective in which a minority of a group's ranks
+runs something else; an awaited rank that has left no trace; an awaited rank that does not wait itself; at last, if
+ranks wait for each other in a cycle, the rank that deviates from the order of the others.
 """
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SHAPES_DIFFER = ("all_to_all",)  # whose ranks may exchange other sizes
 
 @dataclass
 class Blame:
-    """The ranks to blame (several where a majority cannot be told from a minority), why, the place ``file:line`` at
-    which they are (None where that is not known), and the place at which the others were then."""
+    """The ranks to blame (several if there is no majority), why, the source location ``file:line`` at which they are
+    (None if unknown), and the location of the others at that time."""
 
     ranks: list
     why: str
@@ -39,7 +39,7 @@ def place_of(frames) -> str | None:
 
 
 def signature(entry, lines: bool = False) -> tuple:
-    """What ranks of a group have in common at one exchange; with ``lines`` also where the program asks for it."""
+    """Return what all ranks of a group share at a collective; with ``lines`` including the program's source line."""
     sizes = None if any(entry["profiling_name"].endswith(name) for name in SHAPES_DIFFER) else str(entry["input_sizes"])
     found = entry["profiling_name"], sizes, str(entry["input_dtypes"])
     return (*found, place_of(entry["frames"])) if lines else found
@@ -138,7 +138,7 @@ class Traces:
         return Blame(ranks, f"the program raised {first['reason']}", place_of(first["raised"]), None)
 
     def mismatch(self, lines: bool = False):
-        """The earliest exchange of a group whose ranks are about different things."""
+        """The earliest collective of a group whose ranks disagree."""
         found = []
         for known in self.known.values():
             first = max((min(entries) for entries in known.values() if entries), default=0)  # rings begin elsewhere
@@ -177,7 +177,7 @@ class Traces:
         return None
 
     def absent(self, traced: bool):
-        """A rank that is waited for: without a trace, or with one in which it waits for nobody."""
+        """A rank that others wait for: one without a trace, or one with a trace that does not wait."""
         waits = self.waits()
         awaited = {}
         for others in waits.values():
@@ -198,7 +198,7 @@ class Traces:
 
 
 def blame(traces: dict) -> Blame | None:
-    """Who is to blame by the traces of ranks; None where nothing went wrong in them."""
+    """Return the Blame according to the traces of ranks; None if nothing went wrong in them."""
     found = Traces(traces)
     return (found.raised() or found.mismatch() or found.absent(False) or found.absent(True) or found.out_of_order()
             or found.mismatch(lines=True)

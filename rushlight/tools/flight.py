@@ -1,9 +1,9 @@
-"""Finds who is to blame, and where ranks parted, in what their flight recorders left.
+"""Report the cause of a failed distributed run, and where ranks diverged, from the ranks' flight recorders.
 
-Told is the rank to blame (``blame.py``), then the first exchange of each group that is not the same, not done, or
-missing in some rank.
+The report has the rank to blame (``blame.py``), then the first collective of each group that differs, is unfinished, or
+is missing in some rank.
 
-    python -m rushlight.tools.flight FOLDER [--prefix rushlight_trace_rank_] [--last 5]
+    python -m rushlight.tools.flight DIRECTORY [--prefix rushlight_trace_rank_] [--last 5]
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAME = ("profiling_name", "input_sizes", "input_dtypes")
 
 
 def loaded(folder, prefix: str) -> dict:
-    """{rank: trace} of the files in a folder whose names are the prefix and a rank.
+    """Return {rank: trace} of the files in a directory whose names are the prefix and a rank.
 
     FileNotFoundError where there is none.
     """
@@ -81,7 +81,7 @@ def described(entry) -> str:
 
 
 def report(traces: dict, last: int = 0) -> str:
-    """What the traces say, as text."""
+    """Return the findings as text."""
     lines = [f"ranks with a trace: {', '.join(map(str, traces))}"]
     found = blame(traces)
     lines += [str(found)] if found else []

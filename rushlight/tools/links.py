@@ -31,7 +31,7 @@ class Topology:
     between: Link = Link(8e-6, 50e9)
 
     def near(self, members: int, stride: int) -> int:
-        """How many members of a group whose neighbours lie ``stride`` devices apart share a machine."""
+        """Return how many members of a group with a stride of ``stride`` devices share a host."""
         return max(min(members, self.node // stride), 1)
 
     def message(self, nbytes: float, stride: int) -> float:
@@ -51,7 +51,7 @@ class Topology:
         return inside + min(self.between.ring(2, share, far), self.between.tree(share, far))
 
     def all_gather(self, nbytes: float, members: int, stride: int = 1) -> float:
-        """``nbytes`` in all, of which each member has its part; so long takes a reduce_scatter, too."""
+        """``nbytes`` in all, a part of them on each member; a reduce_scatter takes the same time."""
         near = self.near(members, stride)
         far = members // near
         inside = self.within.ring(1, nbytes, near) if near > 1 else 0.0

@@ -39,9 +39,9 @@ MODELS = {"7B": Model(32, 4096, 11008, 32000, 4096), "70B": Model(80, 8192, 2867
 
 @dataclass(frozen=True)
 class Device:
-    """``rate``: operations a second that matrix products reach; ``bandwidth`` and ``memory`` in bytes; ``launch``:
-    seconds before a kernel begins; ``layer``: measured seconds by (tokens, parts of a layer), instead of the roofline;
-    ``overlap``: the part of exchanges that may go on beside computation."""
+    """``rate``: operations per second that matmuls reach; ``bandwidth`` and ``memory`` in bytes; ``launch``: seconds
+    before a kernel begins; ``layer``: measured seconds by (tokens, parts of a layer), instead of the roofline;
+    ``overlap``: the part of communication that may overlap computation."""
 
     rate: float = 989e12 * 0.55
     bandwidth: float = 3.35e12

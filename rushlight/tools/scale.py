@@ -1,10 +1,9 @@
-"""How long a training step of a transformer takes on many devices, how much memory it needs, and which way to divide it
-is best.
+"""Predict the time and memory of a transformer's training step on many devices, and find the best parallelism plan.
 
     python -m rushlight.tools.scale --model 70B --devices 1024 [--batch 1024] [--svg step.svg] [--trace step.json]
 
-Times of layers are a roofline of the device (or measured ones, ``Device.layer``), those of exchanges come from
-``links.py``, and a step is played through as stages run it: one microbatch forward, one backward in turn.
+Times of layers are a roofline of the device (or measured ones, ``Device.layer``), those of communication come from
+``links.py``, and a step is simulated as stages run it: one microbatch forward, one backward in turn.
 """
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Costs:
         self.message = links.message(self.stream / plan.tensor, plan.tensor * plan.data)
 
     def beside(self, computing: float, exchanging: float) -> float:
-        """Time of both, where a part of the exchange goes on during the computation."""
+        """Return the time of both, with a part of the communication overlapped."""
         return max(computing, self.device.overlap * exchanging) + (1 - self.device.overlap) * exchanging
 
     def compute(self) -> float:
@@ -71,7 +70,7 @@ class Costs:
         return self.layers * each + ((2 if backward else 1) * self.head() if last else 0.0)
 
     def gradients(self) -> float:
-        """What of the sum of gradients over the data dimension is left when the last backward is done."""
+        """Return the time of the gradients' reduction that remains after the last backward."""
         if self.plan.data == 1 or self.plan.shards:
             return 0.0
         nbytes = (self.layers * self.model.layer_parameters + self.model.vocabulary * self.model.width) * HALF
@@ -102,7 +101,7 @@ class Costs:
 
 
 def order(stage: int, stages: int, microbatches: int) -> list:
-    """What a stage does in turn: (is backward, microbatch), one forward and one backward once it is full."""
+    """Return the schedule of a stage: (is backward, microbatch), one forward and one backward once it is full."""
     ahead = min(stages - stage, microbatches)
     found = [(False, k) for k in range(ahead)]
     for k in range(microbatches):
@@ -160,7 +159,7 @@ def powers(most: int) -> list:
 
 
 def plans(model: Model, devices: int, batch: int, node: int):
-    """The plans for so many devices: tensor parallel within a machine alone."""
+    """Yield the plans for ``devices`` devices, with tensor parallelism only within a host."""
     for tensor in powers(min(node, devices)):
         for pipeline in powers(devices // tensor):
             data, rest = divmod(devices, tensor * pipeline)

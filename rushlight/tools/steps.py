@@ -1,4 +1,4 @@
-"""What each step of the programs that run takes.
+"""Time of each launch of the programs that run.
 
     >>> import rushlight as torch
     >>> from rushlight.tools.steps import measured
@@ -11,7 +11,7 @@
     True
 
 ``print(table)`` shows the longest first.  Operators that run uncompiled are programs too.  With one thread times are
-processor times, which a busy machine disturbs least.
+CPU times, which other processes disturb least.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .._src.core.native import memory
 
 @dataclass
 class Row:
-    """What a step does, how often it ran, how long in all."""
+    """The label of a step, how often it ran, and its total time."""
 
     label: str
     calls: int = 0

@@ -11,7 +11,7 @@ ROW, WIDTH, LEFT = 24, 1000, 80
 
 @dataclass(frozen=True)
 class Span:
-    """What a row does from ``begin`` to ``end`` (seconds)."""
+    """An activity of a row from ``begin`` to ``end`` (seconds)."""
 
     row: int
     kind: str

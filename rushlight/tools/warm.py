@@ -1,13 +1,13 @@
-"""Makes the kernels of usual models beforehand, for the processor at hand: programs that use them start with less to
-compile.  Kernels know dtypes, layouts and register tiles but no sizes, so those of a small stack serve models of other
-depths and sizes.
+"""Compile the kernels of usual models in advance for this CPU, so that programs that use them start faster.  Kernels
+depend on dtypes, strides and register tiles but not on sizes, so those of a small stack serve models of other depths
+and sizes.
 
     python -m rushlight.tools.warm                       all kinds of model, in float32 and under autocast
     python -m rushlight.tools.warm decoder --float32     some of it
-    python -m rushlight.tools.warm --choices             measures choices for the products and convolutions that programs
-                                                         of this machine have met, 50 ms each
+    python -m rushlight.tools.warm --choices             measures choices for the matmuls and convolutions that programs
+                                                         have run on this host, 50 ms each
 
-What is made lies in the cache on disk (``RUSHLIGHT_CACHE``); run it when a machine or an image is set up.
+The results are in the cache on disk (``RUSHLIGHT_CACHE``); run it when a host or an image is set up.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F, nn = torch.nn.functional, torch.nn
 
 
 class Layer(nn.Module):
-    """A transformer's layer: norms before attention and products, or after them."""
+    """A transformer's layer: norms before attention and MLP, or after them."""
 
     def __init__(self, width: int, heads: int, causal: bool, approximate: str):
         super().__init__()
@@ -163,7 +163,7 @@ def objects() -> int:
 
 
 def main(arguments=None):
-    """Makes the kernels, kind by kind, and tells how many there are."""
+    """Compile the kernels, kind by kind, and print how many there are."""
     command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_argument("kinds", nargs="*", metavar="kind", help=f"of {', '.join(KINDS)}; all where none is given")
     command.add_argument("--float32", action="store_true", help="without autocast")

@@ -212,7 +212,7 @@ def test_shared_memory_that_a_device_does_not_give(silent):
     provider, library = silent
     board = provider.board(0)
     made = Binary(b"STUB" + bytes(4) + b"f\0", "f", 64 << 10, 128)
-    refused = pytest.raises(Unfit, match="asks for 65536 bytes of shared memory")
+    refused = pytest.raises(Unfit, match="needs 65536 bytes of shared memory")
     with library.failing(NVIDIA.names["function_set"], 1), refused:
         board.driver.kernel(made)
     for entry, status in (("function_set", 700), ("load", 1)):

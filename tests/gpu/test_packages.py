@@ -191,7 +191,7 @@ DAMAGES = {
     "beyond memory": (slot(0, 1, 1 << 20), ".json", "no memory"),
     "an address for a number": (slot(-1, 0, "i0"), ".json", "no number"),
     "a kernel without its form": (told(lambda m: m["kernels"][0].pop("form")), ".json", "is no kernel"),
-    "constants elsewhere": (told(lambda m: m["constants"][0].update(at=-64)), ".json", "lies at -64"),
+    "constants elsewhere": (told(lambda m: m["constants"][0].update(at=-64)), ".json", "is at -64"),
     "temporaries": (told(lambda m: m.update(temporaries=[-1])), ".json", "temporaries are"),
 }
 

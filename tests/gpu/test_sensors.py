@@ -56,7 +56,7 @@ def test_gpus_of_amd_are_told_by_files(tmp_path):
     assert told.rates("0000:0C:00.0") == (77, 5)
     assert [told.figure("0000:0c:00.0", one) for one in ("temperature", "power", "clock")] == [
         55, 300_000, 2100]
-    with pytest.raises(RuntimeError, match="does not tell gpu_busy_percent"):
+    with pytest.raises(RuntimeError, match="has no gpu_busy_percent"):
         told.rates("0000:0d:00.0")
     assert isinstance(sensors.sensors("hip"), sensors.Told)
 

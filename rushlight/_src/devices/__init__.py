@@ -1,1 +1,1 @@
-"""Devices: what each of them provides (``base.py``), one folder a type."""
+"""Device types: the common interface (``base.py``), and one directory per type."""

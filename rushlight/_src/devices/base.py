@@ -1,12 +1,12 @@
-"""What a device provides to the rest of the framework.
+"""Provider: the interface that a device type implements.
 
-There is one ``Provider`` a type of device, whatever the number of devices.  Rooms ask it through
-``tensor.device.provider`` and never compare names of devices.  A type is entered by ``register`` (for users:
-``rushlight.devices.register``), as a Provider or as the name of a module that has one, which is then imported when such
-a device is first used.
+There is one ``Provider`` per device type, whatever the number of devices.  Other modules call it through
+``tensor.device.provider`` and never compare device names.  A type is registered by ``register`` (for users:
+``rushlight.devices.register``), as a Provider or as the name of a module that has one, which is imported when such a
+device is first used.
 
-Addresses are integers that only the device's own entries take apart: ``address + offset`` lies ``offset`` bytes further
-on.  Indices count the devices of the type from 0.
+Addresses are integers that only the device's own methods interpret: ``address + offset`` is the address ``offset``
+bytes further.  Indices count the devices of the type from 0.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..core.random import Generator
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """What is known of one device: its ``name``, bytes of memory, and how many units compute side by side."""
+    """Properties of one device: its ``name``, bytes of memory, and number of multiprocessors."""
 
     name: str
     total_memory: int = 0
@@ -32,7 +32,7 @@ class Properties:
 
 
 class DeviceMemory:
-    """Memory of a device, which goes back to it with the last storage that lies in it."""
+    """An allocation on a device, freed with the last storage that uses it."""
 
     __slots__ = ("provider", "index", "address", "nbytes")
 
@@ -54,12 +54,12 @@ class Pinned:
 
 
 class Provider:
-    """The entries of one type of device.  A subclass gives at least those that raise NotImplementedError here; the
-    others have a meaning that is right, if slow."""
+    """The interface of one device type.  A subclass implements at least the methods that raise NotImplementedError
+    here; the others have correct, if slow, defaults."""
 
     type = ""
     has_data = True  # whether tensors there have elements
-    on_host = False  # whether their memory is the host's, which Python and NumPy read where it lies
+    on_host = False  # whether their memory is host memory, which Python and NumPy access directly
     is_accelerator = True  # whether ``torch.accelerator`` may mean this type, when it is made known before others
     has_array_interface = False  # whether libraries read arrays there by ``__cuda_array_interface__``
     autocast = "cuda"  # the list of operators that autocast follows there, of ``core/precisions.py``
@@ -71,11 +71,11 @@ class Provider:
         raise NotImplementedError
 
     def properties(self, index: int) -> Properties:
-        """What is known of a device."""
+        """Return the properties of a device."""
         return Properties(f"{self.type}:{index}")
 
     def capabilities(self, index: int) -> frozenset:
-        """Words for what a device can do beyond computing: "streams", "peer" (copies between devices without the host),
+        """Return the names of optional features: "streams", "peer" (copies between devices without the host),
         "pinned"."""
         return frozenset()
 
@@ -84,15 +84,15 @@ class Provider:
         return frozenset(dtype for dtype in ALL if dtype.has_kernels)
 
     def fingerprint(self, index: int) -> str:
-        """What decides how programs for the device come out, as a text for the names of cached programs."""
+        """Return a string of all that affects code generation for the device, for the keys of cached programs."""
         return f"{self.type} {self.properties(index).name}"
 
     def current(self) -> int:
-        """The index of the device that is meant where none is named, for the calling thread."""
+        """Return the index of the calling thread's current device."""
         return 0
 
     def set_current(self, index: int):
-        """Another device is meant where none is named, for the calling thread."""
+        """Set the calling thread's current device."""
         if index != 0:
             raise NotImplementedError(f"there is one device of type {self.type!r}")
 
@@ -107,37 +107,37 @@ class Provider:
         return where if where.index is not None else device(self.type, index)
 
     def recover(self, index: int):
-        """Makes a device anew that is lost; its tensors are gone.  NotImplementedError where that cannot be."""
-        raise NotImplementedError(f"a device of type {self.type!r} cannot be made anew in a running process")
+        """Recreate a lost device; its tensors are gone.  NotImplementedError if that is impossible."""
+        raise NotImplementedError(f"a device of type {self.type!r} cannot be recreated in a running process")
 
     # --- memory ---
     def allocate(self, index: int, nbytes: int) -> int:
-        """The address of ``nbytes`` bytes (0: of a block all the same), contents undefined, for work on the current
-        stream.  OutOfMemoryError where there are no more."""
+        """Return the address of ``nbytes`` uninitialized bytes (of a block even for 0 bytes) for work on the current
+        stream.  OutOfMemoryError if there are not enough."""
         raise NotImplementedError
 
     def free(self, index: int, address: int, nbytes: int):
-        """Takes a block back.  Work that was given to the device before may still use it."""
+        """Free a block.  Work submitted to the device before may still use it."""
         raise NotImplementedError
 
     def trim(self, index: int):
-        """Gives memory that is kept for later back to the system."""
+        """Release cached memory to the system."""
 
     def trim_host(self):
-        """Gives pinned memory that is kept for later back to the system."""
+        """Release cached pinned memory to the system."""
 
     def statistics(self, index: int) -> dict:
         """Bytes by name: ``allocated``, ``most_allocated`` and ``reserved``, ``most_reserved``."""
         return {}
 
     def figures(self, index: int) -> dict:
-        """What is known of a device's memory, by PyTorch's names."""
+        """Return the memory statistics of a device under PyTorch's names."""
         names = {"allocated": "allocated_bytes.all.current", "most_allocated": "allocated_bytes.all.peak",
                  "reserved": "reserved_bytes.all.current", "most_reserved": "reserved_bytes.all.peak"}
         return dict(sorted((names.get(name, name), value) for name, value in self.statistics(index).items()))
 
     def reset_statistics(self, index: int):
-        """The most that was allocated and reserved is counted from here on."""
+        """Reset the peaks of allocated and reserved memory."""
 
     def memory(self, index: int) -> tuple:
         """(free, total) bytes of a device."""
@@ -157,18 +157,18 @@ class Provider:
         return None
 
     def used_by(self, index: int, storage: Storage, stream: int):
-        """Another stream than the one that has taken a storage uses it: when it is freed, its memory is used again only
-        after what that stream has been given by then."""
+        """Note that a stream other than the allocating one uses a storage: its memory is reused only after the work
+        submitted to that stream before the release."""
 
     # --- copies ---
     def upload(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
-        """Copies from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host goes
-        on, and leaves ``source`` as it is until the stream is done."""
+        """Copy from the host's address ``source`` to the device's ``target``.  With ``non_blocking`` the host continues
+        and must not change ``source`` until the stream is done."""
         raise NotImplementedError
 
     def download(self, index: int, target: int, source: int, nbytes: int, non_blocking: bool):
-        """Copies from the device's address ``source`` to the host's ``target``.  With ``non_blocking`` the host goes
-        on, and does not read ``target`` until the stream is done."""
+        """Copy from the device's address ``source`` to the host's ``target``.  With ``non_blocking`` the host continues
+        and must not read ``target`` until the stream is done."""
         raise NotImplementedError
 
     def copy(self, index: int, target: int, source: int, nbytes: int):
@@ -200,44 +200,44 @@ class Provider:
         return Streams()
 
     def synchronize(self, index: int):
-        """Waits until a device has done all that it was given."""
+        """Wait until a device has done all submitted work."""
 
     # --- other libraries ---
     def device_of(self, address: int) -> int:
-        """The index of the device on which memory of another library lies."""
+        """Return the index of the device that owns an address of another library."""
         return 0
 
     def hand_over(self, index: int, stream: int):
-        """Work that another library's stream is given from now on begins after what the thread's stream was given."""
+        """Make later work of another library's stream wait for work already submitted to the thread's stream."""
 
     def take_over(self, index: int, stream: int):
-        """Work that the thread's stream is given from now on begins after what another library's stream was given."""
+        """Make later work of the thread's stream wait for work already submitted to another library's stream."""
 
     def at(self, index: int):
-        """A block in which libraries that the thread calls find a device current."""
+        """Context manager in which libraries that the thread calls find this device current."""
         return contextlib.nullcontext()
 
     def vendor(self) -> str:
-        """Whose libraries work with the memory and streams of these devices: "cuda", "hip"; "" for nobody's."""
+        """Return the vendor whose libraries work with the memory and streams of these devices: "cuda", "hip", or ""."""
         return ""
 
     def recording(self, index: int) -> bool:
-        """Whether what the thread gives a device is recorded, to be done later."""
+        """True if the thread's work for a device is captured for later instead of run."""
         return False
 
     def watching(self, index: int):
-        """A block in which a thread that gives a device no work may ask whether events have passed; ``with ... as``
-        False where nothing may be asked now."""
+        """Context manager for a thread that submits no work and queries events; ``with ... as`` False if events must
+        not be queried now."""
         return contextlib.nullcontext(True)
 
     def report(self, index: int, error: BaseException):
-        """What a device was given has gone wrong: raised to whoever next waits for it."""
+        """Report an error of submitted work: it is raised in the next call that waits for the device."""
         raise error
 
     # --- programs ---
     def target(self):
-        """The compiler's half: a ``compiler/target.py: Target``.  By default the processor's: a device that runs its
-        code on memory of its own needs no other."""
+        """Return the code-generation interface (``compiler/target.py: Target``), by default the CPU's: a device that
+        runs CPU code on memory of its own needs no other."""
         from .cpu import provider
         return provider.target()
 
@@ -253,11 +253,11 @@ class Provider:
         raise NotImplementedError
 
     def prepare(self, index: int, plan):
-        """Called when a plan's program has run: a device whose queues the hot path knows (``core/native/queues.py``)
-        gives the plan what it is run by there from now on."""
+        """Called after a plan's program has run: a device whose queues the hot path supports
+        (``core/native/queues.py``) attaches to the plan what later calls need to launch it there."""
 
     def replayed(self, plan, args, values: int, used: int):
-        """The fresh results of a plan that the device has recorded and runs as one; None where ``run`` has to."""
+        """Return the fresh results of a plan that runs as one recorded graph; None if ``run`` must run it."""
         return None
 
     def launch_failed(self, status: int):
@@ -294,28 +294,28 @@ class Streams:
         return 0
 
     def enter(self, stream: int):
-        """The calling thread gives its work to this stream from now on."""
+        """Make a stream the calling thread's current one."""
 
     def done(self, stream: int) -> bool:
-        """Whether a stream has done all that it was given."""
+        """True if a stream has done all submitted work."""
         return True
 
     def synchronize(self, stream: int):
-        """Waits until a stream has done all that it was given."""
+        """Wait until a stream has done all submitted work."""
 
     def mark(self, stream: int):
-        """An event: the place in the stream's work that has been reached; what it is, only these entries know."""
+        """Record an event: the current end of the stream's work, in a representation private to these methods."""
         return None
 
     def wait(self, stream: int, event):
-        """Work that the stream is given from now on begins after an event."""
+        """Make later work of the stream wait for an event."""
 
     def passed(self, event) -> bool:
-        """Whether the work before an event is done."""
+        """True if the work before an event is done."""
         return True
 
     def reach(self, event):
-        """Waits until the work before an event is done."""
+        """Wait until the work before an event is done."""
 
     def elapsed(self, first, last) -> float:
         """Milliseconds between two events."""

@@ -54,8 +54,8 @@ def is_foreign(f) -> bool:
 
 
 def write(target, models: dict, metadata=None):
-    """Writes a package.  ``models``: {name: Model}; ``target``: a path or a file open for writing.  A file at the path
-    is replaced once the new one is whole.  ``metadata``: texts that each manifest has besides."""
+    """Write a package.  ``models``: {name: Model}; ``target``: a path or a file open for writing.  A file at the path
+    is replaced atomically.  ``metadata``: further entries of each manifest."""
     if hasattr(target, "write"):
         held = io.BytesIO()
         write_to(held, models, metadata)
@@ -73,7 +73,7 @@ def write(target, models: dict, metadata=None):
 
 
 def write_to(target, models: dict, metadata=None):
-    """Writes a package to a file that can seek."""
+    """Write a package to a seekable file."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as file:
         def put(name: str, data):
             file.writestr(entry_of(name), data)
@@ -145,7 +145,7 @@ class Package:
         return self.file.read(self.stored(f"{ROOT}/{name}")).decode()
 
     def stored(self, name: str) -> zipfile.ZipInfo:
-        """An entry of the zip, which has to lie there as packages have it: neither compressed nor encrypted."""
+        """Return an entry of the zip, which must be neither compressed nor encrypted."""
         info = self.file.getinfo(name)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise BadPackage(f"not a package: {name} is compressed or encrypted")
@@ -169,8 +169,8 @@ class Package:
         return data
 
     def verify(self, name: str):
-        """Compares the weights of a model with their hash; BadPackage where they differ.  It reads all of them, a
-        second for 2 GB, so it is done where it is asked for, or they are few."""
+        """Compare the weights of a model with their hash; BadPackage if they differ.  It reads all of them, a second
+        for 2 GB, so it is done on request, or if they are small."""
         told = self.manifests[name].get("weights")
         if told is None:
             return
@@ -205,7 +205,7 @@ def check_manifest(name: str, manifest):
         refuse("no object")
     if isinstance(manifest.get("version"), int) and manifest["version"] != INTERFACE:
         raise BadPackage(f"the model {name!r} has version {manifest['version']} of the interface, and this is "
-                         f"{INTERFACE}: package it anew")
+                         f"{INTERFACE}: package it again")
     for key, kind in (("version", int), ("target", str), ("sha256", str), ("instructions", list), ("levels", list),
                       ("checks", list),
                       ("inputs", list),

@@ -29,7 +29,7 @@ DRIVER = tuple(NVIDIA.names[entry] for entry in (
 CONTEXT, HELD, NOTHING, CONSTANTS, TEMPORARIES, REPORT, MARK, LAST, USED, QUEUE = range(10)
 FUNCTIONS = QUEUE + 3
 KERNEL_BYTES = 24  # of a row: machine code, the name of its entry, bytes of shared memory
-RESERVED = 48 << 10  # bytes of shared memory that a kernel has without asking
+RESERVED = 48 << 10  # bytes of shared memory that a kernel has without a request
 NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING
 
 
@@ -110,7 +110,7 @@ class BoardInterface:
 
     # --- a model ------------------------------------------------------------------------------------------------------
     def driver(self):
-        """model_driver(): whether the driver's library is there, with all that is asked of it."""
+        """model_driver(): true if the driver's library exists, with all required functions."""
         f = self.module.function("model_driver", [], i64, internal=True)
         ready = self.module.data("ready", "i64")
         self.leave(f, f.compare("!=", f.atomic_load(i64, ready), 0), 1)
@@ -182,7 +182,7 @@ class BoardInterface:
         f.ret(constant(i64, 0))
 
     def fill(self):
-        """model_fill(model): addresses of what lies in its memory; its program, with functions and the places of
+        """model_fill(model): addresses in the model's memory; its program, with functions and the addresses of
         arguments."""
         f = self.module.function("model_fill", [("model", ptr)], i64, internal=True)
         model, = f.parameters

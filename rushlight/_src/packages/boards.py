@@ -39,14 +39,14 @@ from .tracing import Domain, NotPackable, sizes_at, traced
 from .weights import Weights
 
 TARGETS = tuple(f"{'cuda' if name.startswith('sm_') else 'hip'}-{name}" for name in SHARED)
-MISALIGNED = 8  # what stands for the address of the word for errors
-ROOM = 256  # temporaries begin at multiples of so many bytes
+MISALIGNED = 8  # in place of the address of the error flag
+ROOM = 256  # alignment of temporaries, in bytes
 SYSTEMS = {True: ("x86-64-v2", LINUX), False: (ARM, ARM)}
-"""The processor and the kind of machine that the C interface is for, by whether this is an x86-64."""
+"""The CPU and the target triple of the C interface, by whether this is an x86-64."""
 
 
 class Unplaced:
-    """A board of which nothing is known but that its memory begins at multiples of 16."""
+    """A device with unknown addresses, all multiples of 16."""
 
     @staticmethod
     def table(values, name) -> int:
@@ -66,7 +66,7 @@ def architecture_of(target) -> str:
 class BoardModel:
     """The program of an ExportedProgram for a GPU, as ``archive.write`` takes it.
 
-    NotPackable for sizes that vary, and for what would not be computed by Triton's kernels alone."""
+    NotPackable for dynamic shapes, and for nodes that Triton's kernels do not compute."""
 
     def __init__(self, program, name: str, architecture: str):
         imported()  # or an error that names the extra
@@ -80,7 +80,7 @@ class BoardModel:
         if domain.varying:
             raise NotPackable(f"packages for GPUs are for one size of each input: {domain.varying[0].name} varies")
         if any(isinstance(value, Tensor) and not value.device.provider.on_host for value, _ in given):
-            raise NotPackable("packages for GPUs are made of programs on the processor: export model.cpu()")
+            raise NotPackable("packages for GPUs are made of programs on the CPU: export model.cpu()")
         with cpu.provider.planned_for(Blocks("cuda", architecture)):
             one = traced(program, given, domain, {}, sizes_at({}, {}), name)
             one.outline.items = [item for item in one.outline.items if not is_empty(item)]
@@ -118,7 +118,7 @@ class BoardModel:
         return max((*(meta.nbytes for meta in metas), *self.code.temporaries), default=0) >= FAR
 
     def add(self, launch):
-        """A launch becomes a row of the table, and its kernel a file."""
+        """Add a launch as a row of the table, and its kernel as a file."""
         module, bare = modules.made[launch.kernel], DecodedLaunch(Unplaced, launch, MISALIGNED)
         variant = bare.variant([number for _, number in bare.slots], self.wide)
         made = binary(module, variant, self.architecture)
@@ -141,7 +141,7 @@ class BoardModel:
                               "slots": slots + [["e", 0]] * module.flag})
 
     def manifest(self) -> dict:
-        """What the model is: what ``Model.manifest`` has, and the table."""
+        """Return the description of the model: the entries of ``Model.manifest``, and the table."""
         def told(name, meta: Meta):
             return {"name": name, "dtype": meta.dtype.name, "shape": list(meta.shape), "strides": list(meta.strides)}
 
@@ -163,8 +163,8 @@ class BoardModel:
 
     # --- without Python -----------------------------------------------------------------------------------------------
     def arguments(self, module, bare, variant) -> list:
-        """What the arguments of a launch are: (number of a value, what is added to it, bits that have to be 0).  Tables
-        and the word for errors are values behind those of the program."""
+        """Return the arguments of a launch: (index of a value, what is added to it, bits that have to be 0).  Tables
+        and the error flag are values after those of the program."""
         first, fixed = len(module.pointers), len(module.tables)
         found = [list(slot) for slot in bare.slots]
         for k, table in enumerate(module.tables):

@@ -1,4 +1,4 @@
-"""What a package has for one kind of processor: its kernels, and the programs that launch them."""
+"""Build: the part of a package for one kind of CPU, its kernels and the programs that launch them."""
 from __future__ import annotations
 
 import struct
@@ -36,9 +36,9 @@ STATES = (("avx", 6), ("avx512f", 0xE6), ("amx-tile", 0x600E6))
 
 
 class Required(NamedTuple):
-    """What code asks of a processor.  x86-64: ``rows`` of leaf, register and bits that ``cpuid`` answers; ``states``:
-    bits of ``xgetbv``; ``tiles``: whether tile registers must be asked for.  AArch64: ``words``, {which word Linux
-    tells of the processor: bits of it}; ``vector``: how many bytes SVE's vectors have, 0 for any."""
+    """The instruction-set requirements of code.  x86-64: ``rows`` of leaf, register and bits for ``cpuid``; ``states``:
+    bits of ``xgetbv``; ``tiles``: whether AMX tile registers must be requested.  AArch64: ``words``, {index of Linux's
+    HWCAP word: its bits}; ``vector``: bytes of SVE's vectors, 0 for any."""
 
     rows: list
     states: int
@@ -48,18 +48,18 @@ class Required(NamedTuple):
 
 
 def found_object(digest) -> bytes:
-    """The object file of something that was compiled."""
+    """Return the object file of compiled code."""
     image = digest and jit.object_of(digest)
     if not image:
-        raise NotPackable("the disk cache has lost the object of a kernel that another process compiled: compile anew")
+        raise NotPackable("the disk cache has lost the object of a kernel that another process compiled: recompile it")
     return image
 
 
 class Build:
-    """An exported program for one kind of processor.
+    """An exported program for one kind of CPU.
 
-    ``programs``: what was traced; ``code``: its launches where no size varies; ``number``: which build of the package
-    it is: the last one whose instructions a processor has runs there.
+    ``programs``: the traced programs; ``code``: its launches for static sizes; ``number``: the index of the build in
+    the package.  A CPU runs the last build whose instructions it has.
     """
 
     def __init__(self, features, number: int, program, found, domain, name: str):
@@ -75,7 +75,7 @@ class Build:
         self.check_kernels()
 
     def targeted(self):
-        """A block in which code is generated for this build's processors."""
+        """Context manager in which code is generated for this build's CPUs."""
         return targeting(self.features if self.features.triple else None)
 
     def check_kernels(self):
@@ -93,7 +93,7 @@ class Build:
 
     @property
     def arena(self) -> int:
-        """Bytes of its temporaries, where no size varies."""
+        """The bytes of its temporaries, for static sizes."""
         return sum(self.code.temporaries) if self.code else 0
 
     @property
@@ -130,8 +130,8 @@ class Build:
 
     @cached_property
     def packed(self) -> list:
-        """(the value that is packed, how) of the operands that its program packs; none where it is for other
-        processors than this one, which cannot pack for them, or where packing takes too little of a call."""
+        """(the value that is packed, how) of the operands that its program packs; empty for CPUs other than this one,
+        which cannot pack for them, or if packing is a small part of a call."""
         if self.code is None or self.features.triple:
             return []
         found = [(one[1], form) for one, form in zip(self.code.packings, forms_of(self.code))]
@@ -139,8 +139,7 @@ class Build:
         return found if sum(form.nbytes for _, form in found) * MUCH >= work else []
 
     def add_words(self, out, kernel, packed=False):
-        """The words of its program, in which kernels and tables are addresses; and of the one that is given packed
-        operands."""
+        """Add its encoded program, with the addresses of kernels and tables; and the one for prepacked operands."""
         begins = list(starts(self.code.block))
         tables = {f"table{self.number}_{number}": place for number, place in enumerate(self.code.tables)}
         for name, array in zip(tables, self.code.tables.values()):
@@ -151,7 +150,7 @@ class Build:
 
     @staticmethod
     def add_launches(out, kernel, name: str, launches: dict, begins, tables: dict):
-        """The words of launches, by their numbers in the program, where these begin as told, and tables lie."""
+        """Add encoded launches, by their numbers in the program, with its ``begins`` and the positions of tables."""
         words, pointers = encode(launches.values()), {}
         for at, (number, launch) in zip(starts(words), launches.items()):
             pointers[8 * at] = kernel(launch.kernel), 0

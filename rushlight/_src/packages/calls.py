@@ -1,8 +1,8 @@
-"""Runs of a model, as LLVM IR: what a call takes of memory, and how it comes to the records that it runs.
+"""Calls of a model, as LLVM IR: the memory of a call, and the creation of the records that it runs.
 
-A *state* is what one call needs for itself: the arena, the words of the program where sizes vary, and the program's
-records with addresses of that arena (``records.py``).  A model keeps those that no call uses; calls at the same time
-each take one, or make one.  The records stay while sizes are the same and no constant was set.
+A *state* is the memory of one call: the arena, the encoded program for dynamic shapes, and the program's records with
+addresses of that arena (``records.py``).  A model keeps unused states; concurrent calls each take one, or make one.
+Records are reused while sizes are the same and no constant is set.
 """
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .interface import MISSING, NO_MEMORY, UNMET
 from .records import RECORD_WORDS, write_records
 
 # A model: the file that is mapped and its bytes, the weights, which build runs, how often a constant was set, how many
-# calls run, and the states that none uses; then where constants lie.
+# calls run, and the unused states; then the addresses of constants.
 MAPPED, MAPPED_BYTES, WEIGHTS, LEVEL, CHANGES, RUNNING, STATES = range(0, 56, 8)
 KEPT = 64  # states
 OWN_CONSTANTS = STATES + 8 * KEPT
 
-# A state: its arena, the words of its program where sizes vary, and their records, each with its room; whether these
-# are filled, and after how many constants were set; the flag of errors; then addresses of inputs and outputs, what
-# checks wrote, and for which sizes the words are.
+# A state: its arena, the encoded program for dynamic shapes, and its records, each with its capacity; whether these
+# are filled, and after how many settings of constants; the error flag; then addresses of inputs and outputs, results
+# of checks, and the sizes of the encoded program.
 ARENA, ROOM, WORDS, WORD_ROOM, RECORDS, RECORD_ROOM, PATCHES, FILLED, SEEN, FLAG, ADDRESSES = range(0, 88, 8)
 
 
@@ -50,7 +50,7 @@ class Calls:
 
     # --- states -------------------------------------------------------------------------------------------------------
     def new_state(self):
-        """model_state(): a state with room for temporaries where no size varies; null where there is no memory."""
+        """model_state(): a new state, with an arena if sizes are static; null if there is no memory."""
         f = self.module.function("model_state", [], ptr, internal=True)
         nbytes = self.held_sizes + 8 * self.sizes
         state = self.memory(f, nbytes)
@@ -76,7 +76,7 @@ class Calls:
         f.ret()
 
     def take(self):
-        """model_take(model): a state that no other call uses; null where there is no memory for one more."""
+        """model_take(model): a state that no other call uses; null if there is no memory for another one."""
         f = self.module.function("model_take", [("model", ptr)], ptr, internal=True)
 
         def look(k, _):
@@ -111,7 +111,7 @@ class Calls:
         f.ret()
 
     def leave(self, f, condition, code):
-        """Returns a code where a condition holds."""
+        """Return a code if a condition holds."""
         bad, fine = f.new_block("leave"), f.new_block("fine")
         f.branch_if(condition, bad, fine)
         f.at(bad)
@@ -119,7 +119,7 @@ class Calls:
         f.at(fine)
 
     def grow(self, f, state, place, nbytes):
-        """Has memory at a place of a state of at least so many bytes."""
+        """Make the memory at a field of a state at least ``nbytes`` large."""
         place, room = f.offset(state, place), f.offset(state, place + 8)
         small, enough, none, done = (f.new_block(n) for n in ("small", "enough", "none", "done"))
         f.branch_if(f.or_(f.compare("<", f.load(i64, room), nbytes), f.not_(there(f, f.load(ptr, place)))), small,
@@ -139,8 +139,8 @@ class Calls:
 
     # --- what a state runs --------------------------------------------------------------------------------------------
     def ready(self):
-        """model_ready(model, state, sizes, changes): has the records filled, for these sizes and after so many settings
-        of constants; 0 or an error."""
+        """model_ready(model, state, sizes, changes): fill the records for these sizes, after ``changes`` settings of
+        constants; 0 or an error."""
         f = self.module.function("model_ready", [("model", ptr), ("state", ptr), ("sizes", ptr), ("changes", i64)], i64,
                                  internal=True)
         model, state, sizes, changes = f.parameters
@@ -152,7 +152,7 @@ class Calls:
         records = f.load(ptr, f.offset(state, RECORDS))
         patches = f.offset(records, nbytes)
         f.store(patches, f.offset(state, PATCHES))
-        f.fill_bytes(f.offset(state, ADDRESSES), 0, 8 * (self.inputs + self.outputs))  # none was told yet
+        f.fill_bytes(f.offset(state, ADDRESSES), 0, 8 * (self.inputs + self.outputs))  # no call has set them
         f.call("records_fill", [words, self.values(f, model, state), Value("@model_moving", ptr), records, patches])
         f.copy_bytes(f.offset(state, self.held_sizes), sizes, 8 * self.sizes)
         f.store(changes, f.offset(state, SEEN))
@@ -160,13 +160,13 @@ class Calls:
         f.ret(constant(i64, 0))
 
     def settled_words(self, f, changes, level):
-        """The words of a program for one size: those that read packed constants until one is set."""
+        """The encoded program for static sizes: the one that reads packed constants until one is set."""
         if self.packed:  # there is one build
             level = f.select(f.compare("==", changes, 0), constant(i64, 1), constant(i64, 0))
         return f.load(ptr, f.offset(Value("@model_words_of", ptr), level, i64))
 
     def sized_words(self, f, state, sizes, level):
-        """The words for sizes, and the arena they take."""
+        """The encoded program for given sizes, and the arena it takes."""
         need = f.alloca(i64, 2)
         needs, fills = (f.load(ptr, f.offset(Value(f"@model_{name}_of", ptr), level, i64)) for name in ("need", "fill"))
         code = f.call_pointer(needs, [sizes, need], i64)

@@ -1,4 +1,4 @@
-"""What a program checks of its tensors while it runs: conditions that are results of their own in a package."""
+"""Run-time checks of a program on its tensors, as additional results in a package."""
 from __future__ import annotations
 
 import copy
@@ -8,8 +8,8 @@ from ..core.dtypes import bool_
 
 
 def apart(module):
-    """(a graph module without its checks, which returns their conditions beside its results; the errors that they
-    raise).  The module itself where it checks nothing."""
+    """Return (a graph module without its checks, which returns their conditions after its results; the errors that they
+    raise).  The module itself if it has no checks."""
     graph, conditions, errors = copy.deepcopy(module.graph), [], []
     for node in list(graph.nodes):
         if node.op == "call_function" and str(node.target).startswith("aten._assert_async."):

@@ -1,4 +1,4 @@
-"""Conditions of an exported program on the sizes of its inputs, as Exprs of the sizes that vary."""
+"""Conditions of an exported program on the sizes of its inputs, as Exprs of the dynamic sizes."""
 from __future__ import annotations
 
 import operator

@@ -35,7 +35,7 @@ class Interface(Calls):
     arena: bytes of the arena.  ``threads``: the largest number of threads that its scratch memory suffices for.
     required: the ``Required`` of each build, the instructions that its CPU must have.
     sizes: the number of dynamic sizes.
-    weights: (bytes with their header, offset in the package) of weights stored beside the code; None without such.
+    weights: (bytes with their header, offset in the package) of weights stored apart from the code; None without such.
     checks: the number of results after the outputs that have to be True.
     """
 
@@ -77,7 +77,7 @@ class Interface(Calls):
         return self.module.text()
 
     def supported(self):
-        """Whether the processor has the instructions, and the system their registers: of any level, or of one."""
+        """rl_supports(level), rl_supported(): true if the CPU has the instructions, and the system their registers."""
         f = self.module.function("rl_supports", [("level", i64)], i64)
         level = f.parameters[0]
         own = f.compare("==", f.call("model_level", [level], i64), level)
@@ -86,9 +86,9 @@ class Interface(Calls):
         f.ret(f.cast("zext", f.compare(">=", f.call("model_level", [constant(i64, BEST)], i64), 0), i64))
 
     def level(self):
-        """model_level(wanted): the number of the build that runs on this processor: the one that is wanted, or of all
-        the last one whose instructions it has; -1 where it lacks them.  It asks the real CPU: a package runs without
-        Rushlight, whose settings a C program does not have."""
+        """model_level(wanted): the number of the build that runs on this CPU, the wanted one, or the last one whose
+        instructions it has; -1 if it lacks them.  It queries the real CPU: a package runs without Rushlight, whose
+        settings a C program does not have."""
         f = self.module.function("model_level", [("wanted", i64)], i64, internal=True)
         any_level = f.compare("==", f.parameters[0], BEST)
         level, answers = constant(i64, -1), {}
@@ -117,7 +117,7 @@ class Interface(Calls):
         f.ret(level)
 
     def kept_registers(self, f) -> Value:
-        """The registers that the system keeps for a thread, as bits; 0 where it does not tell."""
+        """The register states that the system saves for a thread, as bits; 0 if unknown."""
         def told():
             pair = "{ i32, i32 }"
             answer = f.value(pair, f'call {pair} asm sideeffect "xgetbv", "={{ax}},={{dx}},{{cx}}"(i32 0)')
@@ -156,8 +156,8 @@ class Interface(Calls):
         return f.call("model_room", [nbytes], ptr)
 
     def rooms(self):
-        """model_room(bytes): 64-byte aligned memory; what is large lies in huge pages, where the system has these: each
-        page that is touched for the first time costs a fault."""
+        """model_room(bytes): 64-byte aligned memory; large blocks use huge pages if the system has them, since the
+        first touch of each page costs a fault."""
         f = self.module.function("model_room", [("bytes", i64)], ptr, internal=True)
         nbytes = f.maximum(f.parameters[0], constant(i64, 64))
         large = f.compare(">=", nbytes, constant(i64, HUGE_PAGE))
@@ -168,7 +168,7 @@ class Interface(Calls):
         f.ret(made)
 
     def create_level(self):
-        """model_create(weights, wanted): a model whose weights lie at an address: what follows their header."""
+        """model_create(weights, wanted): a model with weights at an address, which follow their header."""
         f = self.module.function("model_create", [("weights", ptr), ("wanted", i64)], ptr, internal=True)
         weights = f.parameters[0]
         refused, fine, failed, made = (f.new_block(n) for n in ("refused", "fine", "failed", "made"))
@@ -203,7 +203,7 @@ class Interface(Calls):
         f.ret(model)
 
     def create(self):
-        """What of these functions tell weights by their address, or have them in the library."""
+        """The public constructors, which take weights by address, or have them in the library."""
         null, best = constant(ptr, 0), constant(i64, BEST)
         f = self.module.function("rl_create_with", [("weights", ptr)], ptr)
         f.ret(f.call("model_create", [f.parameters[0], best], ptr))
@@ -220,8 +220,8 @@ class Interface(Calls):
         f.ret(found)
 
     def open(self):
-        """model_open(path, wanted): a model whose weights are mapped from a file: the package, or what lies in it as
-        weights."""
+        """model_open(path, wanted): a model whose weights are mapped from a file: the package, or a file of the
+        weights in it."""
         f = self.module.function("model_open", [("path", ptr), ("wanted", i64)], ptr, internal=True)
         wanted = f.parameters[1]
         if self.weights is None:
@@ -357,8 +357,8 @@ def write_lookup(module, name: str, table: str, count: int, nbytes: int):
 
 
 def weights_in(f, base, length, weights) -> Value:
-    """Where the header of a model's weights lies in a file, which is the package or has nothing else; -1: nowhere.
-    ``weights``: (bytes with the header, place in the package)."""
+    """Return the offset of the header of a model's weights in a file, which is the package or has only these; -1 if
+    there is none.  ``weights``: (bytes with the header, offset in the package)."""
     (nbytes, at), found = weights, constant(i64, -1)
     for place in (at, 0):
         inside = f.compare(">=", length, place + nbytes)
@@ -370,21 +370,21 @@ def weights_in(f, base, length, weights) -> Value:
 
 
 def asked(f, leaf) -> str:
-    """What ``cpuid`` answers: the name of four numbers."""
+    """Emit a call of ``cpuid`` and return the name of its four results."""
     quad = "{ i32, i32, i32, i32 }"
     return f.value(quad, f'call {quad} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}}"(i32 '
                          f'{leaf[0]}, i32 {leaf[1]})').text
 
 
 def has(f, answer: str, register: int, bits: int) -> Value:
-    """1 where a register of an answer has all these bits, else 0."""
+    """1 if a register of an answer has all these bits, else 0."""
     found = f.value(i32, f"extractvalue {{ i32, i32, i32, i32 }} {answer}, {register}")
     return f.cast("zext", f.compare("==", f.and_(found, constant(i32, bits)), constant(i32, bits)), i64)
 
 
 def write_checksum(module):
-    """weights_part(data, bytes, sums) takes more bytes, a multiple of 64, into the sums of a checksum, which tells
-    damage, not intent; weights_sum(data, bytes) is that of all bytes."""
+    """weights_part(data, bytes, sums) adds bytes, a multiple of 64, to the sums of a checksum, which detects damage,
+    not tampering; weights_sum(data, bytes) is that of all bytes."""
     f = module.function("weights_part", [("data", ptr), ("bytes", i64), ("sums", ptr)])
     data, nbytes, sums = f.parameters
 

@@ -1,4 +1,4 @@
-"""Libraries being laid out, whatever their format: where their pieces lie, and their bytes."""
+"""Layout of shared libraries, common to all formats: the addresses of pieces, and the bytes."""
 from __future__ import annotations
 
 from ..core.llvm.pieces import rounded
@@ -6,8 +6,8 @@ from ..core.llvm.relocation import Unknown
 
 
 class Image:
-    """Where everything lies in a library, and its bytes.  A format says where (``stubs_after`` among it), what a jump
-    to an outside function is, and what it notes of addresses that move with the library.
+    """The layout of a library, and its bytes.  A format defines addresses (``stubs_after`` among it), the code of a
+    jump to an outside function, and the records of addresses that move with the library.
 
     ``public``: names that others may look up; ``outside``: functions of other libraries, each of which has a jump of
     ``STUB`` bytes.
@@ -27,7 +27,7 @@ class Image:
         raise NotImplementedError
 
     def jump(self, at: int, name: str) -> bytes:
-        """The jump to an outside function that lies at a place."""
+        """Return the jump to an outside function, at an address."""
         raise NotImplementedError
 
     def address(self, name: str) -> int:
@@ -54,7 +54,7 @@ class Image:
         return self.address(name) if name in self.made.defined else self.stub(name)
 
     def absolute(self, place: int, o, k: int, addend: int, writable: bool):
-        """An address of a symbol that an object asks for."""
+        """Resolve a relocation to the absolute address of a symbol."""
         if not writable:
             raise Unknown("an address among code")
         self.pointer(place, o.begin(self, k) + addend)
@@ -72,7 +72,7 @@ class Image:
             self.put(at, self.jump(at, name))
 
     def put_pointers(self):
-        """The addresses within pieces of ours."""
+        """Write the pointers in the library's own data."""
         for piece in self.made.data:
             for offset, (name, addend) in piece.pointers.items():
                 self.pointer(piece.place + offset, self.address(name) + addend)

@@ -1,4 +1,4 @@
-"""Numbers that whoever writes a package and whoever opens it agree on; opening one needs nothing of the compiler."""
+"""Constants shared by the writers and readers of packages; opening a package does not need the compiler."""
 from __future__ import annotations
 
 VERSION = 5        # of the C interface

@@ -1,8 +1,8 @@
-"""Packages of programs that were packaged before: what was planned, compiled and linked then comes from the disk cache.
+"""Cache of packages: the plans, machine code and image of a program that was packaged before come from the disk cache.
 
-An entry is named by the program as text, by what is known of its inputs and constants, by the processors that it is
-for, and by all that decides how plans come out (``eager/store.py``).  The contents of weights that lie beside the
-shared object are no part of the name: their header and hash are put into the image anew.
+The key of an entry is the program as text, the metadata of its inputs and constants, the CPUs that it is for, and all
+that affects plans (``eager/store.py``).  The contents of weights in a separate file are not part of the key: their
+header and hash are written into the image each time.
 """
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ KIND = "package"
 
 
 def model_of(program, name: str, identity, targets=()):
-    """What ``archive.write`` takes for an exported program: a Kept where there is an entry, else a Model, which makes
-    one.  ``identity``: text that decides what the program computes, None for one that other processes cannot know."""
+    """Return a model for ``archive.write``: a Kept if there is an entry, else a Model, which makes one.  ``identity``:
+    a string that determines what the program computes, None if other processes cannot know it."""
     if identity is None or not settings.store or cache.directory() is None:
         return Model(program, name, targets)
     rows = [(spec.target if spec.kind.name != "USER_INPUT" else "", value)
@@ -57,7 +57,7 @@ def digest(value) -> str:
 
 
 class Remembered(Model):
-    """A Model whose shared object is kept for later packagings."""
+    """A Model whose shared object is cached."""
 
     def __init__(self, program, name, targets, key):
         super().__init__(program, name, targets)
@@ -68,7 +68,7 @@ class Remembered(Model):
         marks = self.weights.marks() if self.weights else ()
         found = [image.count(mark) for mark in marks]
         if any(count != 1 for count in found):
-            log.debug("the package of %s is not kept: what its image has of the weights stands there %s times",
+            log.debug("the package of %s is not kept: its image has the header and hash of the weights %s times",
                       self.name, found)
             return image
         beside = self.weights.places if self.weights else {}
@@ -87,13 +87,13 @@ class Remembered(Model):
 
 
 class Kept:
-    """What ``archive.write`` asks of a Model, from an entry.  LookupError where it is of other contents, or the cache
-    lost a kernel.  ``make``: gives the Model."""
+    """A cached model for ``archive.write``.  LookupError if an entry has other contents, or the cache lost a kernel.
+    ``make``: returns the Model."""
 
     def __init__(self, entry, constants, make):
         self.suffix, manifest, self.image, self.weights_at, self.marks, beside, inside, packing = entry
         if any(digest(constants[k]) != wanted for k, wanted in inside.items()):
-            raise LookupError("constants that lie in the shared object are others")
+            raise LookupError("constants in the shared object differ")
         self.told, self.make, self.weights = json.loads(manifest), make, None
         rows = [(k, constants[k]) for k in beside]
         if packing:
@@ -112,7 +112,7 @@ class Kept:
         return {f"{self.told['name']}.{self.suffix}": self.shared_object(weights_at)}
 
     def shared_object(self, weights_at=0) -> bytes:
-        if weights_at != self.weights_at:  # where weights lie is a number in its code
+        if weights_at != self.weights_at:  # the offset of the weights is a number in its code
             return self.make().shared_object(weights_at)
         image = bytearray(self.image)
         for at, mark in zip(self.marks, self.weights.marks() if self.weights else ()):

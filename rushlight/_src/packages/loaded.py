@@ -43,10 +43,10 @@ class Loaded:
     Inputs are tensors of the shapes and dtypes that the program was exported for, as arguments by position and name
     that are nested as they were exported, or, if none is by name, the tensors alone, one after another as its pytree of
     arguments has them.
-    The result is what the exported program gives.  BadPackage where this processor cannot run it, ValueError and
-    TypeError for inputs that do not fit.  ``verify``: large weights are compared with their hash, too;
-    small ones always are.  ``level``: the kind of processor whose code runs, one of ``levels`` in the manifest; default
-    the last one that this processor is.  ValueError for a name that is none of these.
+    The result is what the exported program returns.  BadPackage if this CPU cannot run it, ValueError and TypeError for
+    inputs that do not fit.  ``verify``: compare large weights with their hash, too; small ones always are.  ``level``:
+    the CPU level whose code runs, one of ``levels`` in the manifest; default: the last one that this CPU supports.
+    ValueError for an unknown name.
     """
 
     KIND = RUN  # of its plans
@@ -94,14 +94,14 @@ class Loaded:
             raise BadPackage(f"the weights of {name!r} are damaged: their checksum is another")
 
     def choose_level(self, name: str, level: str | None) -> int:
-        """The index of the level whose code runs: ``level``, or the last one that this CPU runs.  The library asks
-        the real CPU, since it works without Python; ``is_runnable`` asks the one that `RUSHLIGHT_CPU` leaves of it."""
+        """Return the index of the level whose code runs: ``level``, or the last one that this CPU runs.  The library
+        checks the real CPU, since it works without Python; ``is_runnable`` applies the limits of `RUSHLIGHT_CPU`."""
         levels = self.manifest["levels"]
         # a package for the CPU that made it has one level, whose instructions the manifest names
         found = [k for k, one in enumerate(levels) if level in (None, one) and self.library.rl_supports(k)
                  and (one not in PACKAGED or is_runnable(one))]
         if not found:
-            raise BadPackage(f"this processor cannot run the code of {name!r} for {level or ', '.join(levels)}")
+            raise BadPackage(f"this CPU cannot run the code of {name!r} for {level or ', '.join(levels)}")
         return found[-1]
 
     def created(self, package: Package, name: str, level: int):
@@ -138,7 +138,7 @@ class Loaded:
         return RuntimeError(self.library.rl_error(code).decode())
 
     def call(self, args):
-        """A call that the hot path does not take: its inputs have to be laid out anew, or their shapes are new."""
+        """Handle a call that the hot path does not take: its inputs need other strides, or their shapes are new."""
         given = self.nesting.tensors(args, {}) if self.nesting.direct else args
         inputs, outputs, shapes = self.inputs, self.outputs, None
         if self.varying:
@@ -156,8 +156,8 @@ class Loaded:
         return fitted(value, meta, which)
 
     def plan(self, outputs, shapes):
-        """The plan of calls whose inputs lie in memory as the model reads them: one step, the model itself.
-        ``shapes``: of the inputs where sizes vary, as ``sized`` gives them."""
+        """Return the plan of calls whose inputs have the strides that the model reads: one launch, the model itself.
+        ``shapes``: of the inputs if sizes are dynamic, as ``sized`` gives them."""
         many = len(self.inputs)
         slots = [(many + len(outputs), 0), (CONSTANT, self.model),
                  (CONSTANT, ctypes.addressof(shapes[0]) if shapes else 0),
@@ -206,11 +206,11 @@ class Loaded:
 
     @property
     def level(self) -> str:
-        """The kind of processor whose code runs: of ``levels`` in the manifest the last that this one can."""
+        """The CPU level whose code runs: the last of the manifest's ``levels`` that this CPU supports."""
         return self.manifest["levels"][self.library.rl_level(self.model)]
 
     def get_metadata(self) -> dict:
-        """The manifest, with the texts that the package was made with, and the device under PyTorch's name."""
+        """Return the manifest, with the package's own metadata, and the device under PyTorch's name."""
         device = "cuda" if gpus(self.manifest["target"]) else "cpu"
         return {**self.manifest, "AOTI_DEVICE_KEY": device, **self.manifest.get("metadata", {})}
 
@@ -219,8 +219,8 @@ class Loaded:
         return list(self.constants)
 
     def load_constants(self, constants: dict, *, check_full_update: bool = True, user_managed: bool = False):
-        """Replaces weights by tensors of the same shape and dtype.  ``check_full_update``: ValueError if one is
-        missing; ``user_managed``: they are read where they lie, else copied."""
+        """Replace weights by tensors of the same shape and dtype.  ``check_full_update``: ValueError if one is missing;
+        ``user_managed``: use the tensors' memory instead of copies."""
         unknown = constants.keys() - set(self.constants)
         missing = set(self.constants) - constants.keys()
         if unknown or missing and check_full_update:
@@ -233,7 +233,7 @@ class Loaded:
             self.replace(name, value, user_managed)
 
     def replace(self, name: str, value, user_managed: bool):
-        """Has calls from here on read another tensor for a constant."""
+        """Make later calls read another tensor for a constant."""
         self.replaced.append(self.held.get(name))
         self.held[name] = value if user_managed else value.clone()
         if value._rush_meta.nbytes:

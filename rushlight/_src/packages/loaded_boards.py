@@ -91,7 +91,7 @@ class LoadedBoard(Loaded):
             self.refuse(f"{row['name']} is no kernel: {reason}")
 
     def brought(self, package: Package) -> dict:
-        """Constants on the device, by name."""
+        """Return the constants on the device, by name."""
         told, found = self.manifest.get("weights"), {}
         if not self.constants:
             return found
@@ -105,7 +105,7 @@ class LoadedBoard(Loaded):
         for row in self.manifest["constants"]:
             meta, at = meta_of(row).on(self.where), row.get("at")
             if type(at) is not int or not 0 <= at <= told["bytes"] - meta.nbytes:
-                self.refuse(f"the constant {row['name']} lies at {at!r}")
+                self.refuse(f"the constant {row['name']} is at {at!r}")
             found[row["name"]] = made = empty_of(meta)
             if meta.nbytes:
                 provider.upload(self.where.index, address(made), source.ctypes.data + at, meta.nbytes, False)
@@ -147,7 +147,7 @@ class LoadedBoard(Loaded):
         return Launch(self.kernels[kernel], row["extent"], row["grain"], tuple(found))
 
     def plan(self, outputs, shapes):
-        """The plan of calls whose inputs lie in memory as the model reads them: its launches."""
+        """Return the plan of calls whose inputs have the strides that the model reads: its launches."""
         plan = blank_plan(self.operator, self.KIND)
         plan.several = int(len(outputs) != 1)
         install(plan, Code(encode(self.launches), outputs, self.manifest["temporaries"], keep=(self.held,), long=True,
@@ -171,7 +171,7 @@ class LoadedBoard(Loaded):
 
     def replace(self, name: str, value, user_managed: bool):
         if user_managed:
-            raise ValueError("kernels know where the constants of a GPU lie: load them with user_managed=False")
+            raise ValueError("kernels contain the addresses of a GPU's constants: load them with user_managed=False")
         self.held[name].copy_(value)
 
     def run_on_one_thread(self):

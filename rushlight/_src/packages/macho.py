@@ -167,7 +167,7 @@ class Image(image.Image):
             named(LOADED, OURS, 2, 1 << 16, 1 << 16),
             struct.pack("<4I", SIGNATURE, 16, signed_at, nbytes)]
         held = b"".join(commands)
-        # nothing is undefined, names are looked up in the library that they are told with, none is handed on
+        # no undefined symbols, two-level namespace, no re-exported libraries
         flags = 0x1 | 0x4 | 0x80 | 0x100000
         self.put(0, struct.pack("<8I", MAGIC, ARM64, 0, LIBRARY, len(commands), len(held), flags, 0) + held)
         if 32 + len(held) > self.code_at:

@@ -26,17 +26,17 @@ from .weights import Weights
 NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8,
            "int64": 9, "bool": 10, "complex64": 11, "complex128": 12}
 
-BESIDE = 1 << 20  # bytes of constants from which on they lie beside the shared object
+BESIDE = 1 << 20  # bytes of constants from which they are stored in a separate file of the package
 
 
 class Model:
     """The program of an ExportedProgram, for its example's sizes or for all within the bounds of its dimensions.
 
-    ``inputs``, ``outputs``: (name, Meta) each, with symbols for sizes that vary; ``constants``: (name, tensor, whether
+    ``inputs``, ``outputs``: (name, Meta) each, with symbols for dynamic sizes; ``constants``: (name, tensor, whether
     the program writes into it); ``given``: what each input of the program is, as ``entry.Interface`` takes it;
-    ``builds``: what it is for each kind of processor; ``weights``: the constants that may lie beside the shared object,
-    None where they lie in it; ``packed``: constants as the program packs them, which lie beside, too.
-    ``targets``: Features of processors, in ascending order; default: those of this one.
+    ``builds``: one for each kind of CPU; ``weights``: the constants stored in a separate file, None if they are in the
+    shared object; ``packed``: prepacked constants, which are in the separate file, too.
+    ``targets``: Features of CPUs, in ascending order; default: those of this one.
     """
 
     def __init__(self, program, name: str, targets=()):
@@ -67,10 +67,10 @@ class Model:
         if any(len(one.checks) != len(self.checks) for build in self.builds for one in build.programs):
             raise NotPackable("what the program checks depends on sizes")
         if any(build.target != first.target for build in self.builds):
-            raise ValueError("a package is for one kind of machine: processors of one architecture")
+            raise ValueError("a package is for one kind of machine: CPUs of one architecture")
         if any(settled(meta, self.example) != settled(other, self.example) for build in self.builds
                for (_, meta), (_, other) in zip(build.outputs, self.outputs, strict=True)):
-            raise NotPackable("results lie in other orders on other processors: package for one at a time")
+            raise NotPackable("results have other strides on other CPUs: package for one at a time")
         kept = [(k, value) for k, (_, value, writes) in enumerate(self.constants) if not writes]
         beside = first.target != WASM and sum(v._rush_meta.nbytes for _, v in kept) >= BESIDE
         self.packed = self.pack() if beside and len(self.builds) == 1 else []
@@ -78,7 +78,7 @@ class Model:
         self.weights = Weights(rows) if beside else None
 
     def pack(self) -> list:
-        """Operands as the program packs them, if all that it packs are constants, and there is room."""
+        """Return the prepacked operands if all that the program packs are constants, and there is memory for them."""
         found = self.operands()
         if sum(form.nbytes for _, form in found) > settings.packed_mb << 20:
             return []
@@ -92,8 +92,8 @@ class Model:
         return [(number if kind == "constant" else None, form) for (kind, number), form in given]
 
     def manifest(self) -> dict:
-        """What the model is, for people and programs: nothing in it is executed.  Shapes that vary are those of the
-        example; ``sizes`` beside them tells what they are."""
+        """Return the description of the model, as data.  Dynamic shapes are those of the example; ``sizes`` has their
+        expressions."""
         def told(name, meta: Meta):
             own = settled(meta, self.example) if self.varying else meta
             row = {"name": name, "dtype": meta.dtype.name, "shape": list(own.shape), "strides": list(own.strides)}
@@ -119,7 +119,7 @@ class Model:
 
     @property
     def suffix(self) -> str:
-        """How the name of its library ends."""
+        """The file name extension of its library."""
         return interface.SUFFIXES.get(self.builds[0].target, "so")
 
     def spelled(self, e: Expr) -> str:
@@ -128,16 +128,16 @@ class Model:
         return Printer({s: v.name for v in self.varying for s in (v.symbol, v.wide)}).text(e)
 
     def arena(self) -> int:
-        """Bytes of temporaries where no size varies: as many as any build takes."""
+        """Return the bytes of temporaries for static sizes, the most of any build."""
         return max(build.arena for build in self.builds)
 
     def files(self, weights_at=0) -> dict:
-        """{name: contents} of the files that it has in a package, whose weights lie there."""
+        """Return {name: contents} of its files in a package, with weights at this offset."""
         return {f"{self.name}.{self.suffix}": self.shared_object(weights_at)}
 
     def shared_object(self, weights_at=0) -> bytes:
-        """The file: kernels, pool, program, constants and interface.  ``weights_at``: where in the package the weights
-        lie that are beside it."""
+        """Return the file: kernels, pool, program, constants and interface.  ``weights_at``: the offset in the package
+        of the weights in a separate file."""
         least = self.builds[0]
         out, names = SharedObject(least.target), {}
         out.add_object(least.pool())
@@ -172,7 +172,7 @@ class Model:
         return out.image(face.public, f"{self.name}.{self.suffix}", face.system.starts, face.system.ends)
 
     def add_tables(self, out: SharedObject):
-        """What the interface tells: the manifest, names, shapes; and the constants themselves."""
+        """Add the tables of the interface: the manifest, names, shapes; and the constants themselves."""
         count = range(len(self.builds))
         for name in ("need", "fill") if self.varying else ("words",):
             found = [f"sizes_{name}{k}" if self.varying else f"model_words{k}" for k in count]
@@ -202,7 +202,7 @@ class Model:
         self.add_constants(out)
 
     def add_constants(self, out: SharedObject):
-        """Constants that lie in the object, and where in the weights the others are."""
+        """Add the constants that are in the object, and the offsets of the others in the weights."""
         pointers, places = {}, self.weights.places if self.weights else {}
         for k, (_, value, written) in enumerate(self.constants):
             if k not in places:

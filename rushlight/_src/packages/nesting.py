@@ -10,8 +10,8 @@ from ..core.pytree import flatten_as, tree_unflatten
 
 
 class Nesting:
-    """What a manifest tells of calls.  ``plain``: results are a tensor, or a tuple of them; ``direct``: arguments by
-    position are the tensors; ``measured``: some results are computed of sizes."""
+    """The calling convention of a manifest.  ``plain``: results are a tensor, or a tuple of them; ``direct``:
+    positional arguments are the tensors; ``measured``: some results are computed from sizes."""
 
     def __init__(self, manifest: dict):
         told = manifest["call"]

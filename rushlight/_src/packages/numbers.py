@@ -1,4 +1,4 @@
-"""Sizes that vary, used as numbers: a program computes with them as with numbers that it is told when it runs."""
+"""Dynamic sizes used as scalars in computations: a program takes them as run-time scalars."""
 from __future__ import annotations
 
 from ..aot.alias import Recording
@@ -12,11 +12,9 @@ from ..transforms.trace import Traced
 
 
 class Sizing(Recording):
-    """A Recording in which sizes that meet tensors are inputs of the program.
+    """A Recording that makes sizes in tensor computations inputs of the program.
 
-    ``numbers``: {size, an Expr: the input that tells it}, in the order of these inputs; ``conditions``: what was
-      assumed
-    of them.
+    ``numbers``: {size, an Expr: its input}, in the order of these inputs; ``conditions``: the assumptions about them.
     """
 
     def __init__(self, shape_env: ShapeEnv):
@@ -24,7 +22,7 @@ class Sizing(Recording):
         self.shape_env, self.numbers, self.conditions = shape_env, {}, Conditions()
 
     def number(self, e: Expr):
-        """A size as a run-time number."""
+        """Return the run-time scalar for a size."""
         if e not in self.numbers:
             known = Known(evaluate(e, self.shape_env.hints), f"a[{len(self.numbers)}]", frozenset((len(self.numbers),)),
                           self.conditions)
@@ -45,7 +43,7 @@ class Sizing(Recording):
 
 
 class Sizes(ShapeEnv):
-    """The ShapeEnv of a program that is traced: what is computed of sizes and is not whole becomes part of it."""
+    """The ShapeEnv of a traced program: non-integral numbers computed from sizes become part of the program."""
 
     trace: Sizing | None = None
 
@@ -56,5 +54,5 @@ class Sizes(ShapeEnv):
 
 
 def is_size(value) -> bool:
-    """Whether a value is a size, or arithmetic on sizes, that only a call tells."""
+    """True if a value is a size, or arithmetic on sizes, that is unknown until a call."""
     return isinstance(value, Expr) and value.dtype is None and bool(value.free)

@@ -1,5 +1,5 @@
-"""Libraries of Windows (PE32+), written without a linker: object files of COFF from our code generator, and data that
-may point into them.
+"""Libraries of Windows (PE32+), written without a linker: object files of COFF from our code generator, and data with
+pointers into them.
 
 Places in the file are places in memory from the library's base on.  Layout: headers; code and constants with jumps to
 outside functions; addresses and data that may be written, the table of imported addresses among them; read-only data
@@ -110,7 +110,7 @@ class Image(image.Image):
         return bytes(self.out) + table + bytes(-len(table) % PAGE)
 
     def base_relocations(self) -> bytes:
-        """Where addresses lie, page by page."""
+        """Return the table of the positions of addresses, page by page."""
         pages: dict = {}
         for place in sorted(self.relocated):
             pages.setdefault(place & -PAGE, []).append(10 << 12 | place % PAGE)

@@ -1,8 +1,8 @@
-"""Programs as records: the words of a program with addresses in place of what tells them.
+"""Programs as records: encoded programs with addresses in place of indirect slots.
 
-Of the slots of a launch most hold the same address in every call: temporaries, weights, the flag.  A record has the
-kernel, its extent, its grain, the count of its arguments, and these as the kernel takes them, so that a call copies
-nothing.  Addresses of inputs and outputs are told by each call: ``patches`` say which arguments these are.
+Most slots of a launch hold the same address in every call: temporaries, weights, the flag.  A record has the kernel,
+its extent, its grain, the count of its arguments, and these as the kernel takes them, so that a call copies nothing.
+Addresses of inputs and outputs differ between calls: ``patches`` list the arguments to set.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..compiler.launch import CONSTANT, HEAD
 from ..devices.cpu.llvm.types import i64, ptr
 from ..devices.cpu.llvm.values import Value, constant
 
-PATCH = 24  # bytes: where the argument lies, which address it counts from (bytes into a table of these), bytes further
+PATCH = 24  # bytes: address of the argument, offset of its base in a table of addresses, offset to add
 RECORD_WORDS = 4  # words for each word of a program: those of its record, and of patches for all its slots
 
 

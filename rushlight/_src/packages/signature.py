@@ -1,4 +1,4 @@
-"""What the manifest tells of calls from Python: names and nesting of arguments, and what results are."""
+"""The calling convention in the manifest for Python: names and nesting of arguments, and the kinds of results."""
 from __future__ import annotations
 
 import math
@@ -14,8 +14,8 @@ CONSTANTS = (int, float, bool, str, type(None))
 
 
 def call_of(program, traced: list, varying: list) -> dict:
-    """How a program is called.  ``traced``: as what it was traced; NotPackable for results that a manifest cannot tell,
-    or that not all of these compute alike."""
+    """Return the calling convention of a program.  ``traced``: its traces; NotPackable for results that a manifest
+    cannot describe, or that differ between traces."""
     count = program.out_spec.num_leaves
     if any(len(one.results) != count for one in traced):
         raise NotPackable(f"the program gives {len(traced[0].results)} results, and its nesting has {count}")
@@ -70,7 +70,7 @@ def formula(e, symbols: dict):
         if e.op in OPERATIONS:
             coefficients = [list(e.arg[0]), e.arg[1]] if e.op == "sum" else None
             return [e.op, coefficients, [formula(a, symbols) for a in e.args]]
-    raise NotPackable(f"a result is {e}, which packages do not compute: return tensors, sizes, whole numbers of them")
+    raise NotPackable(f"a result is {e}, which packages do not compute: return tensors, sizes, integers made of them")
 
 
 def spelled(spec) -> str:

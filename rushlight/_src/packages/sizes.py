@@ -1,7 +1,7 @@
-"""Launches for given sizes, as machine code: what a package does before it runs a program whose sizes vary.
+"""Machine code that computes launches for given sizes, before a package runs a shape-generic program.
 
-``Sized`` writes, for each item of a program, which of its plans holds (``variants.py``), how many bytes and words that
-takes, and the words themselves: constants are copied from a table, numbers that depend on sizes are computed.
+``Sized`` emits, for each item of a program, the choice of its plan (``variants.py``), the bytes and words that it
+takes, and the encoded launches: constants are copied from a table, numbers that depend on sizes are computed.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .variants import Blocks, Region, aligned, alternatives
 
 
 class Numbers:
-    """Exprs as instructions of a function; ``known``: what was computed where it can be seen."""
+    """Emitter of Exprs as instructions of a function; ``known``: values that are computed and visible."""
 
     def __init__(self, f, known: dict):
         self.f, self.known = f, known
@@ -68,7 +68,7 @@ class Numbers:
         raise ValueError(f"{e} is no arithmetic of sizes")
 
     def divided(self, op: str, a: Value, b: Value) -> Value:
-        """Floor division, or what is left: of whole numbers of either sign; 0 where the divisor is 0, as for points."""
+        """Floor division, or its remainder, of signed integers; 0 if the divisor is 0, as for points."""
         f = self.f
         zero = f.compare("==", b, 0)
         b = f.select(zero, constant(i64, 1), b)
@@ -90,7 +90,7 @@ class Numbers:
 class Sized:
     """The code of programs for all sizes within bounds; ``out``: the SharedObject, which gets tables and kernels.
 
-    ``symbols``: the sizes that vary (``tracing.Varying``), in the order in which they are given.  ``kernel``: (address)
+    ``symbols``: the dynamic sizes (``tracing.Varying``), in the order in which they are passed.  ``kernel``: (address)
     -> the kernel's name in ``out``; ``number``: of the build that it belongs to.
     """
 
@@ -128,8 +128,8 @@ class Sized:
 
     # --- one plan of an item ------------------------------------------------------------------------------------------
     def structure(self, kinds: tuple, arena: int):
-        """A function (places, words, scratch, table) that copies a table and adds where places and temporaries lie.
-        ``kinds``: for each word None, or what is there: ("place", k), ("temporary",) or ("flag",)."""
+        """A function (places, words, scratch, table) that copies a table and adds the addresses of values and
+        temporaries.  ``kinds``: for each word None, or its address: ("place", k), ("temporary",) or ("flag",)."""
         key = kinds, arena
         if key not in self.structures:
             f = self.structures[key] = self.module.function(
@@ -189,7 +189,7 @@ class Sized:
                 else:
                     word(0, ("place", reference))
                     word(number)
-        # a number that is computed counts from where its value lies, as the structure has written it
+        # a computed number is relative to the address of its value, which the structure function has written
         table = self.table(constants, pointers)
         f.call(self.structure(tuple(kinds), arena), [places, words, scratch, Value(f"@{table}", ptr)])
         for at, value, _ in later:
@@ -213,7 +213,7 @@ class Sized:
         return self.forms[key]
 
     def chosen(self, found: list, arena: int, number: int):
-        """The functions of an item of which the first plan that holds is taken."""
+        """The functions of an item that takes the first plan whose conditions hold."""
         need = self.module.function(f"need{number}", [("sizes", ptr), ("to", ptr)], i64, internal=True)
         fill = self.module.function(f"fill{number}",
                                     [("sizes", ptr), ("places", ptr), ("words", ptr), ("scratch", i64)],
@@ -238,7 +238,7 @@ class Sized:
         return need, fill
 
     def case(self, f, outer: Numbers, one, run):
-        """Runs what returns from the function where the conditions of a plan hold."""
+        """Emit ``run``, which returns from the function, under the conditions of a plan."""
         inside, beyond = f.new_block("holds"), f.new_block("next")
         f.branch_if(outer.inside().holds(one.conditions), inside, beyond)
         f.at(inside)
@@ -362,7 +362,7 @@ class Sized:
 
     # --- all programs -------------------------------------------------------------------------------------------------
     def settled(self, outputs):
-        """A program whose sizes do not vary: its launches are words already."""
+        """Add a program with static sizes, whose launches are encoded already."""
         self.programs.append(((), None, None, list(outputs)))
 
     def finish(self, inputs) -> str:

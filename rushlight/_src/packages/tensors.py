@@ -1,5 +1,5 @@
-"""Runs of a model on tensors as DLPack describes them, as LLVM IR: each is compared with what the model takes, and its
-memory is read and written where it lies."""
+"""Calls of a model with DLPack tensors, as LLVM IR: each tensor is checked against what the model takes, and its memory
+is used in place."""
 from __future__ import annotations
 
 from ..core import dlpack
@@ -101,9 +101,8 @@ def write_shape(module):
 
 
 def write_strides(module):
-    """tensor_strides(tensor, rank, strides): 1 where the elements of the tensor do not lie so.  ``strides``: null for
-    row-major order, which a tensor without strides has.  Where a tensor has one element in a dimension, or none at all,
-    strides do not matter."""
+    """tensor_strides(tensor, rank, strides): 1 if the tensor has other strides.  ``strides``: null for row-major order,
+    which a tensor without strides has.  Strides of dimensions of size 1, and of empty tensors, do not matter."""
     f = module.function("tensor_strides", [("tensor", ptr), ("rank", i64), ("strides", ptr)], i64, internal=True)
     tensor, rank, strides = f.parameters
     shape, own = f.load(ptr, f.offset(tensor, SHAPE)), f.load(ptr, f.offset(tensor, STRIDES))

@@ -1,4 +1,4 @@
-"""From an exported program to outlines: one, or several that together hold for all sizes within its bounds."""
+"""From an exported program to shape-generic programs: one, or several that together cover all sizes in its bounds."""
 from __future__ import annotations
 
 import itertools
@@ -33,8 +33,8 @@ class NotPackable(RuntimeError):
 
 
 class Varying(NamedTuple):
-    """A size that varies: ``symbol`` where it is at least 2, ``wide`` where it may be anything; ``source``: the (input,
-    dimension, factor, offset) that tell it."""
+    """A dynamic size: ``symbol`` if it is at least 2, ``wide`` if it may be anything; ``source``: the (input,
+    dimension, factor, offset) that determine it."""
 
     name: str
     symbol: Expr

@@ -1,7 +1,7 @@
-"""What an item of a program launches, for all sizes within bounds: plans that hold under conditions.
+"""Plans of a program's items for all sizes within bounds, each valid under conditions.
 
-Templates choose blocks and kernels by sizes.  A plan is made for example sizes with symbols in their place: what comes
-out is launches whose numbers are Exprs, and the conditions under which the template would have come this way
+Templates choose blocks and kernels by sizes.  A plan is made for example sizes with symbols in their place: the result
+is launches with Exprs as numbers, and the conditions under which the template makes the same choices
 (``core.shape_env.ShapeEnv``).  Further examples are planned until every point within the bounds is covered.
 """
 from __future__ import annotations
@@ -34,12 +34,11 @@ UNBOUNDED = 1 << 31  # where a size without a bound ends
 
 
 class TooManyVariants(RuntimeError):
-    """A step that decides by every single size."""
+    """A template whose choices differ for every single size."""
 
 
 class Planning(ShapeEnv):
-    """The ShapeEnv of a plan: numbers that are not whole are estimates, which decide how fast a result comes, not what
-    it is."""
+    """The ShapeEnv of a plan: non-integral numbers are estimates, which affect the speed of a result, not its value."""
 
     def real(self, symbol: str, a, b):
         if isinstance(a, complex) or isinstance(b, complex):  # a table's entries, no estimates
@@ -197,8 +196,8 @@ def variant(item, region: Region, point: dict) -> Variant:
 
 
 class Blocks(NamedTuple):
-    """Plans of a convolution for so many images at once, {images: Variant}: together they make up any ``batch``.
-    ``steps``: by place, the bytes from one image to the next."""
+    """Plans of a convolution for blocks of images, {images: Variant}: together they make up any ``batch``.  ``steps``:
+    by value, the bytes from one image to the next."""
 
     batch: Expr
     plans: dict
@@ -227,7 +226,7 @@ SEPARATE = (plan_conv, plan_conv_input_grad, plan_pixels, plan_pixels_input_grad
 
 
 def alternatives(item, region: Region):
-    """What an item launches: a list of Variants, or Blocks."""
+    """Return the launches of an item: a list of Variants, or Blocks."""
     problem = getattr(item, "problem", None)
     if type(problem) is Convolution and item.plan in SEPARATE and symbols_in(replace(problem, batch=1)) == set():
         if symbols_in(problem.batch):
@@ -292,7 +291,7 @@ ARITHMETIC = {"//": np.floor_divide, "%": np.mod, "max": np.maximum, "min": np.m
 
 
 def values(e, known: dict):
-    """What an Expr is at many points; ``known``: by Expr, arrays of 64 bits."""
+    """Evaluate an Expr at many points; ``known``: by Expr, arrays of 64 bits."""
     if not isinstance(e, Expr) or e.op in ("const", "number"):
         return e.arg if isinstance(e, Expr) else e
     found = known.get(e)

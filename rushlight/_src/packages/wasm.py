@@ -1,4 +1,4 @@
-"""Modules of WebAssembly, written without a linker: object files of our code generator, and data that may point into
+"""Modules of WebAssembly, written without a linker: object files of our code generator, and data with pointers into
 them.
 
 Memory: the stack (which grows down, so that an overflow traps), data, then what is allocated.  Addresses are 32 bits;
@@ -25,7 +25,7 @@ ADDED = ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD  # relocations with a number that 
 
 
 class Reader:
-    """Numbers and texts of a part of a file, one after another."""
+    """Reader of numbers and strings from a part of a file."""
 
     def __init__(self, data: bytes, at=0):
         self.data, self.at = data, at
@@ -56,7 +56,7 @@ class Reader:
 
 
 def number(value: int, padded=0) -> bytes:
-    """A number without a sign as the format has it; ``padded``: at least so many bytes."""
+    """Encode an unsigned integer as LEB128; ``padded``: to at least this many bytes."""
     out = bytearray()
     while value > 127 or len(out) + 1 < padded:
         out.append(value & 127 | 128)
@@ -65,7 +65,7 @@ def number(value: int, padded=0) -> bytes:
 
 
 def signed(value: int, padded=0) -> bytes:
-    """A number with a sign; ``padded``: at least so many bytes."""
+    """Encode a signed integer as LEB128; ``padded``: to at least this many bytes."""
     out = bytearray()
     while not -64 <= value < 64 or len(out) + 1 < padded:
         out.append(value & 127 | 128)
@@ -213,7 +213,7 @@ class ObjectFile:
 
 
 class Image:
-    """A module: where everything lies, and its bytes."""
+    """A module: the addresses of its parts, and its bytes."""
 
     def __init__(self, made, public, starts):
         self.made, self.public, self.starts = made, public, starts
@@ -257,7 +257,7 @@ class Image:
         return self.table.setdefault(f, 1 + len(self.table))
 
     def address(self, name: str) -> int:
-        """What a pointer to a name holds."""
+        """Return the value of a pointer to a name."""
         where, offset = self.named[name]
         return self.in_table(self.function(where, offset)) if isinstance(where, ObjectFile) else where.place + offset
 
@@ -313,7 +313,7 @@ class Image:
         return b"\0asm\1\0\0\0" + b"".join(section(*part) for part in parts)
 
     def segments(self):
-        """What memory holds from the beginning, but for zeros at the end of each piece."""
+        """Yield the initial contents of memory, without trailing zeros of each piece."""
         for piece in self.pieces:
             data = bytes(piece.data).rstrip(b"\0")
             if data:

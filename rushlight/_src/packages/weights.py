@@ -1,5 +1,5 @@
-"""Weights that lie beside a shared object, in the order in which a package has them: a header, then bytes that are
-mapped, and never copied.
+"""Weights in a separate file, in the order in which a package has them: a header, then bytes that are mapped, and never
+copied.
 
 The header (64 bytes): "RLWEIGHT", the bytes that follow it, their checksum (``entry.write_checksum``), 0, their
 SHA-256.  A model takes weights whose header is the one it was packaged with.
@@ -22,7 +22,7 @@ ALIGNMENT = 64
 
 
 class Weights:
-    """``values``: (number of a constant, tensor).  ``places``: where each lies, in bytes after the header."""
+    """``values``: (number of a constant, tensor).  ``places``: the offset of each after the header, in bytes."""
 
     def __init__(self, values):
         self.values, self.places, at, shared = values, {}, 0, {}
@@ -59,7 +59,7 @@ class Weights:
         return MAGIC + struct.pack("<qqq", self.nbytes, self.checksum(), 0) + bytes.fromhex(self.sha256)
 
     def marks(self) -> tuple:
-        """What a shared object has of their contents."""
+        """Return the parts of a shared object that depend on the weights' contents."""
         return self.header, self.sha256.encode()
 
     def checksum(self) -> int:

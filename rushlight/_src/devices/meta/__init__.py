@@ -1,4 +1,4 @@
-"""The device without data: tensors have metadata alone."""
+"""The meta device: tensors have metadata alone."""
 from __future__ import annotations
 
 from ...core.devices import device
@@ -29,7 +29,7 @@ class Meta(Provider):
         return made
 
     def generator(self, index):
-        """A stream of which nobody has a number: the processor's goes on as if nothing had been drawn."""
+        """Return a generator whose draws do not advance the CPU's."""
         return self.stream
 
 

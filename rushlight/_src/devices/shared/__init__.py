@@ -1,1 +1,1 @@
-"""What several types of device have in common: kernels as texts, steps of the host, and memory that is kept."""
+"""Shared code of several device types: kernels as source text, host steps, and caching of memory."""

@@ -1,6 +1,6 @@
-"""Attention as a problem of templates, and what a user's functions do to its scores, one at a time.
+"""Attention as a problem of templates, and the user's modifications of its scores, elementwise.
 
-The functions arrive as Exprs of the score, of where it stands (head, query, key), and of tensors that they read.
+The modifications are Exprs of the score, its indices (head, query, key), and the tensors that they read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ...ops.flash import AttentionSpec
 
 LOG2E = 1 / math.log(2)
 
-# The map of blocks says of each block of queries and keys: 0, nobody may look; 1, the mask decides; 2, everybody may.
+# The block mask, for each block of queries and keys: 0, all masked; 1, the mask decides; 2, all visible.
 BLOCKS = ("flag", "blocks", "blocks_batch", "blocks_head", "blocks_row", "block_queries", "block_keys")
 
 SCORE, GRADIENT = leaf("score"), leaf("gradient")
-SPOT = ("batch", "head", "query", "key")  # where a score stands
+SPOT = ("batch", "head", "query", "key")  # the indices of a score
 
 
 def spot(extents):
@@ -38,9 +38,9 @@ def spot(extents):
 
 @dataclass(frozen=True)
 class Modification:
-    """`score`: what becomes of SCORE (None: it stays); `slope`: what then becomes of GRADIENT, that of the result;
-    `mask`: where a query may look (None: everywhere). `at`: the indices they are written with; `buffers`: the memory
-    they read."""
+    """`score`: the modified SCORE (None: unmodified); `slope`: its gradient from GRADIENT, that of the result; `mask`:
+    True if a query attends to a key (None: always). `at`: the indices in these Exprs; `buffers`: the memory they
+    read."""
 
     score: Expr | None
     slope: Expr | None
@@ -74,9 +74,9 @@ class Attention:
     strides in elements, one a dimension, the last 1. `mask` is "" (none), "bool" (True: may look) or a float dtype
     (added); its strides are 0 where it is broadcast, the last is 1. `spec` says how it is computed: its `mods` are what
     is done to scores (modify.Modification); weights are dropped as the stream from the operands "seed" and "place" on
-    says; where it has `longest` lengths, `batch` sequences lie end to end in the rows of one, and begin where the int64
-    operands "q_starts" and "k_starts" [batch + 1] say. `blocks`: the strides, batch, head and row, of the map of blocks
-    of `block` queries and keys.
+    says; with `longest` lengths, `batch` sequences are concatenated in the rows of one, and begin at the rows in the
+    int64 operands "q_starts" and "k_starts" [batch + 1]. `blocks`: the strides, batch, head and row, of the block mask
+    for blocks of `block` queries and keys.
     """
 
     batch: int
@@ -113,11 +113,11 @@ class Attention:
 
 
 class Form(NamedTuple):
-    """What the text of attention depends on, whatever the numbers of queries, keys and heads.
+    """The parameters of attention's source, which does not depend on the numbers of queries, keys and heads.
 
     ``size``, ``value_size``: of a head, of queries and of values.  ``mask``: its dtype, "" without one.  ``block``:
-    queries and keys of a block of the map of blocks, () without a map.  ``precision``: of products of float32, in
-    Triton's words.
+    queries and keys of a block of the block mask, () without one.  ``precision``: of float32 matmuls, as Triton's
+    ``input_precision``.
     """
 
     dtype: str
@@ -137,8 +137,8 @@ class Form(NamedTuple):
         return f"{self._replace(mods=None)} {self.mods and self.mods.key}"
 
     def first(self, name: str, head: str) -> str:
-        """The place of the first row of an operand for a head of the batch, as text; sequences that lie end to end have
-        no batch."""
+        """Return the source of the offset of an operand's first row for a head of the batch; concatenated sequences
+        have no batch."""
         row = f"{'k' if name in ('k', 'v', 'grad_k', 'grad_v') else 'q'}_first * {name}_row"
         return f"{'' if self.ragged else f'batch * {name}_batch + '}{head} * {name}_head + {row}"
 
@@ -148,18 +148,18 @@ class Form(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether scores are what products give, but for being causal."""
+        """True if scores are plain matmul results, except for causal masking."""
         return not (self.mask or self.drops or self.ragged or self.mods)
 
     @property
     def checks(self) -> bool:
-        """Whether what a user's functions read may be out of range."""
+        """True if the reads of a user's functions may be out of range."""
         mods = self.mods
         exprs = () if mods is None else (e for e in (mods.score, mods.slope, mods.mask) if e is not None)
         return any({"position", "divisor"} & set(e.operations) for e in exprs)
 
     def names(self) -> tuple:
-        """What is read, in order, beside what a kernel has of its own."""
+        """Return the names of the common operands, in order; a kernel has its own in addition."""
         return ("q", "k", "v", *(["mask"] if self.mask else []), *(["q_starts", "k_starts"] if self.ragged else []),
                 *(["blocks"] if self.block else []), *(b.name for b in (self.mods.buffers if self.mods else ())))
 

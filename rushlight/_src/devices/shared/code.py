@@ -1,4 +1,4 @@
-"""Programs as the words in memory that a device's own loop walks."""
+"""Encoded programs, int64 arrays that a device's own loop walks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST = 4096  # programs that are kept
 
 
 def words_at(code: int) -> bytes:
-    """The words of a program at an address."""
+    """Return the encoded program at an address."""
     at = 1
     for _ in range((ctypes.c_int64 * 1).from_address(code)[0]):
         at += HEAD + 2 * (ctypes.c_int64 * 1).from_address(code + 8 * (at + 3))[0]
@@ -18,8 +18,8 @@ def words_at(code: int) -> bytes:
 
 
 def taken_apart(known: dict, code: int, make):
-    """The program at an address, which ``make(words)`` takes apart once; it has its ``words``, since addresses are used
-    again."""
+    """Return the decoded program at an address, decoded once by ``make(words)``; it keeps its ``words``, since
+    addresses are reused."""
     found = known.get(code)
     if found is not None and ctypes.string_at(code, len(found.words)) == found.words:
         return found

@@ -1,4 +1,4 @@
-"""Steps of a program that the device has no kernel for: the host computes them, between two copies."""
+"""Steps of a program without a device kernel: the host computes them, between two copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logger("kernels")
 
 
 def span(meta) -> tuple:
-    """(the first byte, the end) of what strided memory takes, beside its address."""
+    """Return (the first byte, the end) of strided memory, relative to its address."""
     if not meta.numel:
         return 0, 0
     steps = [(n - 1) * s for n, s in zip(meta.shape, meta.strides)]
@@ -30,7 +30,7 @@ def span(meta) -> tuple:
 
 
 def in_place(graph: Graph, inputs, outputs):
-    """What does a step in the device's own memory (``kinds.Exchanged``); None where nothing does."""
+    """Return the function that runs a step in the device's own memory (``kinds.Exchanged``); None without one."""
     if len(graph.nodes) != 1 or not isinstance(graph.nodes[0].op.kind, Exchanged):
         return None
     node, metas = graph.nodes[0], (*inputs, *outputs)
@@ -41,7 +41,7 @@ def in_place(graph: Graph, inputs, outputs):
 
 
 class HostStep:
-    """A part of a program by its NumPy meaning, or a collective by whoever carries it between devices.
+    """A part of a program, run by the NumPy reference implementation, or a collective, run by its transport.
 
     ``inputs`` and ``outputs`` are the Metas of the memory of each.  Its number, which a launch names as its kernel, is
     below 0; those of shaders are above.

@@ -1,4 +1,4 @@
-"""Memory of a device that is kept for later: blocks by their size, small ones in a common one."""
+"""Caching allocator of a device: blocks by size, with small ones cut from slabs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 from ...core.forking import guarded
 
 GRAIN = 256  # bytes of memory are given in steps of these
-SLAB = 1 << 20  # bytes of a block in which small ones lie
+SLAB = 1 << 20  # bytes of a block that holds small ones
 SMALL = 1 << 15  # bytes of the largest of these
 
 
 class Blocks:
-    """A device's memory.  A subclass has ``enter(size)``, the address of memory of its own, and ``leave(address)``,
-    which gives it back; ``order`` names the queue that works on what is taken now: a block is used again by work of the
-    same queue, which comes after all that used it before."""
+    """A device's memory.  A subclass has ``enter(size)``, which allocates, ``leave(address)``, which frees, and
+    ``order``, the queue that works on memory taken now: a block is reused by work of the same queue, which comes after
+    all that used it before."""
 
     def __init__(self):
         self.lock, self.free, self.slabs = guarded("devices", threading.RLock()), {}, {}
@@ -25,7 +25,7 @@ class Blocks:
         return 0
 
     def rounded(self, nbytes: int) -> int:
-        """The bytes of the block that holds so many."""
+        """Return the bytes of the block for a request of ``nbytes``."""
         return max(nbytes + GRAIN - 1 & -GRAIN, GRAIN)
 
     def take(self, nbytes: int) -> int:
@@ -40,7 +40,7 @@ class Blocks:
             return address
 
     def fresh(self, order: int, size: int) -> int:
-        """The address of a block that nobody has had: small ones lie in one together."""
+        """Return the address of a new block; small ones share a slab."""
         if size > SMALL:
             address = self.own(size)
         else:
@@ -68,7 +68,7 @@ class Blocks:
             self.free.setdefault((self.orders.get(address, 0), size), []).append(address)
 
     def trim(self):
-        """Gives large blocks that nobody has back to the system; small ones stay."""
+        """Free unused large blocks; small ones stay."""
         with self.lock:
             for order, size in [key for key in self.free if key[1] > SMALL]:
                 for address in self.free.pop((order, size)):

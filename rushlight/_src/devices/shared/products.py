@@ -1,6 +1,6 @@
-"""Products and convolutions as launches of one template: what they are asked for, and the numbers of a launch.
+"""Matmuls and convolutions as launches of one template: its parameters, and the arguments of a launch.
 
-A device's own half says which tile a result takes, and writes its modules.
+A device's own half chooses the tile of a result, and writes its modules.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ IMAGE_NAMES = (*SIZES, "ins", "outs", "border", *(f"{name}{d}" for name in ("xn"
 
 
 def matrix_names(left: int, right: int) -> tuple:
-    """The numbers of a product whose operands are read from so many matrices."""
+    """Return the names of a matmul's numbers, for operands that read ``left`` and ``right`` matrices."""
     return (*SIZES, "n0", "n1", "n2", *(f"{side}{part}_{dim}" for side, count in (("a", left), ("b", right))
                                         for part in range(count) for dim in ("0", "1", "2", "r", "k")))
 
 
 class Epilogue(NamedTuple):
-    """What is computed before the result is stored: ``value`` over the leaf ``sums`` and those of ``operands``
+    """The computation between accumulator and result: ``value`` over the leaf ``sums`` and those of ``operands``
     (Operand); None as ``value``: the sums.  ``out``: dtype of the result; ``further``: other results (Stored)."""
 
     value: Expr | None = None
@@ -54,7 +54,7 @@ class Epilogue(NamedTuple):
 
 
 class Prologue(NamedTuple):
-    """What an operand is computed from: ``value`` over ``leaves``, which stand for what is read."""
+    """The computation of an operand: ``value`` over ``leaves``, the values that are read."""
 
     value: Expr
     leaves: tuple
@@ -62,8 +62,8 @@ class Prologue(NamedTuple):
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a module: ``operands`` are named in the order of its buffers, ``numbers`` follow, of which some are
-    operands' names, then the error flag, if it has one."""
+    """A launch of a module.  Its arguments: ``operands``, in the order of its buffers; ``numbers``, some of which are
+    names of operands; the error flag, if it has one."""
 
     kernel: int
     extent: int
@@ -81,7 +81,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Contraction:
-    """What a claim plans: steps, without temporaries."""
+    """The plan of a claim: launches, and the sizes of their temporaries."""
 
     steps: tuple
     temporaries: dict = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Products:
                          prod(batch), (*batch, *numbers), lambda: {**reached, "c": prod(batch) * p.rows * p.columns})
 
     def operands_of(self, p) -> tuple:
-        """What the operands of a product are where nothing computes them: their dtypes."""
+        """Return the dtypes of a matmul's operands without prologues."""
         return named(p.dtype), named(p.b_dtype or p.dtype)
 
     def plan_forward(self, c, epilogue=None) -> Contraction:
@@ -199,16 +199,16 @@ def row_major(shape) -> tuple:
 
 
 def claims(templates: Products, along: bool, packings, suits=lambda dtypes: True) -> dict:
-    """By the primitive: its Claim by templates; operands are those of the processor's.
+    """Return {primitive: Claim by templates}; operands are those of the CPU's claims.
 
-    ``along``: whether epilogues and prologues are computed along.  ``packings(node, number)``: how often a product
-    reads each element of an operand.  ``suits``: whether the device computes in dtypes of these names.
+    ``along``: whether epilogues and prologues are fused.  ``packings(node, number)``: how often a matmul reads each
+    element of an operand.  ``suits``: whether the device computes in dtypes of these names.
     """
     return {op: claimed(op, getattr(templates, name), along, packings, suits) for op, name in PLANS.items()}
 
 
 def claimed(op, plan, along, packings, suits):
-    """The processor's Claim of a primitive, planned by a template of the device's."""
+    """Return the CPU's Claim of a primitive, planned by a template of the device."""
     own = CONTRACTIONS[op]
 
     def suiting(node) -> bool:

@@ -1,4 +1,4 @@
-"""Devices as the framework uses them, where a board has what there is of each: memory, copies, and programs."""
+"""Base class of Providers that keep an object with memory, copies and programs for each device."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ log = logger("kernels")
 
 
 class BoardProvider(Provider):
-    """Devices of a type.  A subclass has ``count``, ``target`` and ``board(index)``, and ``queue``, the class of the
-    streams of a board.
+    """Devices of a type.  A subclass has ``count``, ``target`` and ``board(index)``, and ``queue``, the class of a
+    device's streams.
 
     What has no kernel there is computed by the host between two copies, and counted in ``fallen_back`` (operators whose
     results' sizes depend on data) or by ``HostStep.runs`` (primitives).
@@ -31,11 +31,11 @@ class BoardProvider(Provider):
         atexit.register(self.close)
 
     def close(self):
-        """The process ends, and with it all memory: nothing is given back any more."""
+        """At process exit, which frees all memory: stop freeing blocks."""
         self.process = 0
 
     def board(self, index: int):
-        """The board of a device.  RuntimeError in a process that was forked after a device had been used."""
+        """Return a device's state.  RuntimeError in a process that was forked after a device had been used."""
         raise NotImplementedError
 
     # --- which device is meant ---

@@ -21,27 +21,27 @@ class Operation:
         raise NotImplementedError
 
     def stored(self, text: str) -> str:
-        """A whole number as the bits of its dtype hold it, where it is computed in more."""
+        """Wrap an integer that is computed in a wider type to the width of its dtype."""
         return text
 
 
 def infix(symbol):
-    """What writes an operation between its two operands."""
+    """Return the emitter of an infix operation."""
     return lambda o: o.stored(f"({o.x[0]} {symbol} {o.x[1]})")
 
 
 def logical(symbol):
-    """What writes an operation on two truth values."""
+    """Return the emitter of an operation on two bools."""
     return lambda o: f"({o.as_truth(o.x[0])} {symbol} {o.as_truth(o.x[1])})"
 
 
 def rounding(name):
-    """What writes a rounding, which leaves whole numbers as they are."""
+    """Return the emitter of a rounding, which leaves integers unchanged."""
     return lambda o: f"{name}({o.x[0]})" if o.is_float else o.x[0]
 
 
 def extreme(of_truths, of_floats, of_wholes):
-    """What writes the larger or the smaller of two values: a symbol for truth values, names of functions for others."""
+    """Return the emitter of a minimum or maximum: a symbol for bools, names of functions for others."""
     def write(o):
         if o.is_truth:
             return f"({o.x[0]} {of_truths} {o.x[1]})"
@@ -51,7 +51,7 @@ def extreme(of_truths, of_floats, of_wholes):
 
 
 def fused(name):
-    """What writes a product and a sum: of floats in one rounding."""
+    """Return the emitter of a multiply-add, which rounds floats once."""
     return lambda o: f"{name}({', '.join(o.x)})" if o.is_float else o.stored(f"({o.x[0]} * {o.x[1]} + {o.x[2]})")
 
 

@@ -1,10 +1,10 @@
-"""What products read and write, as places in memory: matrices by their strides, and images, seen window by window.
+"""Index arithmetic of a matmul's operands and results: strided matrices, and images that are read window by window.
 
-A Shape has ``names``, the numbers that its text uses, and gives the text of places: of the left operand for ``row`` and
-``ka``, of the right one for ``kb`` and ``column``, of the result for ``row`` and ``column``.  Each may be a number or a
-block of numbers.  Places come with the text of what else has to hold where there is an element.  What is known of a
-group, of a column and of a depth of the left operand alone is written before, by ``begin``, ``column`` and
-``left_depth``.  ``w``: the Writer of a language, which has ``named(name, text)``.
+A Shape has ``names``, the numbers that its source uses, and returns the source of offsets: of the left operand for
+``row`` and ``ka``, of the right one for ``kb`` and ``column``, of the result for ``row`` and ``column``.  Each may be a
+number or a block of numbers.  Offsets come with the source of further conditions under which there is an element.  The
+values that depend only on a group, a column or a depth of the left operand are emitted before, by ``begin``,
+``column`` and ``left_depth``.  ``w``: the Writer of a language, which has ``named(name, text)``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Targets of the compiler whose kernels are texts, which a device's own compiler makes into machine code."""
+"""Targets of the compiler whose kernels are source text, which a device's own compiler compiles."""
 
 from __future__ import annotations
 

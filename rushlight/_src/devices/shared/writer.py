@@ -1,4 +1,4 @@
-"""Kernels as texts in a language of devices: lines in nested blocks, and which values are known where."""
+"""Base class of emitters of kernel source: lines in nested blocks, and the scope in which each value is known."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ...core.expr import Expr, const, extent_of
 
 
 class Refused(NotImplementedError):
-    """What the device has no instructions for."""
+    """The device cannot express an operation or type."""
 
 
 def form(kernel: Kernel) -> str:
-    """How the units of a kernel are spread.
+    """Return how a kernel's work units are distributed.
 
     "thread": each runs one index of the outer axes and of the lanes, with loops in order; "group": a group of threads
     shares the loops of one outer index, and reductions meet; "order": one thread runs it all.
@@ -24,14 +24,14 @@ def form(kernel: Kernel) -> str:
 
 
 def spread(kernel: Kernel, least: int) -> str:
-    """How the units of a kernel with its sizes are spread: as ``form`` says, and "scan" where a group shares a row of
-    at least so many elements whose results so far are stored."""
+    """Return how the work units of a kernel with its sizes are distributed: as ``form``, or "scan" if a group shares a
+    row of at least ``least`` elements whose prefix results are stored."""
     found, stage = form(kernel), kernel.stages[0]
     if found != "thread" or kernel.lane is not None or len(kernel.stages) != 1 or len(stage.loops) != 1:
         return found
     extent = extent_of(stage.loops[0])
     short = isinstance(extent, int) and extent < least
-    results = {r.result for r in stage.reductions}  # of which a thread knows only its part while it makes others
+    results = {r.result for r in stage.reductions}  # a thread has only partial values of these inside the loop
     apart = all(r.running and r.at is None and r.value.free.isdisjoint(results) for r in stage.reductions)
     return found if short or not apart else "scan"
 
@@ -44,9 +44,9 @@ def untiled(kernel: Kernel) -> Kernel:
 
 
 def scattered(kernel: Kernel, possible) -> Kernel:
-    """A kernel whose loops only update memory, or write it, at places that data choose as one in which every update has
-    a unit of its own: of what is written to one place, any stays.  Itself where it does more, or ``possible(store)``
-    says that the device has no such update."""
+    """Return a kernel whose loops only write or update memory at data-dependent positions as one with a work unit for
+    each update; of several writes to one position, any may stay.  Return the kernel itself if it does more, or if
+    ``possible(store)`` is False for an update that the device lacks."""
     stage = kernel.stages[0]
     if len(kernel.stages) != 1 or not stage.loops or stage.reductions or not all(
             possible(s) and next(walk(s.at, "position"), None) is not None for s in stage.stores):
@@ -75,7 +75,7 @@ def numbers_of(kernel: Kernel) -> str:
 
 
 class Named:
-    """What a refusal names: a kernel rather than a node."""
+    """The subject of an error about a kernel, in place of a node."""
 
     def __init__(self, name):
         self.op, self.name = None, name
@@ -84,7 +84,7 @@ class Named:
 class Scope:
     """Lines of a block: what is computed there, and which leaves are known in it.
 
-    ``branch``: nothing but what is wanted there is computed before it.  ``mask``: the text of which threads are in it.
+    ``branch``: only needed values may be computed before it.  ``mask``: the source of the mask of active threads.
     """
 
     def __init__(self, leaves=(), branch=False, mask=""):
@@ -99,12 +99,11 @@ WRITERS = {"load": "load", "sum": "polynomial", "product": "multiplied", "//": "
 
 
 class Writer:
-    """Writes values and blocks; a language gives ``let_line``, ``enclosed``, ``literal``, ``type``, ``rarely``,
+    """Emit values and blocks; a language implements ``let_line``, ``enclosed``, ``literal``, ``type``, ``rarely``,
     ``repeat``, and the methods of ``WRITERS`` that are not here.
 
-    ``over``: its quotient of whole numbers; ``both``: what joins two conditions; ``larger``: of whole numbers the
-    larger or smaller one, by its name; ``floored``: how ``//`` and ``%`` of whole numbers are named that may be below
-    0.
+    ``over``: the integer quotient; ``both``: logical and; ``larger``: the name of the integer minimum or maximum;
+    ``floored``: the name of ``//`` and ``%`` for integers that may be negative.
     """
 
     over, both, larger, floored = "/", "&&", "{}", "{}_i32"
@@ -141,7 +140,7 @@ class Writer:
         return name
 
     def block(self, head: str, body, leaves=None, branch=False, mask=""):
-        """A block under ``head``; ``leaves``: the texts of leaves that are known inside."""
+        """A block under ``head``; ``leaves``: the source of leaves that are known inside."""
         scope = Scope(leaves or (), branch, mask or self.scopes[-1].mask)
         scope.values.update(leaves or {})
         self.scopes.append(scope)
@@ -223,7 +222,7 @@ class Writer:
         return f"{name}({', '.join(self.opaque_whole(one) for one in x)})"
 
     def opaque_whole(self, text: str) -> str:
-        """An operand of a function of whole numbers."""
+        """An operand of an integer function."""
         return text
 
     def whole_extreme(self, e, x) -> str:
@@ -234,8 +233,8 @@ class Writer:
 
     # --- positions --------------------------------------------------
     def taken_apart(self, number: str, axes, extents):
-        """The indices of axes from their common number, of which the last counts fastest; ``extents(axis)``: the text
-        of how long one is."""
+        """Define the indices of axes from their flat index, the last axis fastest; ``extents(axis)``: the source of an
+        axis's extent."""
         scope = self.scopes[-1]
         for axis in reversed(axes):
             scope.leaves.add(axis)
@@ -243,11 +242,11 @@ class Writer:
             number = number if axis is axes[0] else self.let(f"{number} {self.over} {extents(axis)}")
 
     def extent(self, axis) -> str:
-        """The text of how long an axis is."""
+        """Return the source of an axis's extent."""
         return self.value(const(extent_of(axis)))
 
     def reads_written(self, stage) -> bool:
-        """Whether a stage reads what the kernel stores."""
+        """True if a stage reads what the kernel stores."""
         return any(load.arg in self.written for e in stage.exprs() for load in walk(e, "load"))
 
     def polynomial(self, e, x) -> str:

@@ -1,10 +1,9 @@
-"""A device of which only tests know: memory of the process that the host may not touch, programs that the processor
-runs.
+"""A device for tests: memory of the process that host code cannot access, and programs that the CPU runs.
 
-Each device has a range of addresses without access.  Access is given for the time of a copy or of a program, to the
-device that it runs on, and to another one only while a copy goes from one to the other.  Whatever reads a tensor in
-passing, where the processor's would do, faults.  A stream does its copies when something waits for them, never before:
-whoever forgets to wait finds what was there.
+Each device has a range of protected addresses.  Access is allowed during a copy or a program, to the device that it
+runs on, and to another one only during a copy between the two.  Code that reads a tensor as if it were on the CPU
+faults.  A stream does its copies when something waits for them, never before: code that forgets to wait reads old
+data.
 
     from rushlight._src.devices import testing
     testing.activate("fake")
@@ -69,7 +68,7 @@ class Board:
             if not blocks and self.end + grains > self.start + ROOM:
                 raise OutOfMemoryError(f"a testing device has no {nbytes} bytes left",
                                        "at most what the device has left",
-                                       "let go of tensors that are no longer needed")
+                                       "delete tensors that are no longer needed")
             self.allocated += grains
             self.most = max(self.most, self.allocated)
             if blocks:

@@ -1,4 +1,4 @@
-"""Binary code of modules, by Triton's compiler, for a GPU that need not be there; kept on disk."""
+"""Machine code of modules by Triton's compiler, for a GPU that may be absent; cached on disk."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RESOURCES = "out of resource", "shared memory", "too many resources", "register"
 
 
 class Variant(NamedTuple):
-    """What of a module its machine code depends on: the elements of a block, whether positions have 64 bits, and which
-    arguments are known to be multiples of 16."""
+    """The compile-time parameters of a module's machine code: elements of a block, whether positions have 64 bits, and
+    which arguments are known multiples of 16."""
 
     block: int
     wide: bool = False
@@ -37,7 +37,7 @@ class Binary(NamedTuple):
 
 
 class Packaged(NamedTuple):
-    """A module whose machine code is there, without Triton, for what is known of its arguments once and for all."""
+    """A module with machine code, which needs no Triton, for fixed assumptions about its arguments."""
 
     module: Module
     variant: Variant
@@ -49,7 +49,7 @@ class Packaged(NamedTuple):
 
 
 class Unfit(RuntimeError):
-    """A module of which there is no machine code for a GPU: its compiler cannot make it, or no unit could hold it."""
+    """A module without machine code for a GPU: it does not compile, or does not fit on a multiprocessor."""
 
 
 def target_of(architecture: str):
@@ -63,7 +63,7 @@ def target_of(architecture: str):
 
 
 def compiled(module: Module, variant: Variant, architecture: str):
-    """What Triton makes of a module: its CompiledKernel, with all stages as text."""
+    """Compile a module with Triton; return the CompiledKernel, which has the source of all stages."""
     triton = imported()
     from triton.compiler import ASTSource
 
@@ -79,8 +79,8 @@ def compiled(module: Module, variant: Variant, architecture: str):
 
 
 def binary(module: Module, variant: Variant, architecture: str) -> Binary:
-    """The machine code of a module, from disk where another process has made it.  Unfit where Triton makes none, or it
-    needs more shared memory than the GPU has."""
+    """Return the machine code of a module, from disk if another process has compiled it.  Unfit if Triton cannot
+    compile it, or it needs more shared memory than the GPU has."""
     triton = imported()
     key = f"{triton.__version__}\n{architecture}\n{variant}\n{module}"
     found = cache.get("triton", key)
@@ -102,6 +102,5 @@ def binary(module: Module, variant: Variant, architecture: str) -> Binary:
         raise Unfit(f"{module.name} needs {result.scratch} bytes of memory for each program: launches give none")
     most = SHARED.get(architecture, MOST_SHARED) << 10
     if result.shared > most:
-        raise Unfit(f"{module.name} needs {result.shared} bytes of shared memory, of which {architecture} has "
-                    f"{most}")
+            raise Unfit(f"{module.name} needs {result.shared} bytes of shared memory; {architecture} has {most}")
     return result

@@ -1,4 +1,4 @@
-"""One GPU: its memory, machine code, streams, and programs as launches one after another."""
+"""One GPU: its memory, machine code, streams, and programs as sequences of launches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .step import modules
 from .vendor.libraries import Libraries
 
 FLAGS = 1 << 12  # programs that may report errors
-RELAXED = 2  # recording of a thread's stream does not forbid to ask for memory
+RELAXED = 2  # the capture mode that allows the thread to allocate memory
 
 
 class Board:
@@ -41,13 +41,13 @@ class Board:
         self.architecture, self.runner = driver.architecture(index), runner.caller()
         self.memory = Memory(self, driver.total(index))
         driver.use(index)
-        # words that kernels write to when something is wrong lie in the host's memory: nobody waits to read them
+        # kernels write errors to host memory, so that checking them needs no synchronization
         self.flags, self.flagged = driver.made("pin", 8 * FLAGS, 0), []
         ctypes.memset(self.flags, 0, 8 * FLAGS)
         self.blocking = settings.launch_blocking
         # streams that are being recorded; the one that programs are recorded on
         self.recordings, self.recorder = 0, None
-        self.reported: list = []  # errors of libraries that work beside the programs
+        self.reported: list = []  # errors of libraries that work on the device, such as communication
         here.after_fork(forget)
 
     # --- queues -----------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Board:
 
     @property
     def queue(self) -> Queue:
-        """The calling thread's queue, for which its calls of the driver are from now on."""
+        """Return the calling thread's queue, and direct its driver calls to this device."""
         self.driver.use(self.index)
         found = getattr(self.own_thread, "queue", None)
         if found is None:
@@ -79,12 +79,12 @@ class Board:
 
     @property
     def recording(self):
-        """What the thread's stream is being recorded as; None where it is not."""
+        """Return the capture of the thread's stream; None if it is not captured."""
         return getattr(self.own_thread, "recording", None)
 
     def pooled(self, pool):
-        """The thread's blocks come from the queues of a pool from here on, whatever its stream; None: from its own.
-        What it was before."""
+        """Allocate the thread's blocks from the queues of a pool, whatever its stream; None: from its own queues.
+        Return the previous pool."""
         before, self.own_thread.pool = getattr(self.own_thread, "pool", None), pool
         self.enter_stream(self.stream)
         return before
@@ -165,7 +165,7 @@ class Board:
         self.check()
 
     def new_flag(self, program) -> int:
-        """The address of a word by which a program says what is wrong."""
+        """Return the address of a program's error flag."""
         with self.lock:
             free = next((k for k, held in enumerate(self.flagged) if held() is None), len(self.flagged))
             if free == FLAGS:
@@ -174,7 +174,7 @@ class Board:
             return self.flags + 8 * free
 
     def check(self):
-        """Raises what a program, or a library beside it, has reported since."""
+        """Raise an error that a program, or a library on the device, has reported since the last call."""
         if self.reported:
             raise self.reported.pop(0)
         count = 8 * len(self.flagged)
@@ -206,7 +206,7 @@ class Board:
                 self.settle()
 
     def about_to_wait(self):
-        """The host will wait for a copy: ``set_sync_debug_mode`` may want to hear of it, and refuses it whole."""
+        """Apply ``set_sync_debug_mode`` before the host waits for a copy."""
         if self.driver.waiting == "error":
             raise RuntimeError("called a synchronizing CUDA operation")
         if self.driver.waiting == "warn":
@@ -241,13 +241,13 @@ class Board:
         return self.tables[values, name].address
 
     def failed(self, status: int):
-        """Raises what the driver, or a library, said to launches of a program."""
+        """Raise the error of a launch from the status of the driver or a library."""
         if status >= runner.LIBRARY:
             raise RuntimeError(self.libraries.failed(self, status - runner.LIBRARY))
         self.driver.failed(self.driver.names["launch"], status)
 
     def run(self, code: int, values: int):
-        """Gives the thread's stream a program.  What goes wrong is seen when somebody waits for it."""
+        """Submit a program to the thread's stream.  Its errors are raised by a later call that waits."""
         self.driver.use(self.index)
         with self.lock:
             program = taken_apart(self.programs, code, lambda words: DecodedProgram(self, words))

@@ -1,4 +1,4 @@
-"""What ``PYTORCH_CUDA_ALLOC_CONF`` (or ``PYTORCH_ALLOC_CONF``) asks of the allocator of GPUs."""
+"""Allocator settings of ``PYTORCH_CUDA_ALLOC_CONF`` (or ``PYTORCH_ALLOC_CONF``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...core.native.queues import CLASSES, class_of, size_of
 MEGABYTE = 1 << 20
 ENDLESS = 1 << 62
 LEAST = 512  # bytes for each division below which sizes are not rounded
-NEAR = 8  # a kept block is taken for a smaller one of at least so many ninths of it
-SPARE = 20 * MEGABYTE  # bytes by which a block of at least ``max_split_size`` may be larger than what is asked for
-REFUSED = {  # what is not followed, and why
+NEAR = 8  # a cached block serves a request of at least NEAR / (NEAR + 1) of its size
+SPARE = 20 * MEGABYTE  # bytes by which a block of at least ``max_split_size`` may exceed the request
+REFUSED = {  # unsupported settings, and why
     "backend": "blocks come from this allocator, whose segments are the driver's own",
     "pinned_use_cuda_host_register": "pinned memory is the driver's own",
     "pinned_num_register_threads": "pinned memory is the driver's own",
-    "pinned_use_background_threads": "pinned memory is looked at when more is asked for",
+    "pinned_use_background_threads": "pinned memory is processed when more is requested",
     "pinned_reserve_segment_size_mb": "each block of pinned memory is the driver's own",
     "release_lock_on_cudamalloc": "the allocator's lock is held while the driver is asked",
     "max_non_split_rounding_mb": "a kept block is taken for one that is at most an eighth smaller",
@@ -26,20 +26,19 @@ REFUSED = {  # what is not followed, and why
 
 
 class Choices:
-    """What is chosen for all devices of the process.
+    """Allocator settings of all devices of the process.
 
-    ``max_split_size``: bytes from which on a kept block is not taken for a smaller one; ``process_fraction``: of a
-    device's memory, for boards that are made later; ``divisions``: (bytes below which they hold, divisions of a
-    doubling)."""
+    ``max_split_size``: bytes from which a cached block does not serve smaller requests; ``process_fraction``: of a
+    device's memory, for devices initialized later; ``divisions``: (sizes in bytes below which they apply, divisions
+    per power of two)."""
 
     def __init__(self):
         self.expandable_segments, self.max_split_size, self.garbage_collection_threshold = False, ENDLESS, 0.0
         self.process_fraction, self.divisions = 1.0, ()
 
     def follow(self, text: str, strict=False) -> list:
-        """Takes settings, ``name:value`` with commas between; those that are not named stay.  Why some are not
-        followed; ``strict``: RuntimeError instead.  ValueError for values that are none.  After an error nothing is
-        changed.
+        """Apply settings, ``name:value`` separated by commas; others stay.  Return why some are unsupported;
+        ``strict``: raise RuntimeError instead.  ValueError for invalid values.  An error leaves all settings unchanged.
 
         >>> choices.follow("backend:native, expandable_segments:False")
         []
@@ -58,14 +57,14 @@ class Choices:
         return refused
 
     def shown(self) -> dict:
-        """What is chosen, as a snapshot of memory shows it."""
+        """Return the settings as a memory snapshot lists them."""
         split = self.max_split_size // MEGABYTE if self.max_split_size != ENDLESS else -1
         return {"expandable_segments": self.expandable_segments, "max_split_size": split,
                 "garbage_collection_threshold": self.garbage_collection_threshold,
                 "roundup_power2_divisions": {most: parts for most, parts in self.divisions}}
 
     def rounded(self, nbytes: int) -> int:
-        """The bytes that are asked for instead of so many (``roundup_power2_divisions``)."""
+        """Return the bytes to allocate for a request of ``nbytes`` (``roundup_power2_divisions``)."""
         parts = next((parts for most, parts in self.divisions if nbytes < most), 0)
         if parts < 2 or nbytes <= LEAST * parts:
             return nbytes
@@ -73,7 +72,7 @@ class Choices:
         return -(-nbytes // step) * step
 
     def largest_for(self, size: int) -> int:
-        """The bytes of the largest kept block that is taken for one of so many."""
+        """Return the bytes of the largest cached block that serves a request of ``size`` bytes."""
         most = size + size // NEAR
         return min(most, self.max_split_size - 1) if size < self.max_split_size else min(most, size + SPARE)
 
@@ -107,7 +106,7 @@ def split_size(value: str) -> dict:
 
 def whole(name: str, value: str) -> int:
     if not value.isdecimal():
-        raise ValueError(f"Expected a whole number for {name} but got '{value}'")
+        raise ValueError(f"Expected an integer for {name} but got '{value}'")
     return int(value)
 
 

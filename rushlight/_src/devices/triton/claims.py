@@ -1,5 +1,5 @@
-"""Which primitives templates of Triton compute: products, those of floats of a byte among them, convolutions and
-attention, with operands as those of the processor's."""
+"""Claims of Triton's templates: matmuls (float8 included), convolutions and attention, with the operands of the CPU's
+claims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .templates.products import Templates
 def claimed(templates: Templates, attentions: Attentions) -> dict:
     """By the primitive: its Claim."""
     def packings(node, number: int) -> int:
-        """How often a product reads each element of an operand."""
+        """Return how often a matmul reads each element of an operand."""
         rows, columns = map(guess, node.shape[-2:])
         tile = templates.tile(node.args[0].dtype, rows, columns)
         return -(-columns // tile.columns) if number == 0 else -(-rows // tile.rows)
@@ -27,7 +27,7 @@ def claimed(templates: Templates, attentions: Attentions) -> dict:
 
 
 def bytes_multiplied(plan):
-    """The Claim of products of floats of a byte, given as codes."""
+    """Return the Claim of float8 matmuls, whose operands are given as uint8 encodings."""
     own = CONTRACTIONS[P.int_matmul]
 
     def planned(assembler, node, targets, prologues):
@@ -39,7 +39,7 @@ def bytes_multiplied(plan):
 
 
 def attending(attentions: Attentions) -> dict:
-    """The processor's Claims of attention and its gradient, planned by templates for GPUs."""
+    """Return the CPU's Claims of attention and its gradient, planned by templates for GPUs."""
     plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
     return {op: attending_by(op, *plan, attentions) for op, plan in plans.items()}
 

@@ -1,6 +1,6 @@
-"""How long a launch should take: bytes and operations over a GPU's rates, by how many programs its units hold at once.
+"""Cost model: the time of a launch from bytes and operations over a GPU's rates, and the programs that fit on it.
 
-It orders choices before any is measured, and does not know caches, instructions and waiting.
+It orders candidates before any is measured, and ignores details of caches, instructions and latency.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from .rates import GPU, LAUNCH
 
-CACHE = 2.5  # how much faster the second cache is than memory, about
-MOST_PROGRAMS = 32  # that a unit holds
-FEW = 24  # rows or columns at which units for products are half busy, about
+CACHE = 2.5  # speed of the L2 cache relative to memory, about
+MOST_PROGRAMS = 32  # per multiprocessor
+FEW = 24  # rows or columns at which tensor cores are half busy, about
 
 
 class Work(NamedTuple):
@@ -33,7 +33,7 @@ class Work(NamedTuple):
 
 
 def resident(gpu: GPU, work: Work) -> int:
-    """How many programs a unit holds at once; 0: not one.
+    """Return how many programs a multiprocessor holds at once; 0 if none fits.
 
     Example:
         >>> from .rates import GPUS
@@ -47,7 +47,7 @@ def resident(gpu: GPU, work: Work) -> int:
 
 
 def seconds(gpu: GPU, work: Work) -> float:
-    """The time of a launch; infinite where no unit holds a program.
+    """Return the time of a launch; infinite if a program does not fit.
 
     Example:
         >>> from .rates import GPUS
@@ -67,7 +67,7 @@ def seconds(gpu: GPU, work: Work) -> float:
 
 
 def filled(rows: int, columns: int) -> float:
-    """The part of the rate of units for products that blocks of so many rows and columns reach, about.
+    """Return the part of the tensor cores' rate that blocks of ``rows`` x ``columns`` reach, about.
 
     Example:
         >>> filled(128, 128) > 2 * filled(16, 32)

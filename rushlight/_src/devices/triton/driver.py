@@ -1,7 +1,7 @@
 """The driver's library of a GPU, by ctypes: memory, copies, streams, events, machine code and launches.
 
-NVIDIA's and AMD's have the same entries under other names (``VENDORS``).  Every entry gives a status; what is not 0
-raises AcceleratorError with the library's words for it.
+NVIDIA's and AMD's have the same entries under other names (``VENDORS``).  Every entry returns a status; a nonzero one
+raises AcceleratorError with the library's message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORDINAL = 9  # the attribute of an address that is its device's index
 
 
 class Vendor(NamedTuple):
-    """A library's files, the prefix of its entries, and what its numbers for things are."""
+    """A driver library: its files, the prefix of its entries, and its numbers of attributes."""
 
     kind: str
     files: tuple
@@ -86,7 +86,7 @@ AMD = Vendor("hip", ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7", "
     "instantiate": "hipGraphInstantiateWithFlags", "replay": "hipGraphLaunch", "graph_free": "hipGraphDestroy",
     "replay_free": "hipGraphExecDestroy"},
     8, 63)
-OWN = {  # what only one of them has, or has with other arguments: the full name and its types
+OWN = {  # entries that one library lacks, or has with other arguments: the full name and its types
     "cuda": {"profiler_start": ("cuProfilerStart", ()), "profiler_stop": ("cuProfilerStop", ()),
              "retain": ("cuDevicePrimaryCtxRetain", (OUT, I)), "enter": ("cuCtxSetCurrent", (P,)),
              "connect": ("cuCtxEnablePeerAccess", (P, U)), "peer_copy": ("cuMemcpyPeerAsync", (P, P, P, P, Z, P)),
@@ -99,7 +99,7 @@ OWN = {  # what only one of them has, or has with other arguments: the full name
 }
 NOT_READY = 600  # of a question whether something is done, for both
 ARCHITECTURES = "gfx942", "gfx950", "gfx90a", "gfx1201", "gfx1200", "gfx1100"
-NODES = "/sys/class/kfd/kfd/topology/nodes"  # where Linux tells the versions of AMD's GPUs
+NODES = "/sys/class/kfd/kfd/topology/nodes"  # where Linux lists the versions of AMD's GPUs
 
 
 class Driver:
@@ -131,7 +131,7 @@ class Driver:
     def failed(self, name: str, status: int):
         if status == OUT_OF_MEMORY:
             raise OutOfMemoryError(f"{name}: the device is out of memory", "at most what the device has left",
-                                   "let go of tensors that are no longer needed")
+                                   "delete tensors that are no longer needed")
         vendor = "CUDA" if self.vendor.kind == "cuda" else "HIP"
         raise AcceleratorError(f"{vendor} error: {self.words(status)} ({name} gave {status})", status)
 
@@ -143,7 +143,7 @@ class Driver:
         return (not unknown and text.value or b"unknown error").decode()
 
     def made(self, entry: str, *given) -> int:
-        """What an entry writes to its first argument."""
+        """Return the handle that an entry writes to its first argument."""
         out = ctypes.c_void_p()
         self.call(entry, ctypes.byref(out), *given)
         return out.value or 0
@@ -155,7 +155,7 @@ class Driver:
         return out.value
 
     def text(self, entry: str, index: int) -> str:
-        """What an entry says of a device."""
+        """Return a string property of a device."""
         text = ctypes.create_string_buffer(256)
         self.call(entry, text, 256, index)
         return text.value.decode()
@@ -183,18 +183,18 @@ class Driver:
 
     @functools.cache
     def architecture(self, index: int) -> str:
-        """"sm_90" or "gfx942": what machine code is made for."""
+        """Return "sm_90" or "gfx942": the architecture to compile for."""
         if self.vendor.capability:
             major, minor = (self.attribute(number, index) for number in self.vendor.capability)
             return f"sm_{10 * major + minor}"
         place = self.bus(index).lower()
         found = versions()
         if place not in found:
-            raise RuntimeError(f"Linux tells no version of the GPU at {place}: {NODES} has {found}")
+            raise RuntimeError(f"Linux lists no version of the GPU at {place}: {NODES} has {found}")
         return found[place]
 
     def use(self, index: int):
-        """The calling thread's calls are for this device."""
+        """Direct the calling thread's driver calls to this device."""
         if getattr(self.own, "index", None) == index:
             return
         mine.queue = None  # it may be another device's
@@ -202,7 +202,7 @@ class Driver:
         self.own.index = index
 
     def place(self, index: int):
-        """What the library's entries take for a device: NVIDIA's its context, AMD's its index."""
+        """Return a device as the library's entries take it: NVIDIA's its context, AMD's its index."""
         if self.vendor.kind == "hip":
             return index
         with self.lock:
@@ -212,7 +212,7 @@ class Driver:
 
     @contextlib.contextmanager
     def at(self, index: int):
-        """A block whose calls are for this device; what the thread's were for before, they are for again after."""
+        """Context manager in which the thread's driver calls are for this device; restores the previous one."""
         before, queue = getattr(self.own, "index", None), mine.queue
         self.use(index)
         try:
@@ -225,12 +225,12 @@ class Driver:
     def peer_copy(self, target_index, target, source_index, source, nbytes, stream):
         """Copies from one device to another, on a stream of the source's."""
         self.connect(source_index, target_index)
-        self.use(source_index)  # the calls are for the source from now on
+        self.use(source_index)  # the thread stays on the source
         self.call("peer_copy", target, self.place(target_index), source, self.place(source_index), nbytes, stream)
 
     def connect(self, one: int, other: int) -> bool:
-        """Lets two devices read each other's memory, where the machine has a way between them: copies then go that way
-        rather than by the host.  Whether they do."""
+        """Enable peer access of two devices to each other, if the hardware supports it: copies then bypass the host.
+        Return whether they do."""
         pair = min(one, other), max(one, other)
         if pair not in self.connected:
             self.connected[pair] = all(self.connected_from(*way) for way in (pair, pair[::-1]))
@@ -267,7 +267,7 @@ class Driver:
     # --- graphs --------------------------------------------------
     @contextlib.contextmanager
     def relaxed(self):
-        """A block in which the thread may ask for memory although a stream is recorded."""
+        """Context manager in which the thread may allocate memory although a stream is captured."""
         mode = I(2)
         self.call("capture_mode", ctypes.byref(mode))
         try:
@@ -305,9 +305,9 @@ class Driver:
         return free.value, total.value
 
     def kernel(self, binary) -> int:
-        """The handle of machine code, loaded.  Unfit where it asks for more shared memory than the device gives: of
-        NVIDIA's, more than 48 KB have to be asked for; AMD's give all that there is, and know this entry for functions
-        of the host's program only."""
+        """Load machine code and return its handle.  Raise Unfit if it needs more shared memory than the device has.
+        On NVIDIA's, more than 48 KB must be requested; AMD's provide all they have, and support this entry only for
+        functions of the host program."""
         module = self.made("load", ctypes.c_char_p(binary.code))
         found = self.made("function", module, binary.entry.encode())
         if binary.shared > 48 << 10 and self.vendor.kind == "cuda":
@@ -316,13 +316,13 @@ class Driver:
             except AcceleratorError as reason:
                 if reason.error_code != INVALID_VALUE:
                     raise
-                raise Unfit(f"{binary.entry} asks for {binary.shared} bytes of shared memory: {reason}") from reason
+                raise Unfit(f"{binary.entry} needs {binary.shared} bytes of shared memory: {reason}") from reason
         return found
 
 
 def versions() -> dict:
-    """{place on the bus: "gfx942"} of AMD's GPUs, as Linux's driver tells them; the order is not that of the library's
-    indices, which variables of the environment choose."""
+    """Return {bus address: "gfx942"} of AMD's GPUs as Linux's driver lists them; the order differs from that of the
+    library's indices, which environment variables choose."""
     found = {}
     for node in os.listdir(NODES):
         with open(os.path.join(NODES, node, "properties"), encoding="ascii") as file:

@@ -1,11 +1,11 @@
-"""Kernel -> Triton: Python that runs by itself once it is given pointers.
+"""Kernel -> Triton: a Python function that needs only pointers and numbers as arguments.
 
-A program of the grid has a block of numbers at a time: of units, where each runs its loops in order ("thread"); of the
-elements of the loops of one outer index, whose reductions meet ("group"), or whose results so far are stored ("scan");
-"in order" it has one of all.
+A program of the grid processes one block at a time: work units, each of which runs its loops in order ("thread");
+elements of the loops of one outer index, whose reductions are combined ("group") or whose prefix results are stored
+("scan").  For "order", one program runs everything.
 
-Arguments: a pointer to each buffer, to each table of constants, to the error flag if there is one; the units, scalars
-as the bits of doubles or as whole numbers, parameters.
+Arguments: a pointer to each buffer, to each table of constants, and to the error flag if there is one; the number of
+units; scalars as int64 or as the bits of float64; parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BESIDE = frozenset("add sub mul eq ne lt le gt ge bitwise_and bitwise_or bitwise
 
 
 class Emitter(Writer):
-    """Writes one parametrised kernel; ``tables`` are the constants that it reads from memory."""
+    """Emit the source of one parametrized kernel; ``tables`` are the constants that it reads from memory."""
 
     shape = "[BLOCK]"
     over, both, larger, floored = "//", "&", "tl.{}imum", "{}_whole"
@@ -49,7 +49,7 @@ class Emitter(Writer):
         self.barriers = any(map(self.reads_written, kernel.stages))
 
     def leaves(self):
-        """What is known from the arguments."""
+        """Define the values that depend on the arguments only."""
         self.line("zero = units * 0")
         self.line("lane = tl.arange(0, BLOCK)")
         self.line("zeros = lane * 0")
@@ -163,7 +163,7 @@ class Emitter(Writer):
             self.scopes[-1].values[r.result] = self.let(made)
 
     def scan(self, stage):
-        """A row by blocks: each goes on with what all before it come to."""
+        """A scan of one row, block by block: each continues from the total of the blocks before it."""
         (axis,), carried = stage.loops, [self.accumulators(r, False)[0] for r in stage.reductions]
         start, end = self.name(), self.extent(stage.loops[0])
 
@@ -187,7 +187,7 @@ class Emitter(Writer):
         self.block(f"for {start} in range(0, {end}, BLOCK)", inside)
 
     def in_order(self, stage, loops, names, guard):
-        """Nested loops, one index at a time; ``guard``: the text of which numbers of a block are in them."""
+        """Nested loops, one index at a time; ``guard``: the source of the mask of a block's active elements."""
         if not loops:
             self.body(stage, names, guard)
             return
@@ -216,7 +216,7 @@ class Emitter(Writer):
         self.blocks(stage, names, total, loops, ends)
 
     def blocks(self, stage, names, total, loops, ends):
-        """Blocks of so many elements along loops."""
+        """Loop over blocks of the flattened ``loops``, which have ``total`` elements."""
         start = self.name()
 
         def inside():
@@ -244,7 +244,7 @@ class Emitter(Writer):
 
     # --- reductions and stores --------------------------------------------------
     def accumulators(self, r, shared) -> list:
-        """Variables for what a reduction has so far."""
+        """Declare the accumulators of a reduction and return their names."""
         shape = self.shape if shared or self.form == "thread" else "[]"
         kinds = [self.type(r.value.dtype)] + (["tl.int64"] if r.at is not None else [])
         found = []
@@ -273,7 +273,7 @@ class Emitter(Writer):
         return literal(high if largest else low, kind)
 
     def combine(self, r, old, new) -> list:
-        """What is left of two, each a list: names of values."""
+        """Combine two states of a reduction, each a list of names of values; return the result's names."""
         if r.at is not None:
             function = "first_greatest" if r.combine == "argmax" else "first_least"
             name = self.name(), self.name()
@@ -400,7 +400,7 @@ class Emitter(Writer):
         return convert(x, source, target)
 
     def table(self, e, x) -> str:
-        """A number of a table, which lies in memory."""
+        """Load an element of a table of constants."""
         key = e.arg, e.dtype.name
         pointer = self.tables.setdefault(key, f"t{len(self.tables)}")
         return f"tl.load({pointer} + {self.tensor(x[0], 'tl.int32')})"
@@ -421,7 +421,7 @@ class Emitter(Writer):
         return self.from_memory(e.arg, x[0], mask)
 
     def rarely(self, e) -> str:
-        """A choice of which one side is not computed unless a number of the block wants it."""
+        """A ``where`` that evaluates its rare operand only if some element of the block needs it."""
         kind = self.type(e.dtype)
         condition, usual = self.value(e.args[0]), self.tensor(self.value(e.args[2]), kind)
         name, mask = self.name(), self.scopes[-1].mask

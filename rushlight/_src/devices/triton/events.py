@@ -1,4 +1,4 @@
-"""Places in the work of a stream."""
+"""Events of a stream."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 
 
 class Mark:
-    """An event, which goes back to the driver with the last who knows it."""
+    """An event, destroyed with its last reference."""
 
     def __init__(self, board, stream: int):
         self.driver, self.index, self.process = board.driver, board.index, os.getpid()
-        with self.driver.at(board.index):  # it may be that something is let go of amid work for another device
+        with self.driver.at(board.index):  # a release may happen amid work for another device
             self.handle = self.driver.made("event", 0)
             self.driver.call("event_mark", self.handle, stream)
 
     def passed(self) -> bool:
-        """Whether the work before it is done; any thread may ask."""
+        """True if the work before it is done; any thread may query."""
         with self.driver.at(self.index):
             return self.driver.done("event_done", self.handle)
 
@@ -26,5 +26,5 @@ class Mark:
 
     def __del__(self):
         if self.process == os.getpid() and hasattr(self, "handle"):
-            with self.driver.at(self.index):  # whichever thread lets go of it
+            with self.driver.at(self.index):  # any thread may release it
                 self.driver.entries["event_free"](self.handle)

@@ -1,19 +1,19 @@
-"""Memory of a queue that grows and shrinks behind addresses that stay (``expandable_segments``).
+"""Memory of a queue that grows and shrinks behind fixed virtual addresses (``expandable_segments``).
 
-A range has more addresses than the device has memory.  Areas are cut from it where the least memory has to be put
-behind them; what is given back joins its neighbours, so that any later area fits in.
+A range has more addresses than the device has memory.  Areas are cut where the fewest parts have to be mapped; freed
+areas merge with adjacent gaps, so that any later area fits.
 """
 
 from __future__ import annotations
 
 import bisect
 
-PARTS = 1 << 22, 1 << 24  # bytes that memory is put behind at once: where small blocks lie together, and elsewhere
+PARTS = 1 << 22, 1 << 24  # bytes that are mapped at once: for small blocks, and for others
 
 
 class Range:
-    """Reserved addresses.  ``gaps``: (address, bytes) that no area has, sorted; ``parts``: handles of the memory behind
-    parts, by their number."""
+    """Reserved addresses.  ``gaps``: free (address, bytes), sorted; ``parts``: handles of the mapped memory by part
+    number."""
 
     def __init__(self, virtual, part: int, nbytes: int):
         self.virtual, self.part = virtual, -(-part // virtual.least) * virtual.least
@@ -59,7 +59,7 @@ class Range:
         self.gaps[first:last] = [(address, size)]
 
     def idle(self) -> list:
-        """The numbers of the parts of which no area has anything."""
+        """Return the numbers of the parts that overlap no area."""
         starts = [address for address, _ in self.gaps]
         found = []
         for number in self.parts:
@@ -76,7 +76,7 @@ class Range:
             del self.parts[number]
 
     def runs(self) -> list:
-        """(address, bytes) of what has memory behind it, neighbours together."""
+        """Return (address, bytes) of the mapped intervals, adjacent parts merged."""
         found: list = []
         for number in sorted(self.parts):
             address = self.address + number * self.part
@@ -88,14 +88,14 @@ class Range:
 
 
 class Ranges:
-    """What gives a Memory its segments out of ranges, two for each queue: where small blocks lie together in areas
-    of PARTS[0] bytes, and for others."""
+    """A source of segments from virtual ranges, two for each queue: one for areas of PARTS[0] bytes, which hold small
+    blocks, and one for others."""
 
     def __init__(self, memory, virtual):
-        self.memory, self.virtual, self.held = memory, virtual, {}  # by (queue, whether small blocks lie there): Ranges
+        self.memory, self.virtual, self.held = memory, virtual, {}  # by (queue, whether for small blocks): Ranges
 
     def divides(self, size: int) -> bool:
-        """Whether areas of so many bytes have several blocks: others go back one by one."""
+        """True if areas of ``size`` bytes hold several blocks; others are freed one by one."""
         return size == PARTS[0]
 
     def enter(self, queue, size: int) -> int:

@@ -1,7 +1,7 @@
-"""Launches that a driver records, and does again when it is asked.
+"""CUDA graphs: launches that a driver captures and replays.
 
-While a thread's stream is recorded, its tensors lie in the memory of a pool of its own, and each launch is given
-through Python: those that take places of the random stream are noted, and get the next ones each time the graph runs.
+While a thread's stream is captured, its tensors use the memory of a separate pool, and each launch goes through Python:
+launches that draw random numbers are noted, and get the next offsets in the RNG stream at each replay.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ...core.native import mine
 from ...core.random import stream_of
 from .segments import Driven, Owned
 
-SEED, PLACE, PLACES = 0x5EED_5EED_0D15_EA5E, 0x3A4D_0000_0000_0000, 1 << 32  # stand for what a graph draws
+SEED, PLACE, PLACES = 0x5EED_5EED_0D15_EA5E, 0x3A4D_0000_0000_0000, 1 << 32  # placeholders for RNG seed and offsets
 NODE_FIELDS = "function", "grid", "threads", "shared", "arguments"
 GLOBAL, THREAD, RELAXED = range(3)
 MODES = {"global": GLOBAL, "thread_local": THREAD, "relaxed": RELAXED}
 
 
 class Pool:
-    """Memory that graphs share, or a MemPool has: queues by stream.  It goes back to the driver with the last who
-    knows it.  ``functions``: the program's own that give its segments; ``whole``: each block has a segment of its own;
-    ``on_oom``: others may have its free blocks where memory is short."""
+    """Memory that graphs share, or of a MemPool: queues by stream.  It is freed with its last reference.
+    ``functions``: the program's own allocator of its segments; ``whole``: each block has a segment of its own;
+    ``on_oom``: other queues may use its free blocks when memory is short."""
 
     numbers = itertools.count(1)
 
@@ -52,8 +52,8 @@ class Parameters(ctypes.Structure):
 
 
 class Drawing(NamedTuple):
-    """A launch of a graph that takes places of the random stream: its node, its Parameters, its arguments, and what
-    each was when it was recorded."""
+    """A launch of a graph that draws random numbers: its node, its Parameters, its arguments, and their values at
+    capture."""
 
     node: int
     parameters: Parameters
@@ -63,7 +63,7 @@ class Drawing(NamedTuple):
 
 
 class Stream:
-    """The random stream while a graph is recorded: numbers that stand for a seed and places."""
+    """The RNG stream during capture: placeholders for the seed and offsets."""
 
     def __init__(self, where):
         self.device, self.drawn = where, 0
@@ -74,7 +74,7 @@ class Stream:
 
 
 class Recording:
-    """The recording of a thread's stream, from ``begin`` to ``end``, and the graph that it gives."""
+    """The capture of a thread's stream, from ``begin`` to ``end``, and the resulting graph."""
 
     def __init__(self, board, pool: Pool):
         self.board, self.pool, self.random, self.drawings = board, pool, Stream(board.where), []
@@ -82,7 +82,7 @@ class Recording:
 
     # --- recording --------------------------------------------------------------------------------------------
     def begin(self, mode="global"):
-        """The thread's stream, which must not be the first, is recorded from here on."""
+        """Begin the capture of the thread's stream, which must not be the default stream."""
         board = self.board
         if mode not in MODES:
             raise RuntimeError(
@@ -100,19 +100,19 @@ class Recording:
         mine.queue = None  # launches come through Python
 
     def end(self):
-        """The graph is whole.  RuntimeError where something that cannot be recorded was asked for meanwhile."""
+        """End the capture and instantiate the graph.  RuntimeError if an operation could not be captured."""
         board, status = self.board, self.ended()
         if status:
             board.driver.failed(board.driver.names["captured"], status)
         self.program = board.driver.made("instantiate", self.graph, 0)
 
     def abandon(self):
-        """Ends it where something else went wrong: there is no graph."""
+        """End the capture after another error, without a graph."""
         self.ended()
         self.reset()
 
     def ended(self) -> int:
-        """The thread's stream is not recorded any more.  The driver's status."""
+        """End the capture of the thread's stream and return the driver's status."""
         board = self.board
         board.own_thread.recording = None
         board.recordings -= 1
@@ -123,7 +123,7 @@ class Recording:
         return status
 
     def launched(self, launch):
-        """Notes a launch that was just recorded, where it draws random numbers."""
+        """Note the last captured launch if it draws random numbers."""
         arguments, head = launch.arguments()
         given = tuple(arguments)
         if not any(value == SEED or 0 <= value - PLACE < PLACES for value in given):
@@ -144,7 +144,7 @@ class Recording:
 
     # --- what was recorded ------------------------------------------------------------------------------------
     def replay(self) -> tuple:
-        """Gives the thread's stream the graph.  (seed, place) of the random stream that it has begun with."""
+        """Launch the graph on the thread's stream.  Return (seed, offset) of the RNG stream at its start."""
         board = self.board
         if not self.program:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
@@ -159,7 +159,7 @@ class Recording:
         return seed, first
 
     def reset(self):
-        """Lets go of the graph and its memory."""
+        """Release the graph and its memory."""
         if self.process == os.getpid():
             for entry, handle in (("replay_free", self.program), ("graph_free", self.graph)):
                 if handle:

@@ -1,4 +1,4 @@
-"""What happened to a GPU's memory, one event after another, with the lines of the program that it came from."""
+"""History of a GPU's memory: events, with the stack traces of their origin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIVEN = "free_requested", "free_completed", "segment_free", "segment_unmap"
 
 
 class Event(NamedTuple):
-    """What happened; ``stack``: (code, instruction) of each frame, the innermost first."""
+    """An event; ``stack``: (code, instruction) of each frame, the innermost first."""
 
     action: str
     address: int
@@ -29,9 +29,9 @@ class Event(NamedTuple):
 
 
 class History:
-    """The events of a device's memory, the last ``most`` of them (``enabled`` is "all"), and where the blocks in use
-    come from.  ``context``: of which events the program's lines are kept ("alloc": not of what is given back; "state":
-    of none, only of blocks in use; None: nowhere); ``skipped``: actions that are not kept."""
+    """The last ``most`` events of a device's memory (``enabled`` is "all"), and the origins of the blocks in use.
+    ``context``: what has a stack trace ("all": all events; "alloc": all but frees; "state": only blocks in use; None:
+    nothing); ``skipped``: actions that are not recorded."""
 
     def __init__(self, enabled="all", context="all", most=sys.maxsize, skipped=()):
         if enabled not in STATES:
@@ -47,13 +47,13 @@ class History:
         self.segments: dict = {}
 
     def go_on(self, before: "History"):
-        """Takes over what another history has kept."""
+        """Take over the events of another history."""
         self.events.extend(list(before.events))
         self.live.update(before.live)
         self.segments.update(before.segments)
 
     def note(self, action: str, address: int, size: int, stream: int, requested=None):
-        """Keeps an event.  ``requested``: the bytes that the program asked for."""
+        """Record an event.  ``requested``: the bytes that the program requested."""
         stack = self.stack(action)
         if action == "alloc":
             self.live[address] = stack if self.context else (), requested
@@ -68,7 +68,7 @@ class History:
             self.events.append(Event(action, address, size, stream, time.time_ns() // 1000, kept))
 
     def stack(self, action: str) -> tuple:
-        """Where the program is, from the first frame outside this room on."""
+        """Return the stack of the program, without the frames of this package."""
         if self.context is None or self.context != "all" and action in GIVEN:
             return ()
         frame, found = sys._getframe(1), []
@@ -80,7 +80,7 @@ class History:
         return tuple(found)
 
     def given(self, memory):
-        """Notes blocks from before the history that came back without Python's help, and where nobody was asked."""
+        """Record frees that happened in native code: blocks from before the history that are on the free lists."""
         for queue in memory.queues():
             for address in listed(queue, 0):
                 size = memory.size_at(address)

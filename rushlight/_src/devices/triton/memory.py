@@ -1,4 +1,4 @@
-"""Memory of a GPU: segments of the driver, blocks of queues that lie in them, and what is known of both."""
+"""Caching allocator of one GPU: driver segments, the per-queue blocks in them, and counters for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .events import Mark
 from .segments import Driven, Segment, expandable, listed
 
 ALIGNED = 1 << 21  # bytes of segments are multiples of these
-SEGMENTS = (1 << 20, 1 << 22), (1 << 23, 1 << 25)  # blocks of at most so many bytes lie in segments of so many
+SEGMENTS = (1 << 20, 1 << 22), (1 << 23, 1 << 25)  # (largest block, size of the segments that hold it), in bytes
 FAR = 1 << 31  # bytes of a block from which on positions have 64 bits
 
 
@@ -39,7 +39,7 @@ class Block:
 
 
 class Held:
-    """Keeps the memory of a recording's results; ``streams``: where the recording reads which others use them."""
+    """Keep the memory of a graph's results alive; ``streams``: where the graph finds which other streams use it."""
 
     __slots__ = ("storages", "streams", "__weakref__")
 
@@ -48,7 +48,7 @@ class Held:
 
 
 class Freed(NamedTuple):
-    """A block that nobody has: other streams that have used it, and once they are known, events in their work."""
+    """A free block: other streams that have used it, and once those are known, events in their work."""
 
     queue: Queue
     address: int
@@ -59,13 +59,13 @@ class Freed(NamedTuple):
 
 
 def classed(queue: Queue):
-    """Writes down which classes of blocks a queue takes, as it was chosen."""
+    """Write the classes of blocks that a queue uses to its bins, according to ``choices``."""
     for index, instead in enumerate(choices.classes()):
         store_i64(queue.bins, index * native.BIN + 4, instead)
 
 
 class Memory:
-    """The memory of a board."""
+    """The memory of one device."""
 
     def __init__(self, board, total: int):
         self.board, self.total = board, total
@@ -80,20 +80,19 @@ class Memory:
         self.retries = self.refused = self.most_segments = 0
         self.fraction = choices.process_fraction
         self.pools = weakref.WeakSet()  # of graphs
-        self.orphans: set = set()  # queues of pools that are gone, in whose memory tensors lay then
-        self.driven, self.ranges, self.foreign = Driven(self), None, None  # what gives segments, or each block
-        self.tried = False  # whether the driver was asked for ranges
+        self.orphans: set = set()  # queues of destroyed pools that still hold live tensors
+        self.driven, self.ranges, self.foreign = Driven(self), None, None  # sources of segments, or of each block
+        self.tried = False  # whether virtual memory of the driver was tried
         self.history, self.observers = None, []
 
     # --- what is kept of it ---------------------------------------------------------------------------------
     @property
     def noted(self) -> int:
-        """Whether all blocks are asked for here."""
+        """True if Python handles every allocation and release (history, or an allocator of the program)."""
         return int(self.history is not None or self.foreign is not None)
 
     def watch(self, history, clear=False):
-        """Keeps a history from here on, which goes on with what another one has kept unless that is to be cleared;
-        None ends it."""
+        """Record a history, starting with the events of the previous one unless ``clear``; None ends recording."""
         with self.changes():
             if self.history is not None:
                 self.history.given(self)
@@ -103,13 +102,13 @@ class Memory:
             self.asked_anew()
 
     def come_from(self, functions):
-        """Each block comes from functions from here on, and is given back to them; None: from segments."""
+        """Allocate each block by ``functions``, which also free it; None: from segments."""
         with self.changes():
             self.foreign = functions
             self.asked_anew()
 
     def asked_anew(self):
-        """Tells queues whether all blocks are asked for here."""
+        """Set in all queues whether Python handles every allocation."""
         for queue in self.board.all_queues():
             queue.noted = self.noted
             while not queue.noted and listed(queue, 0):
@@ -124,7 +123,7 @@ class Memory:
 
     # --- what gives segments ------------------------------------------------------------------------------------
     def source(self, queue: Queue):
-        """What gives a queue its segments from here on."""
+        """Return the source of a queue's next segments."""
         own = next((pool.source for pool in self.pools if pool.source is not None and queue in pool.queues.values()),
                    None)
         if own is not None:
@@ -139,7 +138,7 @@ class Memory:
         return int(self.fraction * self.total)
 
     def allowed(self, size: int):
-        """OutOfMemoryError where so many bytes more are beyond what the process may have."""
+        """Raise OutOfMemoryError if ``size`` more bytes exceed the limit of the process."""
         if size and self.count(native.RESERVED) + size > self.limit:
             raise OutOfMemoryError("the part of memory that the process may have is used up")
 
@@ -170,7 +169,7 @@ class Memory:
 
     @contextlib.contextmanager
     def changes(self):
-        """A block in which no other thread, and nothing that is let go of meanwhile, changes the lists."""
+        """Context manager in which neither other threads nor concurrent releases change the lists."""
         with self.board.lock:
             self.changing += 1
             try:
@@ -181,8 +180,8 @@ class Memory:
             self.settle()
 
     def settle(self):
-        """Takes back what was let go of; where lists are being changed, that is done after."""
-        if self.board.lock.acquire(blocking=False):  # whoever lets go may hold any lock
+        """Take released blocks back, or leave that to ``changes`` if the lists are being changed."""
+        if self.board.lock.acquire(blocking=False):  # the releasing thread may hold any lock
             try:
                 if not self.changing:
                     self.returned()
@@ -237,7 +236,7 @@ class Memory:
         return queue, 0, *found
 
     def fresh_block(self, queue: Queue, nbytes: int) -> tuple:
-        """A block of memory that nobody has had."""
+        """Return a block of memory that has not been used before."""
         if nbytes <= native.MOST:
             index = native.class_on(queue, nbytes)
             return queue, native.KIND + index, self.cut(queue, index), native.size_of(index)
@@ -261,7 +260,7 @@ class Memory:
         return None
 
     def uncounted(self, size: int):
-        """Counts a large block that was given back."""
+        """Count a large block as freed."""
         native.count_out(self.counts, size)
         self.add(native.FAR, -(size >= FAR))
 
@@ -288,7 +287,7 @@ class Memory:
         return address
 
     def segment(self, queue: Queue, size: int, used: int) -> int:
-        """The address of memory that is asked of the driver: ``used`` of its bytes are one block."""
+        """Return the address of a new segment of ``size`` bytes; ``used`` bytes of it are one block."""
         source = self.source(queue)
         self.collect(size)
         if self.orphans and not self.board.recordings:
@@ -310,15 +309,15 @@ class Memory:
         return address
 
     def emptied(self, queue: Queue, size: int) -> bool:
-        """Gives back all that is kept."""
+        """Free all cached segments."""
         self.retries += 1
         self.board.wait()
         self.trim()
         return True
 
     def released(self, queue: Queue, size: int) -> bool:
-        """Gives back so much of the blocks kept that are too large to be taken for smaller ones, where there are such
-        blocks (``max_split_size_mb``)."""
+        """Free at least ``size`` bytes of cached blocks that are too large to serve smaller requests
+        (``max_split_size_mb``); return False if there are not enough."""
         least = max(size, choices.max_split_size)
         rows, wanted, gone = [row for row in self.large[queue] if row[0] >= choices.max_split_size], size, set()
         for nbytes, address in sorted(rows, key=lambda row: (row[0] < least, abs(row[0] - least))):
@@ -333,7 +332,7 @@ class Memory:
         return True
 
     def collect(self, size: int):
-        """Gives segments back that are wholly free for longest, where more than a part of the memory is in use
+        """Free the entirely unused segments that have been idle longest if memory in use exceeds the threshold
         (``garbage_collection_threshold``)."""
         most = int(choices.garbage_collection_threshold * self.limit)
         if not most or self.board.recordings or self.count(native.RESERVED) + size <= most:
@@ -354,7 +353,7 @@ class Memory:
             self.shrink({one.queue for one in gone})
 
     def refuse(self, queue: Queue, size: int):
-        """Raises what says what holds the memory."""
+        """Raise OutOfMemoryError with a description of the memory's largest users."""
         from .report import holders
         self.refused += 1
         free = self.limit - self.count(native.RESERVED)
@@ -366,7 +365,7 @@ class Memory:
         raise OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {size} bytes. The device has {self.total} bytes{limit}; tensors "
             f"hold {allocated}, and {reserved - allocated} are kept for later. {holders(self)}",
-            "at most what the device has left", "let go of tensors that are no longer needed, or take smaller batches")
+            "at most what the device has left", "delete tensors that are no longer needed, or reduce the batch size")
 
     # --- blocks that other queues use ------------------------------------------------------------------------
     def use(self, storage: Storage, stream: int):
@@ -386,7 +385,7 @@ class Memory:
                 self.use(one, stream)
 
     def returned(self):
-        """Takes back what nobody has and other streams are done with."""
+        """Take back free blocks that other streams have finished using."""
         if self.history is not None:
             self.history.given(self)
         while self.fallen:
@@ -395,7 +394,7 @@ class Memory:
                 self.lent.append(one)
             else:
                 self.back(one)
-        if self.board.recordings or not self.lent:  # nothing may be asked of a stream that is recorded
+        if self.board.recordings or not self.lent:  # a stream under capture must not be queried
             return
         waiting, self.lent = self.lent, []
         for one in waiting:
@@ -434,8 +433,8 @@ class Memory:
             self.shrink(queues)
 
     def orphaned(self, queues: set):
-        """Gives back what is free of queues whose pool is gone; what tensors lie in goes back when they are gone and
-        the driver is asked for more."""
+        """Free the unused segments of destroyed pools; segments with live tensors are freed on a later call, once
+        these are gone."""
         self.trim(self.orphans | queues)
         self.orphans = (self.orphans | queues) & self.queues()
 
@@ -444,7 +443,7 @@ class Memory:
         return self.queues() - {q for held in self.pools for q in held.queues.values()}
 
     def free_segments(self, queues: set) -> list:
-        """The segments of queues in which nothing is in use, so far."""
+        """Return the segments of queues that are currently unused."""
         free = collections.Counter()
         addresses = sorted(self.segments)
         for queue in queues:
@@ -455,8 +454,7 @@ class Memory:
         return found + [one for one in self.segments.values() if not one.blocks and one.queue in queues]
 
     def dropped(self, free: list):
-        """Gives free segments back to where they come from, but for those of which other threads have taken a block
-        meanwhile."""
+        """Return free segments to their sources, except those with a block that another thread has taken meanwhile."""
         for one in free:
             if not self.unlisted(one):
                 continue
@@ -486,8 +484,8 @@ class Memory:
             self.ranges.shrink(queues)
 
     def swept(self, queue: Queue, least: int) -> bool:
-        """Makes room of a queue's free blocks, whatever their sizes, where they have so many bytes.  Whether there was
-        any."""
+        """Free the segments of a queue in expandable ranges if they have at least ``least`` bytes together.  Return
+        whether they were freed."""
         free = [one for one in self.free_segments({queue}) if one.source is self.ranges]
         if sum(one.size for one in free) < least:
             return False
@@ -503,14 +501,14 @@ class Memory:
     def queues(self) -> set:
         return {one.queue for one in self.segments.values()}
 
-    # --- figures --------------------------------------------------------------------------------------------
+    # --- statistics -----------------------------------------------------------------------------------------
     def statistics(self) -> dict:
         """Bytes by name."""
         return {"allocated": self.count(native.ALLOCATED), "most_allocated": self.count(native.MOST_ALLOCATED),
                 "reserved": self.count(native.RESERVED), "most_reserved": self.count(native.MOST_RESERVED)}
 
     def reset_sums(self):
-        """What was allocated and freed is counted from here on."""
+        """Reset the counters of allocations and frees."""
         live, held = self.count(native.TAKEN) - self.count(native.GIVEN), self.count(native.SEGMENTS)
         for word, value in ((native.TAKEN, live), (native.GIVEN, 0), (native.BYTES_TAKEN, self.count(native.ALLOCATED)),
                             (native.BYTES_GIVEN, 0), (native.SEGMENTS_MADE, held),

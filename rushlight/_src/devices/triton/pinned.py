@@ -1,5 +1,5 @@
-"""Memory of the host that a driver has pinned: kept for later, since pinning takes long, and given again once all
-copies that may still read or write it are done."""
+"""Pinned host memory: cached, since pinning is slow, and reused once all copies that may still read or write it are
+done."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Spent:
 
 
 class PinnedFigures:
-    """What is counted of pinned memory: blocks of the driver, and blocks that are in use or not done with."""
+    """Counters of pinned memory: blocks of the driver, and blocks that are in use or still being copied."""
 
     def __init__(self):
         self.blocks, self.nbytes, self.active, self.active_bytes = (Level() for _ in range(4))
@@ -69,7 +69,7 @@ class PinnedFigures:
 
 
 class PinnedMemory:
-    """A block, which goes back with the last who knows it."""
+    """A pinned block, returned to the cache with its last reference."""
 
     def __init__(self, blocks: "PinnedBlocks", address: int, size: int):
         self.blocks, self.address, self.size, self.process = blocks, address, size, os.getpid()
@@ -84,12 +84,12 @@ class PinnedBlocks:
 
     def __init__(self, driver):
         self.driver, self.free, self.waiting, self.used = driver, {}, [], {}
-        self.fallen = collections.deque()  # (address, bytes) of what was let go of, and is not seen to yet
+        self.fallen = collections.deque()  # (address, bytes) of released blocks that are not processed yet
         self.lock, self.counted = guarded("devices", threading.RLock()), PinnedFigures()
         self.changing = 0  # blocks of ``changes`` that are under way
 
     def take(self, nbytes: int) -> PinnedMemory:
-        """A block with room for so many bytes."""
+        """Return a block of at least ``nbytes`` bytes."""
         size = LEAST << max(0, (nbytes - 1).bit_length() - LEAST.bit_length() + 1)
         with self.changes():
             self.returned()
@@ -110,13 +110,13 @@ class PinnedBlocks:
         return address
 
     def copied(self, board):
-        """A copy was begun that the host does not wait for: a block that is let go of must wait for it."""
+        """Note a non-blocking copy: blocks released later must wait for it."""
         with self.lock:
             self.used[board.index, board.stream] = board
 
     def give(self, address: int, size: int):
-        """Takes a block back; it may come amid anything, of this class too, so that it is only noted where somebody
-        has the lock."""
+        """Take a block back.  A release may interrupt any code, also of this class: if the lock is held, it is only
+        noted."""
         self.fallen.append((address, size))
         if self.lock.acquire(blocking=False):
             try:
@@ -127,7 +127,7 @@ class PinnedBlocks:
 
     @contextlib.contextmanager
     def changes(self):
-        """A block in which nobody else, and nothing that is let go of meanwhile, changes the lists."""
+        """Context manager in which neither other threads nor concurrent releases change the lists."""
         with self.lock:
             self.changing += 1
             try:
@@ -153,7 +153,7 @@ class PinnedBlocks:
             self.looked_at()
 
     def looked_at(self):
-        if any(board.recordings for board in self.used.values()):  # nothing may be asked while a stream is recorded
+        if any(board.recordings for board in self.used.values()):  # events must not be queried during capture
             return
         rest = []
         for marks, used, address, size in self.waiting:
@@ -173,7 +173,7 @@ class PinnedBlocks:
             return self.driver.done("stream_done", stream)
 
     def trim(self):
-        """Unpins what nobody has."""
+        """Unpin the blocks that are not in use."""
         with self.changes(), self.driver.relaxed():
             self.returned()
             for size, addresses in self.free.items():
@@ -188,7 +188,7 @@ class PinnedBlocks:
         self.counted.blocks.go(1)
         self.counted.nbytes.go(size)
 
-    # --- figures --------------------------------------------------------------------------------------------
+    # --- statistics -----------------------------------------------------------------------------------------
     def figures(self) -> dict:
         """``torch.cuda.host_memory_stats``."""
         with self.lock:
@@ -200,7 +200,7 @@ class PinnedBlocks:
                 level.peak = level.current
 
     def reset_sums(self):
-        """What came and went is counted from here on; the times, too."""
+        """Reset the counters of allocations and frees, and the times."""
         with self.lock:
             for level in self.counted.levels().values():
                 level.allocated = level.freed = 0

@@ -1,4 +1,4 @@
-"""Programs taken apart for a board: launches as the words that machine code reads, and steps of the host between."""
+"""Programs decoded for a device: launches as the int64 records that machine code reads, and host steps between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIGNMENT = 15  # bits of an argument that the compiler took for 0
 
 
 class DecodedLaunch:
-    """A launch with what of it does not depend on values."""
+    """A launch with the parts that do not depend on values."""
 
     def __init__(self, board, launch, flag: int):
         self.launch, made = launch, modules.made[launch.kernel]
@@ -37,7 +37,7 @@ class DecodedLaunch:
         self.module, self.programs = module, module.programs(launch.extent, launch.grain)
 
     def records(self, board, given, wide: bool) -> list:
-        """The words of the launch.  What the compiler may know of alignment is what was true of all values so far."""
+        """Return the record of the launch.  The compiler may assume only alignment that all values had until now."""
         found = [number if value == CONSTANT else load_i64(given, value) + number for value, number in self.slots]
         variant = self.variant(found, wide)
         handle, made = board.kernel(self.launch.kernel, variant)
@@ -49,7 +49,7 @@ class DecodedLaunch:
         return [head + slots + [0] * (2 * (count + runner.TAIL))]
 
     def variant(self, found: list, wide: bool) -> Variant:
-        """The machine code that suits these arguments.  RuntimeError where there is one only, for others."""
+        """Return the machine code for these arguments.  RuntimeError if a packaged kernel does not support them."""
         self.asked = {k for k in self.asked if not found[k] & ALIGNMENT}
         if self.settled is None:
             return Variant(self.launch.grain, wide or self.launch.extent >= FAR, tuple(sorted(self.asked)))
@@ -60,7 +60,7 @@ class DecodedLaunch:
 
 
 def decoded(board, launch, flag: int):
-    """A launch of a module, or a call of a library, taken apart."""
+    """Decode a launch of a module, or a call of a library."""
     made = modules.made[launch.kernel]
     if not isinstance(made, (Asked, Product)):
         return DecodedLaunch(board, launch, flag)
@@ -73,14 +73,14 @@ def decoded(board, launch, flag: int):
 
 
 class Launches:
-    """Launches one after another, as ``runner`` reads them."""
+    """Consecutive launches, as ``runner`` reads them."""
 
     def __init__(self, launches: list):
         self.launches, self.block = launches, None
         self.blocks: dict = {}  # their words: those that there were, which plans may still know
 
     def prepare(self, board, given: int):
-        """Writes the words, for values such as those at ``given``.  What was written before is taken again."""
+        """Write the records for values such as those at ``given``, or reuse equal ones."""
         wide = board.memory.words[0] > 0
         parts = [part for one in self.launches for part in one.records(board, given, wide)]
         words = [0, int(wide), len(parts), *(word for part in parts for word in part)]
@@ -109,7 +109,7 @@ class Launches:
         return self.block[first:first + count + runner.TAIL], tuple(self.block[runner.BODY:runner.BODY + runner.SLOTS])
 
     def run(self, board, given: int):
-        """Gives the thread's stream the launches; one by one to what records them."""
+        """Submit the launches to the thread's stream; one by one if a capture must see them."""
         if board.recording is None:
             self.give(board, given)
         else:
@@ -131,13 +131,13 @@ class Launches:
             board.failed(status)
 
     def attempt(self, board, given: int, queue) -> int:
-        """What the driver says to the launches; UNPREPARED where the words are not for these values."""
+        """Return the driver's status of the launches; UNPREPARED if the records are not for these values."""
         board.runner(given, ctypes.addressof(self.block), queue.words, 0)
         return self.block[runner.STATUS]
 
 
 class DecodedProgram:
-    """A program taken apart."""
+    """A decoded program."""
 
     def __init__(self, board, words: bytes):
         self.words, self.parts, self.plan = words, [], None
@@ -164,11 +164,11 @@ class DecodedProgram:
 
     @property
     def recordable(self) -> bool:
-        """Whether a driver does all of it."""
+        """True if a driver runs all of it."""
         return all(isinstance(part, Launches) for part in self.parts)
 
     @property
     def ready(self) -> int:
-        """The address of its words; 0 where the host has a part in it."""
+        """Return the address of its records; 0 if it has host steps."""
         one = self.parts[0]
         return one.address if len(self.parts) == 1 and isinstance(one, Launches) and one.block is not None else 0

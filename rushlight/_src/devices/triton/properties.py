@@ -1,4 +1,4 @@
-"""What is known of one GPU, under PyTorch's names."""
+"""Properties of one GPU, under PyTorch's names."""
 
 from __future__ import annotations
 

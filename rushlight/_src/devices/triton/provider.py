@@ -33,7 +33,7 @@ STREAMS = 32  # of a priority
 
 
 class Queue(Streams):
-    """The streams of a board; a number is the driver's handle, 0 the first stream's."""
+    """The streams of a device; a number is the driver's handle, 0 for the first stream."""
 
     def __init__(self, board: Board):
         self.board, self.driver, self.made = board, board.driver, {}
@@ -52,7 +52,7 @@ class Queue(Streams):
             return made[-1]
 
     def priority(self, stream):
-        """The priority that a stream was asked for with; 0 of the first one, and of those of other libraries."""
+        """Return the priority that a stream was created with; 0 for the first one and those of other libraries."""
         return next((priority for priority, made in self.made.items() if stream in made), 0)
 
     def priorities(self):
@@ -121,11 +121,11 @@ class GPUs(BoardProvider):
 
     @property
     def source(self):
-        """What gives each block; None: blocks are kept and cut from segments."""
+        """Return the functions that allocate each block; None: blocks are cached and cut from segments."""
         return self.functions or (None if self.caching else Uncached())
 
     def cache(self, wanted: bool):
-        """Whether blocks that are given back are kept for later, from here on."""
+        """Enable or disable caching of freed blocks."""
         with self.lock:
             self.caching = wanted
             for board in self.boards.values():
@@ -133,7 +133,7 @@ class GPUs(BoardProvider):
 
     @cached_property
     def sensors(self):
-        """What tells how busy and warm the devices are.  RuntimeError where nothing does."""
+        """Return the sensors of the devices.  RuntimeError if there are none."""
         return sensors(self.driver.vendor.kind)
 
     # --- which devices there are ---

@@ -1,6 +1,6 @@
-"""What GPUs have, by the name of their architecture: units, memory that threads share, and how fast they are.
+"""Properties of GPUs by architecture: multiprocessors, shared memory, bandwidth and peak rates.
 
-Figures are those that vendors give for dense products and memory, of A100 (80 GB), H200, B200, MI300X and RX 9070 XT.
+The rates are the vendors' numbers for dense matmuls and memory of A100 (80 GB), H200, B200, MI300X and RX 9070 XT.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class GPU(NamedTuple):
-    """``units``: processors; ``shared``: KiB that a program's threads may share, ``shared_unit``: that a unit has;
-    ``registers``: numbers of 32 bits of a unit; ``warp``: threads of a warp; ``threads``: that a unit holds;
-    ``bandwidth``: bytes a second of memory; ``rates``: operations a second by kind of product ("float32" without units
-    for products, "tf32", "half", "float8", "int8", "float64")."""
+    """``units``: multiprocessors; ``shared``: KiB of shared memory per program, ``shared_unit``: per multiprocessor;
+    ``registers``: 32-bit registers per multiprocessor; ``warp``: threads of a warp; ``threads``: per multiprocessor;
+    ``bandwidth``: bytes per second; ``rates``: operations per second by kind of matmul ("float32" without tensor
+    cores, "tf32", "half", "float8", "int8", "float64")."""
 
     name: str
     units: int
@@ -57,7 +57,7 @@ def shared_of(architectures: str) -> int:
 
 
 def known(architectures: str) -> GPU:
-    """The GPU whose figures stand for the first of those named; H200's for what is not named."""
+    """Return the GPU that represents the first of the named architectures; H200 for unknown ones."""
     return GPUS.get((architectures.split() or [""])[0], GPUS["sm_90"])
 
 
@@ -66,8 +66,8 @@ BYTES = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5",
 
 
 def byte_by(architectures: str, name: str) -> str:
-    """The type of Triton whose products units compute on all of the GPUs named, of floats of a byte; empty: they have
-    no units for these.
+    """Return the Triton type in which tensor cores of all the named GPUs multiply a float8 dtype; empty if there is
+    none.
 
     Example:
         >>> byte_by("sm_90", "float8_e5m2"), byte_by("sm_80", "float8_e5m2"), byte_by("gfx942", "float8_e4m3fnuz")
@@ -82,8 +82,8 @@ def byte_by(architectures: str, name: str) -> str:
 
 
 def float32_by(architectures: str) -> str:
-    """How units for products multiply float32 to nearly all of its digits on the GPUs named, in Triton's words: as
-    three products of tf32 on NVIDIA's, as six of bfloat16 where AMD's have no units for float32.
+    """Return Triton's ``input_precision`` for float32 matmuls of nearly full precision on the named GPUs: three tf32
+    matmuls on NVIDIA's, six bfloat16 matmuls on AMD's that have no float32 matrix cores.
 
     Example:
         >>> float32_by("sm_90"), float32_by("gfx942"), float32_by("sm_90 gfx942")
@@ -96,7 +96,7 @@ def float32_by(architectures: str) -> str:
 
 
 def tf32_by(architectures: str) -> str:
-    """How float32 is multiplied where tf32 is allowed: as three products of bfloat16 where there is no tf32.
+    """Return Triton's ``input_precision`` for float32 matmuls with tf32 allowed: three bfloat16 ones without tf32.
 
     Example:
         >>> tf32_by("sm_80"), tf32_by("gfx1201"), tf32_by("")

@@ -1,8 +1,8 @@
-"""Programs whose launches are recorded once and given again as one (``mode="reduce-overhead"``).
+"""Programs whose launches are captured once and replayed as one graph (``mode="reduce-overhead"``).
 
-A recording has memory of its own for what varies: inputs that lie elsewhere are copied there, and results stay there
-while somebody has them.  So there are several recordings: one whose results nobody has runs; where there is none, the
-program runs launch by launch, as it does when numbers among its arguments are others.
+A graph has fixed memory for everything that varies: inputs at other addresses are copied there, and results stay there
+while they are referenced.  So a program has several graphs, and one whose results are free is replayed.  If there is
+none, or if scalar arguments differ, the program runs launch by launch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST = 4  # recordings of a program
 
 
 class Instance:
-    """One recording.  ``fixed``: words of a call that it was made for, by their places; ``copied``: (place of a word,
-    address, bytes) of inputs that are brought to memory of its own; ``results``: (storage, meta); ``keep``: all other
-    memory that it uses."""
+    """One captured graph.  ``fixed``: the values of a call's arguments that it was captured for, by index; ``copied``:
+    (index of an argument, address, bytes) of inputs to copy to the graph's memory; ``results``: (storage, meta);
+    ``keep``: all other memory that it uses."""
 
     def __init__(self, recording: Recording, fixed: dict, copied: list, results: list, keep):
         self.recording, self.copied, self.results, self.keep = recording, copied, results, keep
@@ -36,20 +36,20 @@ class Instance:
         self.lent, self.streams, self.marks = lambda: None, set(), []
 
     def suits(self, words: list) -> bool:
-        """Whether it does what a call with these words asks for, and nobody has its results."""
+        """True if it computes a call with these arguments, and its results are free."""
         return tuple(map(words.__getitem__, self.places)) == self.fixed and self.lent() is None
 
 
 class RecordedProgram:
-    """A plan's program with its recordings."""
+    """A plan's program with its captured graphs."""
 
     def __init__(self, board, program):
         self.board, self.program, self.instances, self.pool, self.stream = board, program, [], None, None
         self.most = MOST
-        self.known: dict = {}  # by the place of a word: its value in all calls so far; None where it varies
+        self.known: dict = {}  # by index of an argument: its value if the same in all calls, else None
 
     def run(self, plan: Plan, args, values: int, used: int):
-        """The fresh results; None where the program has to run launch by launch."""
+        """Return the fresh results; None if the program must run launch by launch."""
         board = self.board
         if board.recording is not None:
             return None
@@ -91,7 +91,7 @@ class RecordedProgram:
         return found if waiting is None else None
 
     def record(self, plan, tensors: dict, words: list) -> Instance:
-        """A recording for a call such as this: tensors that lie elsewhere each time are copied."""
+        """Capture a graph for calls like this one; it copies tensors whose addresses vary."""
         board, used = self.board, len(words)
         self.pool = self.pool or Pool(board)
         outer = board.stream
@@ -137,7 +137,7 @@ class RecordedProgram:
         return Instance(recording, fixed, copied, list(zip(results, plan.outputs)), keep)
 
     def replayed(self, plan, one: Instance, words: list) -> tuple:
-        """Copies what lies elsewhere, runs a recording, and lends its results."""
+        """Copy the inputs that are elsewhere, replay a graph, and lend its results."""
         board, streams = self.board, one.streams - {self.stream}
         one.streams.clear()
         one.marks = [Mark(board, stream) for stream in streams]  # they may still use what it gave before

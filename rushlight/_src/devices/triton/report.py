@@ -1,4 +1,4 @@
-"""What holds a GPU's memory, as text and as tables."""
+"""Reports of a GPU's memory use, as text and as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .choices import ENDLESS, choices
 from .history import frames
 
 MOST = 5  # tensors that an error names
-SMALL = 1 << 22  # bytes of the largest segment in which small blocks lie
+SMALL = 1 << 22  # bytes of the largest segment that holds small blocks
 PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")) + os.sep
 
 
@@ -51,7 +51,7 @@ def block_row(history, address: int, size: int, state: str) -> dict:
 
 
 def blocks_within(history, address: int, size: int, known: list) -> list:
-    """The blocks of some memory: those that are ``known``, (address, bytes, state) in order, and what lies between."""
+    """Return the blocks of a range: the ``known`` ones, (address, bytes, state) in order, and the gaps between them."""
     found, at = [], address
     for start, nbytes, state in known:
         if at < start:
@@ -64,8 +64,8 @@ def blocks_within(history, address: int, size: int, known: list) -> list:
 
 
 def snapshot(memory, device: int, pools: dict) -> list:
-    """Segments with their blocks, as ``torch.cuda.memory_snapshot`` gives them; ``pools``: names by queue.  Memory that
-    grows shows as its stretches without holes."""
+    """Return segments with their blocks as ``torch.cuda.memory_snapshot`` does; ``pools``: names by queue.  Each mapped
+    part of an expandable range is listed as a segment."""
     free = {address for queue in memory.queues() for address, _ in memory.free_blocks(queue)}
     lent = {one.address for one in (*memory.lent, *memory.fallen)}
     known = sorted((address, size, one.queue) for one in memory.segments.values()
@@ -94,8 +94,8 @@ def snapshot(memory, device: int, pools: dict) -> list:
 
 
 def by_pool(memory) -> dict:
-    """What the device's memory is used for now: of "small_pool" (segments in which small blocks lie) and "large_pool"
-    all of it, of "all" what is free in segments that are in use ("inactive_split")."""
+    """Return the current memory use: all counters of "small_pool" (segments that hold small blocks) and "large_pool",
+    and for "all" the free bytes in segments that are in use ("inactive_split")."""
     free = {address for queue in memory.queues() for address, _ in memory.free_blocks(queue)}
     found = {kind: collections.Counter() for kind in ("all", "small_pool", "large_pool")}
     for one in memory.segments.values():
@@ -118,7 +118,7 @@ def by_pool(memory) -> dict:
 
 
 def statistics(memory) -> dict:
-    """The figures of ``torch.cuda.memory_stats`` that there are here."""
+    """Return the available counters of ``torch.cuda.memory_stats``."""
     count = memory.count
     live = count(native.TAKEN) - count(native.GIVEN)
     rows = {"allocation": (live, count(native.MOST_BLOCKS), count(native.TAKEN), count(native.GIVEN)),
@@ -142,7 +142,7 @@ def statistics(memory) -> dict:
 
 
 def summary(found: dict, device: int, abbreviated=False) -> str:
-    """The figures as a table, unless ``abbreviated`` with what of them is in either pool."""
+    """Return the counters as a table, with a row for each pool unless ``abbreviated``."""
     lines = [f"memory of GPU {device}: {found['num_ooms']} errors, {found['num_alloc_retries']} retries", "",
              f"{'':<20}{'current':>16}{'peak':>16}{'allocated':>20}{'freed':>20}"]
     for name in ("allocated_bytes", "reserved_bytes", "allocation", "segment"):

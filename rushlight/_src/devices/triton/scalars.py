@@ -1,6 +1,6 @@
 """Operations of Exprs as expressions of Triton.
 
-Numbers of 8 and 16 bits compute in their own types, halves in float32.
+Numbers of 8 and 16 bits compute in their own types, float16 and bfloat16 in float32.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Operation(Shared):
 
 
 def compared(symbol):
-    """What writes a comparison; of truth values as numbers of a byte."""
+    """Return the emitter of a comparison; bools are compared as int8."""
     def write(o):
         if o.is_truth and symbol not in ("==", "!="):
             return f"({o.x[0]}.to(tl.int8) {symbol} {o.x[1]}.to(tl.int8))"
@@ -98,7 +98,7 @@ def compared(symbol):
 
 
 def called(name):
-    """What writes a call of a function of Triton."""
+    """Return the emitter of a call of a Triton function."""
     return lambda o: f"{name}({', '.join(o.x)})"
 
 
@@ -113,7 +113,7 @@ def inverse(o):
 
 
 def family(name):
-    """A function that differs for floats, whole numbers and those without a sign."""
+    """Return the emitter of a function that has variants for floats, signed and unsigned integers."""
     def write(o):
         kind = "float" if o.is_float else "whole" if o.dtype.is_signed else "unsigned"
         return f"{name}_{kind}({', '.join(o.x)})"

@@ -1,4 +1,4 @@
-"""Segments of a GPU's memory, and what gives them: the driver, ranges of addresses, functions of the program's own."""
+"""Segments of a GPU's memory and their sources: the driver, ranges of virtual addresses, functions of the program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .virtual import VirtualMemory
 
 
 class Segment:
-    """Memory in which blocks lie, by address, of which none is beyond ``used`` bytes.  ``source``: what has given it;
-    ``idle``: how often it was found free when more memory was asked for."""
+    """Memory with its blocks by address, all within the first ``used`` bytes.  ``source``: where it is from; ``idle``:
+    how often it was found free when more memory was requested."""
 
     __slots__ = ("address", "size", "used", "blocks", "queue", "source", "idle")
 
@@ -40,7 +40,7 @@ class Driven:
         self.memory, self.whole = memory, whole
 
     def divides(self, size: int) -> bool:
-        """Whether segments of so many bytes have several blocks."""
+        """True if segments of ``size`` bytes hold several blocks."""
         return not self.whole
 
     def enter(self, queue, size: int) -> int:
@@ -77,7 +77,7 @@ class Functions:
         return True
 
     def given(self, board, queue, size: int) -> int:
-        """The address of so many bytes.  OutOfMemoryError where the function gives none."""
+        """Return the address of ``size`` bytes.  OutOfMemoryError if the function returns none."""
         with board.driver.at(board.index):
             address = self.give(size, board.index, queue.stream)
         if not address:
@@ -90,7 +90,7 @@ class Functions:
             self.take(address, size, board.index, queue.stream)
 
     def block(self, memory, queue, nbytes: int) -> "OwnBlock":
-        """A block that is the function's alone: nothing is kept for later.  Of no bytes nobody is asked for."""
+        """Return a block that the function allocates: nothing is cached, and 0 bytes need no call."""
         address = self.given(memory.board, queue, nbytes) if nbytes else 0
         memory.taken(nbytes)
         memory.note("alloc", address, nbytes, queue, nbytes)
@@ -98,11 +98,11 @@ class Functions:
 
 
 class Uncached(Functions):
-    """The driver itself: each block is asked of it, and goes back to it once the device's work is done.  Not while a
-    stream is recorded, since nothing may be waited for: then blocks are those of segments."""
+    """Allocate each block by the driver, and free it there once the device's work is done.  While a stream is captured,
+    which forbids waiting, blocks come from segments."""
 
     def __init__(self):
-        self.late = collections.deque()  # blocks that were let go of while a stream was recorded
+        self.late = collections.deque()  # blocks that were released while a stream was captured
 
     def serves(self, board) -> bool:
         return not board.recordings
@@ -116,11 +116,11 @@ class Uncached(Functions):
             self.settle()
 
     def settle(self):
-        """Gives back what was let go of; what still belongs to a device that is recorded stays."""
+        """Free released blocks, except those of a device with a stream under capture."""
         for _ in range(len(self.late)):
             try:
                 board, address = self.late.popleft()
-            except IndexError:  # another thread gives the rest back
+            except IndexError:  # another thread frees the rest
                 return
             if board.recordings:
                 self.late.append((board, address))
@@ -161,8 +161,7 @@ class Owned(Driven):
 
 
 def expandable(memory):
-    """What gives a Memory segments that grow and shrink; None, with a warning, where the driver has no virtual
-    memory."""
+    """Return the expandable segments of a Memory; None, with a warning, if the driver has no virtual memory."""
     try:
         return Ranges(memory, VirtualMemory(memory.board.driver, memory.board.index))
     except NotImplementedError as reason:

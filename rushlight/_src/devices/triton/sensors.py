@@ -1,4 +1,4 @@
-"""How busy, warm and thirsty a GPU is: by NVIDIA's management library, or by what Linux tells of AMD's GPUs."""
+"""Utilization, temperature and power of a GPU, from NVIDIA's management library or Linux's driver for AMD's GPUs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Process(ctypes.Structure):
 
 
 class Figures(NamedTuple):
-    """The entry of NVIDIA's library for a figure; the file of Linux for it, and by how much that is divided."""
+    """A measurement: the entry of NVIDIA's library, the file of Linux, and the divisor of the file's value."""
 
     entry: str
     more: tuple
@@ -45,8 +45,8 @@ FIGURES = {  # in degrees, milliwatts and megahertz
 
 
 class Managed:
-    """NVIDIA's management library.  A GPU is named by its place on the bus, which does not depend on which of them the
-    process may see."""
+    """NVIDIA's management library.  A GPU is named by its bus address, which does not depend on which GPUs the process
+    may see."""
 
     def __init__(self, library):
         self.library, self.handles = library, {}
@@ -90,12 +90,12 @@ class Managed:
                 break
             room = max(2 * room, count.value)
         if status:
-            raise RuntimeError(f"the processes of a GPU are not told: {self.words(status)}")
+            raise RuntimeError(f"the processes of a GPU are not available: {self.words(status)}")
         return [(one.number, one.bytes) for one in rows[:count.value]]
 
 
 class Told:
-    """What Linux's driver tells of AMD's GPUs, in files below ``folder``."""
+    """Sensors of AMD's GPUs, from the files of Linux's driver below ``folder``."""
 
     def __init__(self, folder=FOLDER):
         self.folder = folder
@@ -104,7 +104,7 @@ class Told:
         """RuntimeError where the driver has no such file."""
         found = sorted(glob.glob(os.path.join(self.folder, bus.lower(), file)))
         if not found:
-            raise RuntimeError(f"this machine's driver does not tell {file} of the GPU {bus}")
+            raise RuntimeError(f"this machine's driver has no {file} for the GPU {bus}")
         with open(found[0], encoding="ascii") as told:
             return int(told.read())
 
@@ -119,11 +119,11 @@ class Told:
 
 
 def sensors(kind: str):
-    """What tells of the GPUs of a vendor.  RuntimeError where NVIDIA's library is not there."""
+    """Return the sensors of a vendor's GPUs.  RuntimeError if NVIDIA's library is missing."""
     if kind == "hip":
         return Told()
     library = finding.opened(FILES)
     if library is None:
-        raise RuntimeError(f"{FILES[0]}, which comes with NVIDIA's driver, was not found: it tells how busy a GPU is, "
-                           f"its temperature, power and clock")
+        raise RuntimeError(f"{FILES[0]}, which comes with NVIDIA's driver, was not found: it reports the utilization, "
+                           f"temperature, power and clock of a GPU")
     return Managed(library)

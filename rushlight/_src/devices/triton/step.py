@@ -1,4 +1,4 @@
-"""Kernels as modules of Triton, each text once, and how many programs a launch has."""
+"""Kernels as Triton modules, one per distinct source, and the number of programs of a launch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 256  # elements of a row whose scan a program shares, at least
 
 
 class Module(NamedTuple):
-    """A text of Triton with what its launches give.
+    """Triton source with the parameters of its launches.
 
     ``pointers``: types of the buffers, in order.  ``tables``: (numbers, dtype) that it reads from memory.  ``flag``:
     whether there is an error flag.  ``numbers``, ``parameters``: how many scalars and sizes.  ``form``: what a program
@@ -41,7 +41,7 @@ class Module(NamedTuple):
     stages: int = 0
 
     def programs(self, units: int, block: int) -> int:
-        """Programs of a launch with so many units."""
+        """Return the number of programs of a launch with ``units`` work units."""
         return {"thread": -(-units // block), "group": units, "scan": units, "order": 1}[self.form]
 
     def constants(self, block: int) -> dict:
@@ -67,7 +67,7 @@ modules = Modules()
 
 
 def power_above(number: int) -> int:
-    """The least power of 2 that is not below a number."""
+    """Return the least power of 2 that is not below a number."""
     return 1 << max(0, number - 1).bit_length()
 
 

@@ -25,9 +25,9 @@ from .vendor.dnn import DnnCall
 log = logger("autotune")
 MOST = 8  # choices that are measured
 WORST = 4.0  # times the best estimate beyond which nothing is measured
-REPEATS = 3  # of which the least counts
+REPEATS = 3  # measurements; the least counts
 SECONDS = 0.02  # that a measurement takes, about
-TOO_LARGE = 701  # the driver's number for what asks for more than a unit has
+TOO_LARGE = 701  # the driver's status for a launch that needs more than a multiprocessor has
 MOST_SPILLED = 64  # registers of a thread that may be kept in memory
 REGISTERS_OF_CUBIN = b"\x04\x2f\x08\x00"  # before the number of a function, and its registers
 FRAME_OF_CUBIN = b"\x04\x11\x08\x00"  # before the number of a function, and the bytes that it keeps in memory
@@ -36,8 +36,8 @@ SPILLED_OF_HSACO = b"\xb1.vgpr_spill_count"
 
 
 class Choice(NamedTuple):
-    """What may be chosen: its name, the seconds that the model of cost says, and what makes the plan; ``library``:
-    whether a vendor's library has a part in it."""
+    """A candidate: its name, the seconds that the cost model estimates, and a function that makes the plan;
+    ``library``: whether it calls a vendor's library."""
 
     name: str
     estimate: float
@@ -55,7 +55,7 @@ def registers(code: bytes) -> tuple:
 
 
 def packed_after(code: bytes, name: bytes) -> int:
-    """The whole number that MessagePack has after a name."""
+    """Return the integer that follows a name in MessagePack data."""
     at = code.find(name) + len(name)
     if at < len(name):
         return 0
@@ -64,7 +64,7 @@ def packed_after(code: bytes, name: bytes) -> int:
 
 
 def unfit(made, architecture: str) -> str:
-    """Why machine code is not measured; empty: it is."""
+    """Return why machine code is not measured; empty if it is."""
     if made.shared > shared_of(architecture):
         return f"{made.shared} bytes of shared memory"
     spilled = registers(made.code)[1]
@@ -116,7 +116,7 @@ class Bench:
             except Unfit as reason:
                 return str(reason)
             except AcceleratorError as reason:
-                if reason.error_code != TOO_LARGE:  # anything else is a fault, which no other choice mends
+                if reason.error_code != TOO_LARGE:  # any other error would occur for every candidate
                     raise
                 return str(reason)
             made = next((made for (number, _), (_, made) in self.board.kernels.items() if number == launch.kernel),
@@ -127,7 +127,7 @@ class Bench:
         return ""
 
     def seconds(self, plan) -> float:
-        """The time of one run: the least of some."""
+        """Return the time of one run, the least of several."""
         launches, values = self.prepared(plan)
         words = encode(launches)
         code = (ctypes.c_int64 * len(words))(*words)
@@ -182,7 +182,7 @@ def searched(name: str, choices: list, bench: Bench) -> tuple:
     best, lines, measured = None, [], 0
     for choice in choices:
         unlikely = measured >= MOST or choice.estimate > WORST * choices[0].estimate and best is not None
-        if unlikely and not choice.library:  # of a library there are few, of which its own model thinks well
+        if unlikely and not choice.library:  # a library has few candidates, which its own model ranks high
             lines.append(f"{choice.name}: not measured, {choice.estimate * 1e6:.1f} us are expected")
             continue
         plan = choice.plan()

@@ -1,4 +1,4 @@
-"""Addresses of a GPU apart from the memory behind them: reserved, backed by memory part by part, and left again."""
+"""Virtual memory of a GPU: addresses that are reserved, mapped part by part, and released."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PINNED, DEVICE, READ_AND_WRITE, RECOMMENDED = 1, 1, 3, 1
 
 
 class Properties(ctypes.Structure):
-    """CUmemAllocationProp, hipMemAllocationProp: memory that lies on a device."""
+    """CUmemAllocationProp, hipMemAllocationProp: memory on a device."""
 
     _fields_ = [("kind", I), ("handles", I), ("place", I), ("index", I), ("windows", P), ("flags", ctypes.c_ubyte * 8)]
 
@@ -48,7 +48,7 @@ class VirtualMemory:
                 ctypes.byref(least), ctypes.byref(self.properties), RECOMMENDED)
         if status:
             raise NotImplementedError(f"the device has no virtual memory ({driver.words(status)})")
-        self.least = least.value  # all sizes are multiples of so many bytes
+        self.least = least.value  # all sizes are multiples of this
 
     def call(self, name: str, *given):
         full, entry = self.entries[name]
@@ -58,21 +58,21 @@ class VirtualMemory:
             self.driver.failed(full, status)
 
     def made(self, name: str, *given) -> int:
-        """What an entry writes to its first argument."""
+        """Return the handle that an entry writes to its first argument."""
         out = P()
         self.call(name, ctypes.byref(out), *given)
         return out.value or 0
 
     def reserve(self, nbytes: int) -> int:
-        """The address of so many bytes without memory."""
+        """Reserve ``nbytes`` bytes of addresses without memory and return the first."""
         return self.made("MemAddressReserve", nbytes, 0, None, 0)
 
     def forget(self, address: int, nbytes: int):
-        """Gives addresses back that ``reserve`` gave; there is no memory behind them."""
+        """Release addresses of ``reserve``; nothing is mapped there."""
         self.call("MemAddressFree", address, nbytes)
 
     def back(self, address: int, nbytes: int) -> int:
-        """Puts memory behind addresses.  Its handle; OutOfMemoryError where the device has no more."""
+        """Map memory at addresses.  Return its handle; OutOfMemoryError if the device has no more."""
         handle = self.made("MemCreate", nbytes, ctypes.byref(self.properties), 0)
         mapped = False
         try:
@@ -87,6 +87,6 @@ class VirtualMemory:
         return handle
 
     def bare(self, address: int, nbytes: int, handle: int):
-        """Takes the memory behind addresses away, which no work on the device may still use."""
+        """Unmap the memory at addresses, which no work on the device may still use."""
         self.call("MemUnmap", address, nbytes)
         self.call("MemRelease", handle)

@@ -1,4 +1,4 @@
-"""The names that PyTorch has for some adapters: "mps" for those of macOS, "xpu" for GPUs of Intel."""
+"""PyTorch's names for some adapters: "mps" for those of macOS, "xpu" for GPUs of Intel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INTEL = 0x8086  # in the registry of PCI vendors
 
 
 def belongs(kind: str, system: str, info: dict) -> bool:
-    """Whether an adapter has the name ``kind``; ``info``: what wgpu says of it."""
+    """True if an adapter belongs to the device type ``kind``; ``info``: wgpu's description of it."""
     if kind == "mps":
         return system == "macos"
     return info["vendor_id"] == INTEL and info["adapter_type"] in ("DiscreteGPU", "IntegratedGPU")
@@ -16,7 +16,7 @@ def belongs(kind: str, system: str, info: dict) -> bool:
 
 def alias(kind: str):
     """The Provider of the adapters with a name; None where there are none."""
-    if kind == "mps" and here.name != "macos":  # no adapter is asked for
+    if kind == "mps" and here.name != "macos":  # without listing the adapters
         return None
     from .provider import WebGPU
 

@@ -33,7 +33,7 @@ FEATURES = {"shader-int64": "i64", "shader-f64": "f64", "shader-f16": "f16", "su
 
 
 def living(method):
-    """A method of a Board that asks its device for something.  AcceleratorError once the device is lost."""
+    """Decorator for methods of a device.  AcceleratorError once the device is lost."""
     @functools.wraps(method)
     def asked(self, *given, **more):
         if self.lost:
@@ -57,7 +57,7 @@ class Board(Blocks):
     def __init__(self, adapter, limits=None, first=1):
         import wgpu
 
-        self.lost, self.refusal = "", wgpu.GPUError  # why nothing can be asked of it any more
+        self.lost, self.refusal = "", wgpu.GPUError  # the reason why the device is lost
 
         wanted = [name for name in FEATURES if name in adapter.features]
         self.features = frozenset(FEATURES[name] for name in wanted) | {"fma", "loops"}
@@ -106,7 +106,7 @@ class Board(Blocks):
                 raise OutOfMemoryError(
                     f"WebGPU has no {size} bytes left: {reason}",
                     "at most what the device has left",
-                    "let go of tensors that are no longer needed",
+                    "delete tensors that are no longer needed",
                 ) from None
         number, self.next = self.next, self.next + 1
         self.buffers[number] = made
@@ -124,7 +124,7 @@ class Board(Blocks):
 
     @living
     def wait(self):
-        """Returns when the queue has done all that it was given."""
+        """Wait until the queue has done all submitted work."""
         self.queue.read_buffer(self.flag, 0, 4)  # what is read then comes after all of it
 
     def at(self, address: int) -> tuple:
@@ -144,7 +144,7 @@ class Board(Blocks):
         if (first, last) == (offset, offset + nbytes):
             self.queue.write_buffer(buffer, offset, (ctypes.c_char * nbytes).from_address(source))
             return
-        with self.lock:  # copies go by whole words: what lies beside stays as it is
+        with self.lock:  # copies have a granularity of 4 bytes: keep the adjacent ones
             held = np.frombuffer(self.queue.read_buffer(buffer, first, last - first), np.uint8).copy()
             ctypes.memmove(held.ctypes.data + offset - first, source, nbytes)
             self.queue.write_buffer(buffer, first, held)
@@ -182,8 +182,8 @@ class Board(Blocks):
         return found
 
     def layout(self, count: int) -> tuple:
-        """(of a bind group, of a pipeline) for the words of a launch and so many buffers, whether a shader reads them
-        or not."""
+        """Return the layouts (of a bind group, of a pipeline) for the arguments of a launch and ``count`` buffers,
+        whether a shader reads them or not."""
         found = self.layouts.get(count)
         if found is None:
             kinds = "read-only-storage", *("storage",) * count
@@ -209,7 +209,7 @@ class Board(Blocks):
 
 
 class DecodedProgram:
-    """A program taken apart: its launches, with memory for their words, and the steps of the host between them."""
+    """A decoded program: its launches, with memory for their arguments, and the host steps between them."""
 
     def __init__(self, board: Board, words: bytes):
         self.words = words
@@ -289,7 +289,7 @@ class DecodedProgram:
         )
 
     def fill(self, board, launch, module, at, values):
-        """Writes the words of a launch."""
+        """Write the arguments of a launch."""
         host = self.host
         host[at] = launch.extent
         at += 1
@@ -332,7 +332,7 @@ class DecodedProgram:
 
 
 def dispatch(board: Board, steps, kernel: int, group, groups: int):
-    """Enters a launch of so many workgroups in a pass."""
+    """Dispatch a launch of ``groups`` workgroups in a compute pass."""
     steps.set_pipeline(board.pipeline(kernel))
     steps.set_bind_group(0, group)
     steps.dispatch_workgroups(min(groups, ACROSS), -(-groups // ACROSS))

@@ -1,5 +1,5 @@
-"""Which primitives templates of WGSL compute: products, convolutions, attention, sorting and Fourier
-transforms, with operands as those of the processor's."""
+"""Claims of WGSL templates: matmuls, convolutions, attention, sorting and Fourier transforms, with the operands of the
+CPU's claims."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MOST_BUFFERS = 32  # of a product with all that it may read and write along
 
 
 def packings(node, number: int) -> int:
-    """How often a product reads each element of an operand into workgroup memory."""
+    """Return how often a matmul reads each element of an operand into workgroup memory."""
     rows, columns = map(guess, node.shape[-2:])
     size = tile_for(rows, columns).size
     return -(-(columns if number == 0 else rows) // size)
 
 
 def claimed(features: frozenset, bindings: int, attentions: Attentions) -> dict:
-    """By the primitive: its Claim on a device of these features, whose shaders have so many buffers."""
+    """Return {primitive: Claim} for a device of these features, whose shaders have ``bindings`` buffers."""
     found = claims(Templates(features), bindings >= MOST_BUFFERS, packings,
                    lambda dtypes: "float64" not in dtypes or "f64" in features)
     plans = {P.attention: (attentions.plan_forward, 0), P.attention_gradient: (attentions.plan_backward, 3)}
@@ -35,7 +35,7 @@ def claimed(features: frozenset, bindings: int, attentions: Attentions) -> dict:
 
 
 def in_rows(own, planner):
-    """The processor's Claim of a call on rows, planned by templates, which ``planner`` suits and plans."""
+    """Return the CPU's Claim of a call on rows, planned by templates, as ``planner`` decides."""
     def planned(assembler, node, targets, prologues):
         _, problem, operands = own.plan(assembler, node, targets, prologues)
         return planner.plan, problem, operands
@@ -44,7 +44,7 @@ def in_rows(own, planner):
 
 
 def attending(op, plan, first: int, attentions: Attentions):
-    """The processor's Claim of attention, or of its gradient, planned by templates."""
+    """Return the CPU's Claim of attention, or of its gradient, planned by templates."""
     own = ATTENTION[op]
 
     def planned(assembler, node, targets, prologues):

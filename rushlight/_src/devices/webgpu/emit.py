@@ -4,7 +4,7 @@ Three forms of kernels: of "threads", where each runs one index of the outer axe
 order; of "groups", where a workgroup shares the loops of one outer index, and reductions meet in workgroup memory;
 and those "in order", which one thread runs.
 
-Bindings: 0 the words of a launch (units, then for each buffer the first element, scalars as two words, parameters
+Bindings: 0 the arguments of a launch (units, then for each buffer the first element, scalars as two u32, parameters
 as one), then the buffers, last the error flag.
 """
 
@@ -272,7 +272,7 @@ class Emitter(Writer):
 
     # --- reductions and stores --------------------------------------------------
     def accumulators(self, r) -> list:
-        """Variables for what a reduction has so far."""
+        """Declare the accumulators of a reduction and return their names."""
         kind, found = self.type(r.value.dtype), []
         for value in self.identity(r, kind):
             found.append(self.name())
@@ -299,7 +299,7 @@ class Emitter(Writer):
         return literal(high if largest else low, kind)
 
     def combine(self, r, old, new) -> list:
-        """The texts of what is left of two."""
+        """Return the source of the combination of two states of a reduction."""
         kind = self.type(r.value.dtype)
         if r.at is not None:
             (x, i), (y, j) = old, new
@@ -496,7 +496,7 @@ class Emitter(Writer):
         return self.hidden(text, kind) if kind == "i64" and source in ("i32", "u32") else text
 
     def hidden(self, text: str, kind: str) -> str:
-        """A value of which no compiler knows what it is."""
+        """Return a value that compilers cannot constant-fold."""
         if kind == "bool":
             return text
         bits, none = ("u64", "u64(none)") if kind.endswith("64") else ("u32", "none")
@@ -528,7 +528,7 @@ class Emitter(Writer):
         return f"select({literal(0, self.type(e.dtype))}, {read}, {x[1]})"
 
     def rarely(self, e) -> str:
-        """A choice of which one side is not computed unless it is wanted."""
+        """A choice that evaluates its rare side only if it is needed."""
         condition, usual = self.value(e.args[0]), self.value(e.args[2])
         name = self.name()
         self.line(f"var {name} = {usual};")
@@ -557,8 +557,8 @@ class Emitter(Writer):
 
 
 def emit(kernel: Kernel, count: int, features, shape="") -> tuple[str, int]:
-    """The WGSL of a parametrised kernel with ``count`` parameters, and how many words its launches have; ``shape``: how
-    its units are spread, as ``spread`` says.
+    """Return the WGSL of a parametrized kernel with ``count`` parameters, and the size of its launches' arguments in
+    u32; ``shape``: how its units are distributed, as ``spread`` says.
 
     Refused where a type or an operation is missing.
     """

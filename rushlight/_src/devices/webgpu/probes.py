@@ -1,4 +1,4 @@
-"""What a device is asked before its kernels rely on it: how it rounds, and whether threads exchange numbers."""
+"""Tests of a device before kernels rely on it: how it rounds, and whether threads of a subgroup exchange values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHUFFLED = """@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 
 
 def answer(board, code: str, given, count: int, dtype) -> np.ndarray:
-    """What a shader leaves in the ``count`` elements at its binding 1, from those at binding 0."""
+    """Run a shader on elements at binding 0; return the ``count`` elements that it writes to binding 1."""
     given, made = np.ascontiguousarray(given), np.zeros(count + 3 & -4, dtype)
     buffers = [board.buffer(max(array.nbytes, 16)) for array in (given, made)]
     board.queue.write_buffer(buffers[0], 0, given)

@@ -1,7 +1,7 @@
-"""The devices of WebGPU as the framework uses them: memory, copies, and programs, over the boards of ``board.py``.
+"""Provider of WebGPU devices: memory, copies, and programs, over the devices of ``board.py``.
 
-There is one queue for each device, so work is done in the order in which it is given; the host goes on meanwhile, and
-waits where it reads.
+There is one queue for each device, so work is done in submission order; the host continues meanwhile, and waits when it
+reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOST_MEMORY = here.bytes_of_memory()
 
 
 class Boards:
-    """The boards of this process, each made when it is first used, whatever the names of devices over them."""
+    """The devices of this process, each opened at first use, under all device types that share them."""
 
     lock = guarded("devices", threading.RLock())
     found: list | None = None
@@ -32,7 +32,7 @@ class Boards:
 
     @classmethod
     def adapters(cls) -> list:
-        """The adapters; those that the processor plays where there is no other.  RuntimeError without wgpu."""
+        """Return the adapters, software ones only if there are no others.  RuntimeError without wgpu."""
         with cls.lock:
             if cls.found is None:
                 found = sorted(adapters(), key=lambda a: a.info["adapter_type"] != "DiscreteGPU")
@@ -41,7 +41,7 @@ class Boards:
 
     @classmethod
     def at(cls, number: int) -> Board:
-        """The board over the adapter of a number."""
+        """Return the device of an adapter's number."""
         if cls.process != os.getpid():
             raise RuntimeError(
                 "Cannot use WebGPU in a forked process: the driver's threads are not there. To use WebGPU with "
@@ -54,7 +54,7 @@ class Boards:
 
     @classmethod
     def renew(cls, number: int) -> Board:
-        """A board in the place of one that is lost; numbers of buffers go on, so that tensors of before are known."""
+        """Replace a lost device; buffer numbers continue, so that stale addresses are recognized."""
         with cls.lock:
             old = cls.at(number)
             if old.lost:
@@ -64,8 +64,7 @@ class Boards:
 
 
 class Queue(Streams):
-    """The only queue of a board, under any number of streams.  WebGPU does not tell how far it is: whoever asks
-    waits."""
+    """The only queue of a device, under any number of streams.  WebGPU does not report progress, so queries wait."""
 
     def __init__(self, board: Board):
         self.board, self.own, self.count = board, threading.local(), 0
@@ -103,14 +102,14 @@ class Queue(Streams):
 
 
 class Mark:
-    """An event.  The queue tells no times: when it was recorded is when all before it was done, which is waited for."""
+    """An event.  The queue has no timestamps: recording waits for all work before, and takes the host's time."""
 
     def __init__(self, board: Board):
         board.wait()
         self.at = time.perf_counter()
 
     def reach(self):
-        """What it stands for is done already."""
+        """Return at once: recording has waited."""
 
 
 class WebGPU(BoardProvider):
@@ -149,7 +148,7 @@ class WebGPU(BoardProvider):
             raise NoDeviceError(
                 f"device '{where}' is not available: wgpu finds no adapter of Vulkan, Metal or Direct3D",
                 "a machine with a driver for its GPU",
-                "on Linux, the package mesa-vulkan-drivers has a driver by which the processor plays one",
+                "on Linux, the package mesa-vulkan-drivers has a software driver, which uses the CPU",
             )
         return super().placed(where)
 
@@ -158,7 +157,8 @@ class WebGPU(BoardProvider):
         return Properties(adapter.info["device"], self.total(adapter), 1)
 
     def total(self, adapter) -> int:
-        """Bytes of memory.  WebGPU does not tell: those of the host, where it is shared, else of the largest buffer."""
+        """Return the bytes of memory.  WebGPU does not report them: the host's if it is shared, else those of the
+        largest buffer."""
         shared = adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
         return HOST_MEMORY if shared else adapter.limits["max-buffer-size"]
 

@@ -21,7 +21,7 @@ TYPES = {
     "float32": "f32",
     "float64": "f64",
 }
-WIDTHS = {"uint8": 8, "int8": 8, "int16": 16}  # whole numbers that are computed in 32 bits
+WIDTHS = {"uint8": 8, "int8": 8, "int16": 16}  # integers that are computed in 32 bits
 
 
 def bits_of(number: float) -> int:
@@ -57,7 +57,7 @@ def literal(number, kind: str) -> str:
 
 
 def wrapped(text: str, dtype) -> str:
-    """A whole number that is computed in 32 bits, as its own bits hold it."""
+    """Wrap an integer that is computed in 32 bits to the width of its dtype."""
     bits = WIDTHS.get(dtype.name)
     if bits is None:
         return text

@@ -1,4 +1,4 @@
-"""Kernels as modules of WGSL, each text once, and how many units a launch has."""
+"""Kernels as WGSL modules, one per distinct source, and the number of units of a launch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ kernels_log = logging.getLogger("rushlight.kernels")
 
 
 class Module(NamedTuple):
-    """A text of WGSL with what its launches bind.
-
-    That is the bytes of an element of each buffer, which scalars are floats, and whether there is an error flag.
+    """WGSL source with what its launches bind: the element size of each buffer, which scalars are floats, and whether
+    there is an error flag.
 
     ``threads``: units of one workgroup.  ``wide``: whether floats among its scalars are float64.  ``moves``: as
     ``windows.moving`` says."""
@@ -38,11 +37,11 @@ class Module(NamedTuple):
 
     @property
     def bindings(self) -> int:
-        """How many buffers its launches bind, beside their words."""
+        """Return how many buffers its launches bind, besides their arguments."""
         return len(self.itemsizes) + self.flag
 
     def groups(self, units: int) -> int:
-        """Workgroups of a launch with so many units."""
+        """Return the number of workgroups of a launch with ``units`` units."""
         return -(-units // self.threads) if self.threads else 1
 
 
@@ -53,8 +52,8 @@ TURNS = 60_000  # of all loops of a thread, where a driver leaves them after 65,
 LONG = {"float32": 600, "float64": 4300}  # turns of a remainder
 
 
-def refuse_turns(turns: int, features, what: str, instead="compute it on the processor"):
-    """RuntimeError where a thread takes more turns of loops than the driver, which would leave them early."""
+def refuse_turns(turns: int, features, what: str, instead="compute it on the CPU"):
+    """Raise RuntimeError if a thread takes more loop iterations than the driver, which would stop them early."""
     if "loops" not in features and turns > TURNS:
         raise RuntimeError(f"{what} takes more turns of a loop than this driver of Vulkan: {instead}")
 
@@ -96,10 +95,10 @@ class ShaderKernel(TextKernel):
                self.shape)
         bound = len(self.kernel.buffers()) + 1 + self.kernel.flag
         if bound > bindings:
-            raise NotLowerable(Named("kernel"), f"it binds {bound} buffers, of which a shader here has {bindings}")
+            raise NotLowerable(Named("kernel"), f"it binds {bound} buffers; a shader here has {bindings}")
         self.turns = 0 if "loops" in features else turns_of(arranged, self.sizes, self.shape)
         if not isinstance(self.turns, Expr) and self.turns > TURNS:
-            raise NotLowerable(Named("kernel"), f"{self.turns} turns of loops, of which this driver takes 65,535")
+            raise NotLowerable(Named("kernel"), f"{self.turns} loop iterations; this driver takes 65,535")
         self.address = self.written.get(key)
         if self.address is None:
             self.address = self.written[key] = self.module(key[0], features)
@@ -135,8 +134,8 @@ class ShaderKernel(TextKernel):
         """The launch for these sizes.  RuntimeError for loops that the driver would leave early."""
         turns = evaluate(self.turns, symbols) if isinstance(self.turns, Expr) else 0
         if turns > TURNS:
-            raise RuntimeError(f"a kernel for sizes that vary takes {turns} turns of loops, of which this driver of "
-                               "Vulkan takes 65,535: compute it with sizes that do not, or on the processor")
+            raise RuntimeError(f"a kernel for dynamic shapes takes {turns} loop iterations; this driver of Vulkan "
+                               "takes 65,535: compute it with static shapes, or on the CPU")
         return super().launch(symbols, number_of)
 
     def extents(self) -> tuple:

@@ -1,5 +1,5 @@
-"""Launches over buffers that are larger than a shader may bind at once: one stretch of units after another, where each
-unit reads and writes at its own number only."""
+"""Launches over buffers that are larger than a shader can bind: one interval of units after another, if each unit reads
+and writes only at its own index."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def submit(board, program, launch, module, at: int, length: int, values):
                  for (value, number), _ in zip(launch.slots, module.itemsizes)]
     if not module.moves:
         size = max(board.at(address)[0].size for address in addresses)
-        raise RuntimeError(f"a kernel of WebGPU needs a buffer of {size} bytes as a whole, of which this device binds "
-                           f"{board.window} at once: compute with parts of the tensor that are tensors of their own")
+        raise RuntimeError(f"a kernel of WebGPU needs a whole buffer of {size} bytes, but this device binds at most "
+                           f"{board.window}: compute with parts of the tensor that are tensors of their own")
     most = (board.window - GRAIN) // max(module.itemsizes) & -GRAIN
     words = program.host[at // 4:at // 4 + length].copy()
     for unit in range(0, launch.extent, most):

@@ -1,1 +1,1 @@
-"""Templates of Triton: products and convolutions."""
+"""Triton templates of matmuls, convolutions and attention."""

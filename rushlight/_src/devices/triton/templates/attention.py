@@ -1,4 +1,4 @@
-"""Planning attention for GPUs: which text, which blocks, and the numbers of a launch."""
+"""Planning attention for GPUs: which kernels, which blocks, and the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNKNOWN = {2: {64: ((64, 32, 4, 1), (32, 32, 4, 1)), 128: ((64, 32, 4, 1), (32, 
 HEADS = 64, 128, 256  # whose blocks are known
 PLAIN = 182  # registers of plain attention that leave room for masks, dropout and functions of scores
 KERNELS = {"forward": (Forward,), "backward": (QueryGradient, KeyGradient)}
-LEAST_QUERIES = 16  # of a block: what units for products take
+LEAST_QUERIES = 16  # of a block: the least that tensor cores take
 
 
 def float_bits(number: float) -> int:
@@ -37,7 +37,7 @@ def float_bits(number: float) -> int:
 
 
 def shared_memory(kernel, form: Form, blocks: Blocks) -> int:
-    """Bytes that a program's threads share, at most: operands that stay, those that pass by, and scores that turn."""
+    """Return at most how many bytes a program shares: resident operands, streamed operands, transposed scores."""
     element = 4 if form.dtype == "float32" else 2
     head = power_of_two(form.size) + power_of_two(form.value_size)
     stays, passes = (blocks.keys, blocks.queries) if kernel.turned else (blocks.queries, blocks.keys)
@@ -98,7 +98,7 @@ class Attentions:
                     p.spec.mods, block, self.precision() if p.dtype == "float32" else "ieee")
 
     def precision(self) -> str:
-        """How float32 is multiplied, in Triton's words."""
+        """Return Triton's ``input_precision`` for float32."""
         return (tf32_by if switches.allows_tf32("matmul") else float32_by)(self.architectures)
 
     def fitting(self, kernel, p: Attention) -> dict:
@@ -156,11 +156,11 @@ class Attentions:
                      [*found, *others] if found is not others else others, lambda: self.bytes_of(p))
 
     def own(self, p: Attention, direction: str) -> Contraction:
-        """Launches of ours, as the model of cost chooses them."""
+        """Return the plan with Rushlight's kernels that the cost model prefers."""
         return self.listed(p, direction)[0].plan()
 
     def listed(self, p: Attention, direction: str) -> list:
-        """The Choices of ours, the likely fastest first."""
+        """Return the Choices of Rushlight's kernels, the likely fastest first."""
         kernels, form = KERNELS[direction], self.form(p)
         temporaries = {"delta": 4 * (1 if p.spec.longest else p.batch) * p.heads * p.queries} if (
             direction == "backward") else {}

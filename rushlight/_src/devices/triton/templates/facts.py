@@ -1,8 +1,8 @@
-"""What compilers have made of templates' blocks: registers of a thread, those kept in memory, shared bytes.
+"""Compiler results for templates' blocks: registers per thread, spilled registers, shared memory.
 
-``facts.txt`` has a row for each that was compiled (``python -m tests.gpu.templates --facts`` adds rows):
+``facts.txt`` has a row for each compiled one (``python -m tests.gpu.templates --facts`` adds rows):
 
-    GPU, kind of elements, elements of a head, kernel, numbers of the blocks: registers, kept in memory, shared bytes
+    GPU, kind of elements, elements of a head, kernel, numbers of the blocks: registers, spilled, shared bytes
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIKE = (("sm_10", "sm_100"), ("sm_12", "sm_80"), ("sm_8", "sm_80"), ("sm_9", "sm
 
 
 class Facts(NamedTuple):
-    """``spilled``: registers of a thread that are kept in memory; ``shared``: bytes of a program."""
+    """``spilled``: registers of a thread that are spilled to memory; ``shared``: bytes of a program."""
 
     registers: int
     spilled: int
@@ -37,7 +37,7 @@ def table() -> dict:
 
 
 def known_as(gpu: str) -> str:
-    """The GPU of the table whose rows stand for a GPU.
+    """Return the GPU of the table that represents a GPU.
 
     Example:
         >>> known_as("sm_89"), known_as("gfx950"), known_as("")
@@ -47,7 +47,7 @@ def known_as(gpu: str) -> str:
 
 
 def facts_of(architectures: str, kind: str, head: int, kernel: str) -> dict:
-    """{blocks: Facts} of a kernel on all of the GPUs named, the worst of each; empty where one has no rows.
+    """Return {blocks: Facts} of a kernel on all of the GPUs named, the worst of each; empty if one has no rows.
 
     Example:
         >>> facts_of("sm_90", "half", 128, "Forward")[64, 64, 4, 2].spilled

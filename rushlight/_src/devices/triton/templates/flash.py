@@ -1,5 +1,5 @@
-"""Attention that never writes its scores down, in Triton: blocks of keys pass by a block of queries, whose sums are
-corrected as they go (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, 2018).
+"""FlashAttention in Triton: blocks of keys are streamed past a block of queries, without materialized scores; online
+softmax corrects the accumulators (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, 2018).
 
 Scores are in units of log 2.  Holes: a mask, what a user's functions do to a score, and dropout.
 """
@@ -29,15 +29,15 @@ class Blocks(NamedTuple):
 
 
 def power_of_two(size: int) -> int:
-    """Elements of a block that has so many along a head, at least those that units for products take."""
+    """Return the block size for a head of ``size`` elements, at least what tensor cores take."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 class Scores(Template):
-    """What the kernels share: where a program is, scores of a block, and which of them count.
+    """The common part of the kernels: a program's position, scores of a block, and their mask.
 
-    ``own``: names of what a kernel has beside what all read; those in ``results`` are written.  ``turned``: whether
-    scores have a row a key.
+    ``own``: names of a kernel's operands in addition to the common ones; those in ``results`` are written.  ``turned``:
+    whether scores are transposed, with a row per key.
     """
 
     constants = ("BM", "BN", "D", "DV")
@@ -90,13 +90,13 @@ class Scores(Template):
         self.line(f"tl.store({place}, ({value}).to({self.kind}), mask={mask})")
 
     def dot(self, left: str, right: str, sums="") -> str:
-        """A product of blocks, with sums of float32."""
+        """A matmul of blocks that accumulates in float32."""
         exact = f', input_precision="{self.form.precision}"' if self.form.dtype == "float32" else ""
         return f"tl.dot({left}, {right}{', ' + sums if sums else ''}{exact})"
 
     # --- scores --------------------------------------------------
     def placed(self, rows: str, columns: str):
-        """Names ``query`` and ``key``, of each score of a block, for what asks for them."""
+        """Name the ``query`` and ``key`` of each score of a block."""
         across = ("[None, :]", "[:, None]") if self.turned else ("[:, None]", "[None, :]")
         self.lines(f"zeros = tl.zeros({self.shape}, tl.int32)",
                    f"query = {rows}{across[0]} + zeros",
@@ -108,8 +108,8 @@ class Scores(Template):
                 self.scopes[-1].values[e] = name
 
     def scored(self, product: str, bounded: bool):
-        """Names ``score``, in units of log 2, of a product; minus infinity where a query may not look.  ``bounded``:
-        whether a block goes beyond keys that may be looked at."""
+        """Name ``score``, a q k^T product in units of log 2; minus infinity where masked.  ``bounded``: whether the
+        block extends beyond the visible keys."""
         form, mods = self.form, self.form.mods
         if mods is not None and mods.score is not None:
             self.lines(f"plain = {product} * scale")
@@ -146,7 +146,7 @@ class Scores(Template):
         self.line(f"slope = tl.where(there, {found}, 0.0)")
 
     def kept(self, target: str, row: str, columns: str):
-        """Names which weights of a block are kept: by tiles of the stream, as the processor does it."""
+        """Name the mask of a block's weights that dropout keeps, by tiles of the RNG stream as on the CPU."""
         tiles = f"({row} // {QUERIES} + tl.arange(0, BM // {QUERIES}))[:, None]"
         block = (f"(((batch * heads + head) * row_tiles + {tiles}) * (column_tiles * {KEYS}) + {columns}[None, :])"
                  ".to(tl.int64) + place")

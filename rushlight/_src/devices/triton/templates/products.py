@@ -1,4 +1,4 @@
-"""Which tiles products and convolutions take: by the model of cost, or as measured under ``max_autotune``."""
+"""Tiles of matmuls and convolutions, chosen by the cost model, or by measurement under ``max_autotune``."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ TILES = {
         (16, 64, 32, 4, 2)),
     8: ((16, 16, 16, 4, 2),),
 }
-EXACT = 64 * 64  # most elements of a tile of float32 whose products are not left to units for products
+EXACT = 64 * 64  # most elements of a float32 tile that does not use tensor cores
 SPLITS = 1, 2, 4, 8, 16
 DEEP = 512  # the least depth of a part
-ALONE = Tile(16, 16, 16)  # whose launches add up one part
+ALONE = Tile(16, 16, 16)  # of launches that add up one part
 
 
 @functools.lru_cache(maxsize=None)
 def widened(format: str, side: str) -> Prologue:
-    """The operand "a" or "b" of floats of a byte, given as codes, as bfloat16, which has all of them."""
+    """Return the Prologue of operand "a" or "b" that decodes float8 encodings to bfloat16, without loss."""
     code = leaf(f"{side}0", uint8)
     return Prologue(convert(apply(f"number_{format}", convert(code, float32)), bfloat16), (code,))
 
 
 class Templates(Products):
-    """Plans of products for GPUs of a type and these architectures."""
+    """Plans of matmuls for GPUs of a type and these architectures."""
 
     def __init__(self, kind="cuda", architectures="", libraries=None):
         super().__init__()
@@ -64,16 +64,16 @@ class Templates(Products):
 
     # --- choices --------------------------------------------------
     def precision(self, shape, left) -> str:
-        """How float32 is multiplied, in Triton's words."""
+        """Return Triton's ``input_precision`` for float32."""
         allowed = switches.allows_tf32("cudnn" if shape[0] == "images" else "matmul")
         return tf32_by(self.architectures) if allowed and dtype_of(left) is float32 else "ieee"
 
     def tile(self, left, rows: int, columns: int) -> Tile:
-        """What is likely chosen for a result."""
+        """Return the tile that is likely chosen for a result."""
         return self.tiles(("matrices",), left, rows, columns, 1024, 1)[0]
 
     def tiles(self, shape, left, rows: int, columns: int, depth: int, batch: int) -> list:
-        """What may be chosen, the best by the model of cost first."""
+        """Return the candidate tiles, the best by the cost model first."""
         element, exact = dtype_of(left).itemsize, self.precision(shape, left) == "ieee"
         found = []
         for given in TILES[element]:
@@ -91,7 +91,7 @@ class Templates(Products):
         return tile.stages * (tile.rows + tile.columns) * tile.depth * element
 
     def facts(self, tile: Tile, dtype, kind: str) -> Facts:
-        """What a compiler has made of a tile, or what is likely."""
+        """Return the compiler's results for a tile, or estimates."""
         name = {"float8": "f8", "half": "bf16", "tf32": "tf32", "int8": "i8"}.get(kind, "ieee")
         known = facts_of(self.architectures, name, 0, "Tiled").get(tile[:5])
         likely = 64 + tile.rows * tile.columns // (tile.warps * self.gpu.warp)
@@ -171,8 +171,8 @@ class Templates(Products):
             wide * tile.splits * batch * sizes[0] * sizes[1])
 
     def finished(self, shape, left, right, epilogue, operands, sizes, batch, numbers) -> tuple:
-        """(the launch that computes the epilogue of "parts", which lie as the result does, its seconds by the model of
-        cost, bytes of parts)."""
+        """Return (the launch that computes the epilogue of "parts", which have the result's strides, its seconds by the
+        cost model, bytes of parts)."""
         beside = *(o.name for o in epilogue.operands), *(s.name for s in epilogue.further)
         units = batch * self.units(Tile(*JOINED, 1), *sizes[:2])
         module = self.module(shape, left, right, epilogue, ALONE, "finish", self.precision(shape, left))

@@ -1,4 +1,4 @@
-"""What templates of Triton have in common: arguments with names, and values in the block where they are wanted."""
+"""Common base of Triton templates: named arguments, and values computed in the block that uses them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..step import Module
 
 
 class Template(Emitter):
-    """Writes one module by hand, with holes for Exprs.
+    """Emit one hand-written module, with holes for Exprs.
 
-    ``buffers``: what it reads and writes, in order; those in ``stored`` are written.  ``wholes``: names of the whole
-    numbers of 64 bits that it gets; ``sizes``: names of the sizes and strides; ``flag``: whether it may raise errors.
+    ``buffers``: what it reads and writes, in order; those in ``stored`` are written.  ``wholes``: names of its int64
+    arguments; ``sizes``: names of the sizes and strides; ``flag``: whether it may report errors.
     """
 
     def __init__(self, buffers, stored, wholes=(), sizes=(), flag=False):

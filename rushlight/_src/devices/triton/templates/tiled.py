@@ -1,6 +1,6 @@
-"""A product of matrices by tiles, in Triton, whatever its operands are gathered from.
+"""Tiled matmul in Triton, for any way of gathering its operands.
 
-A program of the grid computes a tile of the result.  Sums of halves are float32, of bytes int32.
+A program of the grid computes a tile of the result.  Accumulators are float32 for 16-bit floats, int32 for int8.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .template import Template
 
 
 class Tile(NamedTuple):
-    """Rows, columns and depth of what a program works on at a time, its warps, and how many loads are under way.
+    """The tile of a program: rows, columns and depth per step, warps, and pipeline stages of loads.
 
-    ``splits``: parts of the depth, which programs of their own compute and another launch adds up.  ``persistent``:
-    whether a program computes tile after tile, of which as many programs as the GPU holds share all.
+    ``splits``: parts of the depth (split-K), which other programs compute and another launch adds up.  ``persistent``:
+    whether a fixed number of programs, as many as the GPU holds, loop over all tiles.
     """
 
     rows: int
@@ -33,13 +33,13 @@ class Tile(NamedTuple):
     persistent: bool = False
 
 
-TOGETHER = 8  # rows of tiles that are computed beside each other, which read the same columns
+TOGETHER = 8  # rows of tiles that are computed concurrently, since they read the same columns
 JOINED = 32, 64  # of what a program adds up of parts
 
 
 class Codes(NamedTuple):
-    """An operand of floats of a byte, given as codes that units for products read: their ``format``; the ``kind`` that
-    Triton calls it; whether sums may lose digits (``fast``)."""
+    """A float8 operand, given as encodings that tensor cores read: its ``format``; its Triton type ``kind``; whether
+    accumulation may lose precision (``fast``)."""
 
     format: str
     kind: str
@@ -54,10 +54,10 @@ def dtype_of(given):
 
 
 class Tiled(Template):
-    """Writes one module.
+    """Emit one module.
 
-    ``role``: "whole"; "part" where a launch computes parts of the depth; "join", which adds these up; "finish", which
-    computes the epilogue of sums that lie as the result does, in the dtype of the left operand.
+    ``role``: "whole"; "part" if a launch computes parts of the depth; "join", which adds these up; "finish", which
+    computes the epilogue of sums that have the strides of the result, in the dtype of the left operand.
 
     ``left`` and ``right``: the dtype of an operand, its Codes, or its Prologue; ``shape``: a Shape.  Buffers in order:
     what the left operand is read from, then the right one, the result, and what the epilogue reads and writes.
@@ -105,8 +105,8 @@ class Tiled(Template):
         return self.made(name, constants, tile.warps, tile.stages)
 
     def computed_tile(self, program: str):
-        """One tile of the result, or a part of it.  Tiles go by groups of rows, so that what they read is in the second
-        cache."""
+        """One tile of the result, or a part of it.  Tiles are ordered by groups of rows, so that what they read stays
+        in the L2 cache."""
         self.lines(f"program = {program}",
                    *(("part = program % SPLITS", "program = program // SPLITS") if self.role == "part" else ()),
                    "batch = program // tiles",
@@ -154,7 +154,7 @@ class Tiled(Template):
         left = self.gathered(0, *self.lies.left(self))
         self.scopes[-1].mask = self.let("(kb < depth) & (column < columns)")
         right = self.gathered(1, *self.lies.right(self))
-        if self.operand is float64:  # not what units for products compute
+        if self.operand is float64:  # tensor cores do not compute it here
             self.line(f"sums = sums + tl.sum({left}[:, :, None] * {right}[None, :, :], 1)")
         else:
             exact = (f', input_precision="{self.precision}"' if self.sum.is_floating_point
@@ -164,7 +164,7 @@ class Tiled(Template):
             self.line(f"sums = tl.dot({left}, {right}, sums{exact})")
 
     def gathered(self, side: int, places: list, inside: str) -> str:
-        """A block of an operand, in the type that units for products take."""
+        """Return a block of an operand, in the type that tensor cores take."""
         mask, given = self.scopes[-1].mask, self.given[side]
         there = self.let(f"{mask} & {inside}") if inside else mask
         values = [self.let(self.from_memory(buffer, place, there))
@@ -184,7 +184,7 @@ class Tiled(Template):
         return found if kind == self.kind else self.let(f"{found}.to({kind})")
 
     def store_all(self):
-        """The result, and what is stored beside it."""
+        """Store the result and the further results of the epilogue."""
         epilogue, mask = self.epilogue, self.inside
         place, along = self.lies.result(self)
         self.line(f"place = {place}")

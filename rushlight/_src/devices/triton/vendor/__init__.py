@@ -1,1 +1,1 @@
-"""Libraries of GPUs' vendors as claims: products by cuBLASLt and hipBLASLt, attention by cuDNN."""
+"""Claims of GPU vendors' libraries: matmuls by cuBLASLt and hipBLASLt, attention by cuDNN."""

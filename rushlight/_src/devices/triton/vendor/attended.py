@@ -1,4 +1,4 @@
-"""Attention as choices of cuDNN, beside those of the templates: which there are, and what they should take.
+"""Attention by cuDNN, as candidates in addition to the templates': which exist, and their estimated times.
 
 The library is expected to take REACHED of the rate of units.  Without ``max_autotune`` it is taken where that saves
 SAVED seconds, since it makes machine code for seconds when it first meets a problem; with it both are measured.
@@ -27,7 +27,7 @@ SAVED = 1e-4
 # elements of a head, at most, forward and backward, as cuDNN 9.28 proposes engines; what they are multiples of
 MOST_SIZE, STEP = {"sm_8": (256, 128), "sm_9": (256, 256), "sm_10": (128, 128)}, 8
 MOST = 4  # engines that are measured
-VENDOR, OWN = "vendor", "own"  # what ``AttentionSpec.kernel`` asks for
+VENDOR, OWN = "vendor", "own"  # values of ``AttentionSpec.kernel``
 
 
 def declined(architectures: str, dtype: str, size: int, value_size: int, direction="forward") -> str | None:

@@ -8,7 +8,7 @@ from .graphs import (ADD, DIV, EXP, GREATER_EQUAL, Graph, INDEX, LARGEST, LOG, M
 
 FORWARD = "q", "k", "v", "mask", "out", "lse", "workspace"
 BACKWARD = "q", "k", "v", "mask", "out", "lse", "grad", "grad_q", "grad_k", "grad_v", "delta", "sums", "workspace"
-LOWEST = -3.0e38  # a score that nobody looks at: its weight is 0, and a row of them has no NaN
+LOWEST = -3.0e38  # the score of a masked element: its weight is 0, and a fully masked row has no NaN
 
 
 def fields_of(p: Attention) -> tuple:
@@ -23,7 +23,7 @@ def problem_of(fields: tuple) -> Attention:
 
 
 def names(p: Attention, direction: str) -> tuple:
-    """What a run reads and writes, in the order of a launch's slots."""
+    """Return the names of a run's operands, in the order of a launch's slots."""
     found = FORWARD if direction == "forward" else BACKWARD
     return found if p.mask else tuple(name for name in found if name != "mask")
 

@@ -1,6 +1,6 @@
-"""Products by cuBLASLt or hipBLASLt: descriptors, the library's choice of algorithms, and the call.
+"""Matmuls by cuBLASLt or hipBLASLt: descriptors, the library's choice of algorithms, and the call.
 
-The library's matrices lie column by column, so that it is asked for d^T = b^T a^T: its left operand is our right one.
+The library's matrices are column-major, so it computes d^T = b^T a^T: its left operand is our right one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ENTRIES = {"Create": (OUT,), "MatmulDescCreate": (OUT, I, I), "MatmulDescSetAttr
            "Matmul": (*(P,) * 14, Z, P)}
 RESULT = 32  # bytes of what a search finds, after the description: bytes of workspace, status, waves, four words
 ALIGNED = 256  # the most bytes that addresses are known to be multiples of
-MOST = 4  # algorithms that are asked for
+MOST = 4  # algorithms that a search returns
 FACTORS = {"float64": (ctypes.c_double, 1), "int32": (ctypes.c_int32, 1), "float16": (ctypes.c_uint16, 0x3C00),
-           "float32": (ctypes.c_float, 1)}  # how alpha and beta lie, by their dtype, and what 1 is
+           "float32": (ctypes.c_float, 1)}  # the type of alpha and beta by their dtype, and the value of 1
 
 
-PROBE = (*np.linspace(-4, 4, 15), float("nan"))  # numbers that epilogues are tried on
+PROBE = (*np.linspace(-4, 4, 15), float("nan"))  # values on which epilogues are tested
 
 
 def by_tangent(found) -> bool:
@@ -47,8 +47,8 @@ PROBES = {RELU: lambda found: bool(np.isnan(found[-1])) and (found[:-1] == np.ma
 
 
 class Matrix(NamedTuple):
-    """An operand or result of the library's: its dtype, rows and columns as they lie, elements between columns, and
-    between matrices of a batch; ``turned``: it is transposed when it is read."""
+    """An operand or result of the library: its dtype, rows and columns as stored, elements between columns, and
+    between matrices of a batch; ``turned``: it is read transposed."""
 
     dtype: str
     rows: int
@@ -63,10 +63,10 @@ class Product(NamedTuple):
 
     ``compute``: of ``Dialect.computes``.  ``parts``: of the epilogue ("bias", "relu", "gelu", "aux").  ``scales``: the
     modes of the scales of a and b, () without.  ``add``: whether a matrix as d is added.  ``bias``: its dtype.
-    ``fast``: sums of floats of a byte may lose digits.  ``reduced``: sums of parts may be in d's dtype.
-    ``workspace``: the most bytes that an algorithm may ask for, ``room``: those that there are.  ``rank``: which of the
-      algorithms that the library proposes, the likely
-    fastest first.  ``other``: (fields of a Module, units) of a launch that computes the same where the library has no
+    ``fast``: float8 matmuls may accumulate less accurately.  ``reduced``: partial sums may be in d's dtype.
+    ``workspace``: the most bytes that an algorithm may require, ``room``: the bytes available.  ``rank``: which of the
+    algorithms that the library proposes, the likely fastest first.
+    ``other``: (fields of a Module, units) of a launch that computes the same where the library has no
     algorithm for some addresses; its slots follow those of the call.  ``version``: of the library.
     """
 
@@ -89,7 +89,7 @@ class Product(NamedTuple):
     name, flag = "call of a library", False  # as a Module has; it reports no errors of its own
 
     def names(self) -> tuple:
-        """What the call reads and writes, in the order of a launch's slots."""
+        """Return the names of the call's operands, in the order of a launch's slots."""
         more = [name for name, wanted in ((BIAS, BIAS in self.parts), (AUX, AUX in self.parts), ("add", self.add),
                                           ("scale_a", self.scales), ("scale_b", self.scales)) if wanted]
         return "a", "b", "d", "workspace", *more
@@ -108,8 +108,8 @@ class Described(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """What the library chose: the memory of its description, the bytes of workspace it takes, and how often it fills
-    the device."""
+    """An algorithm that the library proposed: the memory of its description, its bytes of workspace, and how many waves
+    of blocks it takes."""
 
     place: ctypes.Array
     workspace: int
@@ -117,7 +117,7 @@ class Algorithm(NamedTuple):
 
 
 class Unsupported(RuntimeError):
-    """What the library does not do."""
+    """The library does not support a request."""
 
 
 class Blas:
@@ -188,7 +188,7 @@ class Blas:
         for operation in operations:
             for name, value in self.attributes(p):
                 self.set("MatmulDescSetAttribute", operation, self.dialect.about[name], value)
-        for _, attribute in self.pointers(p):  # a search asks whether there are addresses, and how they are aligned
+        for _, attribute in self.pointers(p):  # a search checks which addresses are set, and their alignment
             self.set("MatmulDescSetAttribute", operations[1], (attribute, 8), ALIGNED)
         kind, one = FACTORS[sums]
         return Described(*operations, *(self.matrix(one, p.batch) for one in (p.a, p.b, p.d)),
@@ -216,8 +216,8 @@ class Blas:
 
     # --- what it computes --------------------------------------------------
     def keeps(self, part: str) -> bool:
-        """Whether the library's ReLU leaves NaN as it is, and whether its GELU is that by a hyperbolic tangent: what it
-        makes of some numbers tells.  False where nobody may wait for it."""
+        """True if the library's ReLU propagates NaN, or its GELU is the tanh approximation, as a test run shows.  False
+        during a capture, which forbids waiting for the test."""
         if part not in self.kept:
             if self.board.recordings:
                 return False
@@ -229,7 +229,7 @@ class Blas:
         return self.kept[part]
 
     def tried(self, part: str):
-        """What becomes of PROBE under an epilogue: [PROBED] float32."""
+        """Return the library's results for PROBE with an epilogue: [PROBED] float32."""
         size = len(PROBE)
         square = Matrix("float32", size, size, size)
         p = Product(1, square, square, square, "float32", (part,))
@@ -252,8 +252,8 @@ class Blas:
 
     # --- algorithms --------------------------------------------------
     def algorithms(self, p: Product, aligned=(ALIGNED,) * 4) -> list:
-        """What the library proposes, the likely fastest first, for addresses of a, b, add and d that are multiples of
-        so many bytes; [] where it has nothing."""
+        """Return the algorithms that the library proposes, the likely fastest first, for addresses of a, b, add and d
+        that are multiples of ``aligned`` bytes; [] if there are none."""
         key = p._replace(room=0, rank=0, other=()), aligned
         if key not in self.found:
             self.found[key] = self.searched(p, aligned)
@@ -297,7 +297,7 @@ class Blas:
 
 
 def unknown(p: Product, dialect: Dialect) -> str:
-    """Why a library has no words for a product; empty: it has."""
+    """Return why a library's API cannot express a product; empty if it can."""
     for dtype in (p.a.dtype, p.b.dtype, p.d.dtype):
         if dtype not in dialect.types:
             return f"{dialect.name} has no {dtype}"

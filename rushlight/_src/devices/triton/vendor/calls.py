@@ -40,7 +40,7 @@ class ProductCall:
         return number if value == CONSTANT else load_i64(given, value) + number
 
     def records(self, board, given: int, wide: bool) -> list:
-        """The records of the call.  What is known of alignment is what was true of all addresses so far."""
+        """Return the records of the call, for the alignment that all addresses had until now."""
         addresses = [self.found(given, name) for name in ("a", "b", "add" if "add" in self.slots else "d", "d")]
         self.aligned = tuple(min(known, address & -address or ALIGNED)
                              for known, address in zip(self.aligned, addresses))
@@ -56,7 +56,7 @@ class ProductCall:
         if not self.product.other:
             raise RuntimeError(f"{self.blas.dialect.name} has no algorithm for {self.product} at these addresses")
         if self.decoded is None:
-            log.debug("%s has no algorithm for addresses that are multiples of %s: by a kernel of ours",
+            log.debug("%s has no algorithm for addresses that are multiples of %s: using Rushlight's kernel",
                       self.blas.dialect.name, self.aligned)
             self.decoded = self.otherwise(Launch(0, self.product.other[1], 1, self.launch.slots[len(self.names):]),
                                           self.product.other[0])

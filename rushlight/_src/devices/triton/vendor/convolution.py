@@ -50,14 +50,14 @@ def problem_of(fields: tuple) -> Convolved:
 
 
 def suits(p: Convolved, configuration) -> bool:
-    """Whether an engine keeps the digits and the order that are asked for."""
+    """True if an engine has the precision and the determinism that the problem requires."""
     unwanted = {UNITS, ROUNDED} if p.exact else set()
     unwanted |= {UNORDERED} if p.ordered else set()
     return not unwanted or not unwanted & notes_of(configuration)
 
 
 def names(p: Convolved, direction: str) -> tuple:
-    """What a run reads and writes, in the order of a launch's slots."""
+    """Return the names of a run's operands, in the order of a launch's slots."""
     return "x", "weight", "y", *p.parts, "workspace"
 
 
@@ -75,7 +75,7 @@ def graph(dnn, p: Convolved, direction: str) -> Graph:
 
 
 def beside(made: Graph, p: Convolved, part: str, result: str) -> Tensor:
-    """What is added to the result."""
+    """Return the tensor that is added to the result."""
     shape = p.shape(result)
     if part == BIAS:
         return made.tensor((1, shape[1], *(1,) * len(p.size)), p.dtype, part)

@@ -1,4 +1,4 @@
-"""Convolutions as choices of cuDNN, beside those of the template: which there are, and what they should take.
+"""Convolutions by cuDNN, as candidates in addition to the template's: which exist, and their estimated times.
 
 The library is expected to take REACHED of the rate of units, or the time that memory takes.  Without ``max_autotune``
 it is taken where that is less than FASTER of the template's estimate, and SAVED less; with it both are measured.

@@ -1,4 +1,4 @@
-"""The numbers by which cuBLASLt and hipBLASLt know types, attributes and epilogues, which have the same entries."""
+"""Constants of cuBLASLt and hipBLASLt, which share entries: numbers of types, attributes and epilogues."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ BIAS, RELU, GELU, AUX = "bias", "relu", "gelu", "aux"
 
 
 class Dialect(NamedTuple):
-    """``name``: as the log has it; ``prefix``: of entries; ``files``: names of the library; ``types``, ``computes``: by
-    dtype, and by how products are computed; ``operations``: of a matrix as it is, and transposed; ``layout`` and
-    ``about``: attributes of a matrix, and of a product, as (number, bytes); ``preferences``: of a search;
-      ``epilogues``:
-    by the set of what is computed; ``algorithm``: bytes of the description of one; ``statuses``: by number."""
+    """``name``: as in the log; ``prefix``: of entries; ``files``: names of the library; ``types``, ``computes``: by
+    dtype, and by the precision of matmuls; ``operations``: of a matrix as it is, and transposed; ``layout`` and
+    ``about``: attributes of a matrix, and of a matmul, as (number, bytes); ``preferences``: of a search; ``epilogues``:
+    by the set of their parts; ``algorithm``: bytes of the description of one; ``statuses``: by number."""
 
     name: str
     prefix: str

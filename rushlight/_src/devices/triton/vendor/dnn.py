@@ -19,7 +19,7 @@ KINDS = {"attention": attention, "convolution": convolution}
 
 
 class Asked(NamedTuple):
-    """What the library is asked for.
+    """A problem for the library.
 
     ``kind``: of KINDS, whose ``problem_of`` reads ``fields``; ``direction``: "forward" or a gradient; ``rank``: which
     of the engines that the library proposes; ``room``: bytes of workspace; ``version``: of the library.  ``others``:
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
         return KINDS[self.kind].problem_of(self.fields)
 
     def names(self) -> tuple:
-        """What a run reads and writes, in the order of a launch's slots."""
+        """Return the names of a run's operands, in the order of a launch's slots."""
         return KINDS[self.kind].names(self.problem, self.direction)
 
 
@@ -87,7 +87,7 @@ class Dnn:
         return self.found[key][1]
 
     def built(self, one: Asked) -> Built:
-        """What executes a problem by the engine of its rank.  DnnError where that cannot."""
+        """Return the execution plan of a problem for the engine of its rank.  DnnError if that engine fails."""
         proposed, key = self.proposed(one), (one.kind, one.fields, one.direction, one.rank)
         if key not in self.made:
             if one.rank >= len(proposed):
@@ -102,8 +102,8 @@ class Dnn:
         return self.made[key]
 
     def fastest(self, one: Asked, most: int, all_of_them: bool) -> list:
-        """``one`` with the ranks and the rooms of engines that work, of so many; the first alone unless all are wanted:
-        some take seconds to be made."""
+        """Return ``one`` with the ranks and workspace sizes of the working engines among the first ``most``; only the
+        first of them unless ``all_of_them``: some take seconds to build."""
         found = []
         for rank in range(min(most, len(self.proposed(one)))):
             ranked = one._replace(rank=rank)
@@ -140,7 +140,7 @@ class DnnCall:
     def replacement(self) -> list:
         """Launches that do the same; what was written with them suits all addresses from then on."""
         if self.replaced is None:
-            log.debug("cuDNN takes addresses that are multiples of %d: by kernels of ours", ALIGNED)
+            log.debug("cuDNN takes addresses that are multiples of %d: using Rushlight's kernels", ALIGNED)
             self.replaced, at = [], len(self.names)
             for module, units, count in self.one.others:
                 slots = self.launch.slots[at:at + count]

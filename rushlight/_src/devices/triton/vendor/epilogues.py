@@ -1,4 +1,4 @@
-"""Which epilogues of a product a library computes along: those whose operators and constants are the library's."""
+"""Recognize epilogues of a matmul that a library can fuse, from their operators and constants."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Recognised(NamedTuple):
 
 
 class Forms:
-    """Expressions as numbers, which are equal where the expressions are: up to the order and the grouping of sums and
-    of products, and conversions that lose nothing."""
+    """Numbers of expressions, equal if the expressions are: up to order and grouping of sums and products, and lossless
+    conversions."""
 
     def __init__(self):
         self.numbers, self.rows, self.known = {}, [], {}
@@ -105,8 +105,8 @@ def widens(source, target) -> bool:
 
 
 def unrounded(value: Expr, out):
-    """What is rounded to the dtype of the result; None where the result is not that of the sums in as many or fewer
-    digits."""
+    """Return the value that is rounded to the dtype of the result; None if the result is not a rounding of a value of
+    at least as many digits."""
     if value.dtype is not out:
         return None
     inner = value.args[0] if value.op == "convert" else value
@@ -117,7 +117,7 @@ def unrounded(value: Expr, out):
 
 
 def assignments(operands: tuple, known: dict):
-    """Ways in which operands may have roles, of those that are known by how they lie, each at most one."""
+    """Assignments of roles to operands, from the roles ``known`` for their broadcasting, each used at most once."""
     for roles in itertools.product(*(known.get(o.along, ()) for o in operands)):
         scales = {*SCALES} & {*roles}
         if len({*roles}) == len(roles) and len(scales) != 1:
@@ -125,8 +125,8 @@ def assignments(operands: tuple, known: dict):
 
 
 def recognised(epilogue, known=ROLES) -> Recognised | None:
-    """What an epilogue is, in a library's words; None where it is something else.  ``known``: the roles that an operand
-    may have, by how it lies."""
+    """Return an epilogue in the library's terms; None if it has no such form.  ``known``: the roles that an operand may
+    have, by its broadcasting (``along``)."""
     if epilogue.value is None:
         return Recognised((), {}) if not epilogue.further else None
     if len(epilogue.operands) > MOST or len(epilogue.further) > 1:

@@ -1,4 +1,4 @@
-"""Finds the libraries of GPUs' vendors: where ``RUSHLIGHT_VENDOR_PATH`` says, by the loader's path, or in wheels."""
+"""Find the libraries of GPUs' vendors: in ``RUSHLIGHT_VENDOR_PATH``, on the loader's path, or in wheels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ....core.platform import here
 from ....core.settings import settings
 
 log = logger("kernels")
-WHEELS = "nvidia/*/lib", "_rocm_sdk_libraries*/lib", "nvidia/*/bin"  # folders of wheels, below those of sys.path
+WHEELS = "nvidia/*/lib", "_rocm_sdk_libraries*/lib", "nvidia/*/bin"  # directories of wheels, below those of sys.path
 
 
 def folders() -> tuple:
-    """Where libraries may lie beside the loader's path: folders that a setting names, and those of wheels."""
+    """Return further directories of libraries besides the loader's path: those of the setting, and those of wheels."""
     return folders_of(settings.vendor_path, tuple(sys.path))
 
 
@@ -30,7 +30,7 @@ def folders_of(named: str, paths: tuple) -> tuple:
 
 @functools.lru_cache(maxsize=None)
 def files_in(places: tuple, files: tuple) -> list:
-    """Paths of files of these names, or patterns, in folders."""
+    """Return the paths of files with these names, or patterns, in directories."""
     return [path for folder in places for file in files for path in sorted(glob.glob(os.path.join(folder, file)))]
 
 

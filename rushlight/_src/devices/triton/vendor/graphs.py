@@ -9,7 +9,7 @@ import ctypes
 from typing import NamedTuple
 
 P, I, L = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-# types of attributes: how their elements lie
+# types of attributes, with the C types of their elements
 HANDLE, DATA_TYPE, BOOLEAN, WHOLE, POINTER, MODE, POINTWISE, DESCRIPTOR, REDUCING, TEXT, CONVOLVED = (
     (0, P), (1, I), (2, ctypes.c_bool), (3, L), (6, P), (8, I), (14, I), (15, P), (18, I), (24, ctypes.c_char), (7, I))
 REAL, NOTE = (5, ctypes.c_double), (11, I)
@@ -26,17 +26,17 @@ GREATER_EQUAL, INDEX, SELECT = 303, 501, 601
 SUM, LARGEST = 0, 3  # reductions
 MOST_NOTES = 16
 HEURISTICS, FALLBACK = 3, 2  # modes: of the library's model, and what always works
-CORRELATION = 1  # the mode of convolutions whose weights are not turned round
-UNITS, ROUNDED, UNORDERED = 0, 1, 4  # notes of engines: units for products, operands with fewer digits, no fixed order
+CORRELATION = 1  # the mode of convolutions that do not flip the weights
+UNITS, ROUNDED, UNORDERED = 0, 1, 4  # notes of engines: tensor cores, operands with fewer digits, no fixed order
 ALIGNED = 16
 
 
 class DnnError(RuntimeError):
-    """What the library does not do, or refuses."""
+    """An operation that the library does not support, or an error of it."""
 
 
 class Handle:
-    """A library, and what an execution is given.  ``device``: a descriptor of a device's properties, for a library
+    """A library, and the handle of executions.  ``device``: a descriptor of a device's properties, for a library
     without a device."""
 
     def __init__(self, library, handle=0, device=0):
@@ -118,7 +118,7 @@ class Tensor(NamedTuple):
 
 
 def packed(shape: tuple) -> tuple:
-    """Strides of a tensor whose elements follow each other."""
+    """Return the strides of a contiguous tensor."""
     found, step = [], 1
     for size in reversed(shape):
         found.append(step)
@@ -194,7 +194,7 @@ class Graph:
         return out
 
     def transposed(self, x: Tensor, dtype: str, strides=None) -> Tensor:
-        """The last two dimensions change places; ``strides``: of the result, else as its elements lie."""
+        """Transpose the last two dimensions; ``strides``: of the result, by default a view of the same memory."""
         *outer, rows, columns = x.shape
         step = packed((*outer, rows, columns))
         out = self.tensor((*outer, columns, rows), dtype, strides=strides or (*step[:-2], 1, columns))
@@ -223,7 +223,7 @@ def configurations(graph: Descriptor, modes=(HEURISTICS, FALLBACK), most=8) -> l
 
 
 def notes_of(configuration: Descriptor) -> set:
-    """What the library notes of a configuration's engine."""
+    """Return the library's notes of a configuration's engine."""
     engine = Descriptor(configuration.dnn, OF_ENGINE)
     given, count = (P * 1)(engine.place), L()
     configuration.dnn.call("GetAttribute", configuration.place, 300, DESCRIPTOR[0], 1, ctypes.byref(count),
@@ -236,7 +236,7 @@ def notes_of(configuration: Descriptor) -> set:
 
 
 def plan_of(configuration: Descriptor) -> Descriptor:
-    """What executes a configuration.  DnnError where its engine cannot."""
+    """Return the execution plan of a configuration.  DnnError if its engine does not support it."""
     made = Descriptor(configuration.dnn, OF_PLAN).set(401, DESCRIPTOR, configuration)
     if configuration.dnn.handle:
         made.set(400, HANDLE, configuration.dnn.handle)

@@ -1,4 +1,4 @@
-"""The vendor's libraries of a driver, opened once they are asked for, and what each device has made of them."""
+"""The vendor's libraries of a driver, opened at first use, and their handles on each device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Libraries:
         return self.given.get(name) if self.given is not None else opened(files, needs)
 
     def blas(self, board):
-        """The library of products on a device; None where there is none."""
+        """Return the BLAS library on a device; None if there is none."""
         dialect = DIALECTS[self.vendor]
         return self.on(board, dialect.name, lambda: self.library("blas", dialect.files),
                        lambda library: Blas(library, dialect, board))
@@ -51,7 +51,7 @@ class Libraries:
         return library.cudnnGetVersion()
 
     def on(self, board, name: str, find, make):
-        """What a device has made of a library, once."""
+        """Return the object that a device has made from a library, once."""
         key = name, board.index
         with self.lock:
             if key not in self.made:
@@ -66,15 +66,15 @@ class Libraries:
             return self.made[key]
 
     def failed(self, board, status: int) -> str:
-        """What a call said, in words."""
+        """Return the message of a failed call."""
         if status >= DNN:
             return f"cuDNN refused a call: {self.dnn(board).handle.words(status - DNN)}"
         blas = self.blas(board)
         return f"{blas.dialect.name} refused a product: {blas.words(status)}"
 
     def fingerprint(self) -> str:
-        """What of these libraries decides how programs come out, without opening one: programs that call one know its
-        version."""
+        """Return a string of all properties of these libraries that affect plans, without opening one: programs that
+        call a library know its version."""
         files = (*DIALECTS[self.vendor].files, *FILES)
         there = sorted(self.given) if self.given is not None else [one for one in candidates(files) if "/" in one]
         return f"{settings.vendor} {there}"

@@ -2,8 +2,8 @@
 
 A plan takes its memory by a descriptor, a variant pack, which cannot be changed once it is finalized: a call makes one,
 executes the plan, and frees it.  Words of a plan: those of ENTRIES, which are addresses of the library's functions; its
-handle; the address of the word that says which stream that has; the plan; how many tensors there are; and where their
-numbers lie.
+handle; the address of the word that says which stream that has; the plan; the number of tensors; and the address of
+their unique ids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENTRIES = ("cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendSetAtt
            "cudnnBackendExecute", "cudnnBackendDestroyDescriptor")
 SET_STREAM, CREATE, SET, FINALIZE, EXECUTE, DESTROY, HANDLE, CURRENT, PLAN, COUNT, NUMBERS = range(11)
 STREAM, FIRST = 1, 2  # arguments of a call: the words, the stream, then tensors' addresses, and that of the workspace
-DNN = 1 << 20  # is added to statuses, which tells whose they are
+DNN = 1 << 20  # is added to statuses, to mark them as cuDNN's
 IDS, POINTERS, WORKSPACE = 1000, 1001, 1003  # attributes of a pack
 
 
@@ -79,7 +79,7 @@ def address() -> int:
 
 class Pack:
     """The words of a plan.  ``current``: the word of the handle's stream; ``numbers``: of tensors, in the order of
-    addresses, of which those in ``constants`` are by value."""
+    addresses; those in ``constants`` are passed by value."""
 
     def __init__(self, library, handle: int, current, plan: int, numbers: list, constants: dict):
         entries = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in ENTRIES]

@@ -1,8 +1,9 @@
-"""Products as choices of the vendor's library, beside those of the template: which there are, and what they should
-take.
+"""Matmuls by the vendor's library, as candidates in addition to the template's: which exist, and their estimated
+times.
 
-A library's product is expected to take REACHED of the rate of units, or the time that memory takes, and as much longer
-as the last tiles leave units without work.  Without ``max_autotune`` it is taken where that is less than FASTER of the
+A library's matmul is expected to reach REACHED of the tensor cores' rate, or to take the time of its memory traffic,
+and longer if the last wave of tiles leaves units idle.  Without ``max_autotune`` it is taken if that is less than
+FASTER of the
 template's estimate, and SAVED less; with it both are measured.
 """
 
@@ -23,33 +24,33 @@ from .dialects import AUX, BIAS, GELU, RELU
 from .epilogues import recognised
 
 log = logger("autotune")
-REACHED = 0.82  # of a unit's rate by a library's large products, about
+REACHED = 0.82  # of a unit's rate by a library's large matmuls, about
 FASTER = 0.95  # times the template's estimate that a library's has to be, to be taken without being measured
 SAVED = 2e-6  # seconds that it has to save: the call of a library takes the host as much more than a launch, about
 TILE = 128  # rows and columns of a library's tile, about
 DEEP = 512  # the least depth of parts that a library makes of a product
 RECENT, WORKSPACE, LESS = 9, 32 << 20, 4 << 20  # bytes of workspace that NVIDIA advises from sm_90 on, and before
 BIASES = ("float32", "bfloat16", "float16", "float64")
-AUX_LEADING = 8  # columns of what is stored beside are a multiple of these
+AUX_LEADING = 8  # columns of the auxiliary output are a multiple of these
 
 
 class Refused(Exception):
-    """Why a library is not asked."""
+    """The reason not to use a library."""
 
 
 def unwanted() -> bool:
-    """Whether settings leave no product to a library."""
+    """True if settings disable libraries for matmuls."""
     return settings.vendor == "never" or switches.blas_library == "ck"
 
 
 def preferred() -> bool:
-    """Whether products go to a library wherever it can do them."""
+    """True if matmuls go to a library whenever it supports them."""
     return settings.vendor == "always" or switches.blas_library in ("cublas", "cublaslt", "hipblaslt")
 
 
 def matrix(dtype: str, sizes: tuple, strides: tuple, stride: int) -> Matrix:
-    """A matrix of ours, [rows, columns] with these strides, as its transpose is for a library.  Refused where neither
-    rows nor columns are one element after another."""
+    """Return the transpose of a matrix [rows, columns] with these strides, as a library's Matrix.  Refused if neither
+    rows nor columns have unit stride."""
     (rows, columns), (down, along) = sizes, strides
     if (along == 1 or columns == 1) and (down >= columns or rows == 1):
         return Matrix(dtype, columns, rows, max(down, columns) if rows > 1 else columns, stride)
@@ -68,7 +69,7 @@ def stride_of(counts: tuple, strides: tuple) -> int:
 
 
 class LibraryProducts:
-    """The choices of a library for products of a device's type.  ``templates``: what plans them otherwise."""
+    """The candidates of a library for matmuls of a device type.  ``templates``: what plans them otherwise."""
 
     def __init__(self, templates, libraries):
         self.templates, self.libraries, self.preferred = templates, libraries, preferred
@@ -97,7 +98,7 @@ class LibraryProducts:
             found = self.along(blas, product, problem) or self.apart(blas, product, problem)
             found = [one for one in found if one.estimate <= most]
         except Refused as reason:
-            log.debug("no library is asked for a product of %s: %s", sizes, reason)
+            log.debug("no library is used for a product of %s: %s", sizes, reason)
             return []
         if not found:
             log.debug("%s has nothing for a product of %s", blas.dialect.name, sizes)

@@ -1,1 +1,1 @@
-"""Templates: kernels of WGSL that are written for products, and for convolutions as products that gather operands."""
+"""Hand-written WGSL kernels for matmuls, convolutions (as implicit GEMM), attention, sorting and Fourier transforms."""

@@ -1,4 +1,4 @@
-"""Planning attention for WebGPU: which text, which blocks, and the numbers of a launch."""
+"""Planning attention for WebGPU: which kernels, which blocks, and the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def workgroup_memory(kernel, form: Form, block: Block, features) -> int:
 
 
 def turns_of(passing: int, block: Block, size: int, value_size: int) -> int:
-    """The most turns of loops that a thread takes, where so many rows pass a block of scores by."""
+    """Return the most loop iterations of a thread if ``passing`` rows are streamed past a block of scores."""
     return -(-passing // block.size) * 3 * (size + value_size)
 
 
 class Attentions:
-    """Plans for a device of these features, whose workgroups share so many bytes, and whose shaders have so many
-    buffers."""
+    """Plans for a device of these features, with ``memory`` bytes of workgroup memory and ``bindings`` buffers per
+    shader."""
 
     def __init__(self, features: frozenset, memory: int, bindings: int):
         self.features, self.memory, self.bindings = features, memory, bindings

@@ -1,8 +1,8 @@
-"""Attention that never writes its scores down, in WGSL: blocks of keys pass by a block of queries, whose sums are
-corrected as they go (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, 2018).
+"""FlashAttention in WGSL: blocks of keys are streamed past a block of queries, without materialized scores; online
+softmax corrects the accumulators (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, 2018).
 
 A workgroup of ``side`` x ``side`` threads has a block of ``size`` x ``size`` scores, each thread every ``side``-th row
-and column of it.  What stays and what passes by lies in workgroup memory.  Sums are float32.
+and column of it.  Resident and streamed operands are in workgroup memory.  Accumulators are float32.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Block(NamedTuple):
 
 
 class Scores(Emitter):
-    """What the kernels share: where a workgroup is, scores of a block, and which of them count.
+    """The common part of the kernels: a workgroup's position, scores of a block, and their mask.
 
-    ``own``: names of what a kernel has beside what all read; those in ``results`` are written.  ``strided``: those of
-    them whose strides are numbers of a launch.  ``turned``: whether scores have a row a key.  ``stays``: of the sizes
-    of what stays in workgroup memory: "size" or "value_size".
+    ``own``: names of a kernel's operands in addition to the common ones; those in ``results`` are written.
+    ``strided``: those with strides as arguments of a launch.  ``turned``: whether scores are transposed, with a row per
+    key.  ``stays``: the sizes of the resident operands: "size" or "value_size".
     """
 
     turned = False
@@ -74,7 +74,7 @@ class Scores(Emitter):
             self.named(name, f"bitcast<{'f32' if name in ('scale', 'larger') else 'i32'}>(words[{k}])")
 
     def wholes(self) -> list:
-        """Names of the whole numbers of 64 bits of a launch."""
+        """Return the names of a launch's int64 arguments."""
         return ["seed", "place"] if self.form.drops else []
 
     def sizes(self) -> list:
@@ -105,7 +105,7 @@ class Scores(Emitter):
                       form.checks, 1, False)
 
     def kernel_text(self):
-        """What a workgroup does."""
+        """Emit the body of the kernel."""
         raise NotImplementedError
 
     # --- where a workgroup is --------------------------------------------------
@@ -147,8 +147,8 @@ class Scores(Emitter):
         self.line("workgroupBarrier();")
 
     def variables(self, name: str, count: int, fill="0.0f"):
-        """A variable of so many float32, all with the same number."""
-        self.line(f"var {name} = array<f32, {count}>({', '.join(['0.0f'] * count)});")  # in loops each time anew
+        """Declare an array of ``count`` float32 with the same value."""
+        self.line(f"var {name} = array<f32, {count}>({', '.join(['0.0f'] * count)});")  # reset in each iteration
         if fill != "0.0f":
             self.line(f"for (var n = 0; n < {count}; n++) {{ {name}[n] = {fill}; }}")
 
@@ -156,9 +156,9 @@ class Scores(Emitter):
         """How many columns of a result each thread has."""
         return -(-self.size_of(name) // self.tile.side)
 
-    # --- products --------------------------------------------------
+    # --- matmuls --------------------------------------------------
     def dot(self, name: str, stays: str, size: int):
-        """A product of what stays, a row for each own row, and of what passes by, a row for each column."""
+        """A matmul of the resident operand, a row for each own row, and the streamed one, a row for each column."""
         side, each = self.tile
 
         def along():
@@ -192,14 +192,14 @@ class Scores(Emitter):
         self.block(f"for (var k = 0; k < {self.tile.size}; k++)", along)
 
     def passed_by(self, weights: list):
-        """What else is done with the weights of a row that passes by."""
+        """Hook: process the weights of a streamed row further."""
 
     def weighed(self, weight: str) -> str:
-        """What a weight counts."""
+        """Return the factor of a weight in the result."""
         return weight
 
     def write(self, name: str, sums: str, at: str, row: str, count: str, factor: str):
-        """Stores sums of own rows."""
+        """Store the accumulators of own rows."""
         side, each = self.tile
         columns = self.columns_of(name)
 
@@ -267,7 +267,7 @@ class Scores(Emitter):
         self.line("slope = select(0.0f, slope, there);")
 
     def survives(self) -> str:
-        """Whether a weight is kept: by tiles of the stream, as the processor does it."""
+        """Return whether dropout keeps a weight, by tiles of the RNG stream as on the CPU."""
         block = (f"i64((batch * heads + head) * row_tiles + query / {QUERIES}) * i64(column_tiles * {KEYS}) + i64(key)")
         word = self.let(f"philox(seed, place, ({block}) * 4li + i64((query % {QUERIES}) / 2))")
         return self.let(f"i32(({word} >> u32(16 * (query & 1))) & 65535li) >= threshold")
@@ -313,7 +313,7 @@ class ByQueries(Scores):
         self.block(f"for (var column = 0; column < end; column += {size})", lambda: self.looked_at(step))
 
     def score(self, body):
-        """Products of queries and the next keys, then ``body()`` for each."""
+        """The scores of queries and the next keys, then ``body()`` for each."""
         self.bring("k", "tx", "k_at", "column", "k_count")
         self.meet()
         self.variables("s", self.tile.each**2)

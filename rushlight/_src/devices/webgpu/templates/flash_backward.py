@@ -31,7 +31,7 @@ class QueryGradient(ByQueries):
         self.write("grad_q", "sums", "grad_q_at", "row", "q_count", " * scale")
 
     def totals(self):
-        """What each row's weights are made of."""
+        """Load each row's log-sum-exp, and compute its delta."""
         size = self.form.value_size
         self.line(f"let here = row + y + {self.tile.side} * i;")
         gradient = f"t1[(y + {self.tile.side} * i) * {size + 1} + c]"

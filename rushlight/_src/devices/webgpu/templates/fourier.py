@@ -44,7 +44,7 @@ def factors_of(size: int) -> list:
 
 
 class Pass(NamedTuple):
-    """What a launch reads and writes: COMPLEX, REAL or HALF of an operand, "" of a temporary."""
+    """The types of a launch's input and output: COMPLEX, REAL or HALF of an operand, "" of a temporary."""
 
     dtype: str
     given: str

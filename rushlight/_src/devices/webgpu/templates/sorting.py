@@ -1,8 +1,8 @@
-"""Rows in order, in WGSL: a bitonic network (Batcher, 1968) over pairs of a key and the place where it was found.
+"""Sorting of rows in WGSL: a bitonic network (Batcher, 1968) over pairs of a key and the original index.
 
-Keys are whole numbers in the order of elements, so that pairs have one order, which is stable.  Rows of up to ``LOCAL``
-pairs lie in workgroup memory, several in one where they are short.  Longer rows lie in temporaries: their parts are put
-in order first, then one launch follows for each distance between pairs that are compared, up to distances within parts.
+Keys are integers in the order of elements, so that the order of pairs is total, and the sort stable.  Rows of up to
+``LOCAL`` pairs are sorted in workgroup memory, several at once if they are short.  Longer rows use temporaries: their
+parts are sorted first, then one launch follows for each distance between compared pairs, up to distances within parts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NUMBERS = "rows", "size", "count", "wide", "stage", "distance"
 
 
 class Role(NamedTuple):
-    """What a kernel does: "rows": all; "begin": fills temporaries with parts in order; "step": compares pairs at a
-    distance; "merge": the distances within parts; "end": results from temporaries."""
+    """The role of a kernel: "rows": all of it; "begin": fills temporaries with sorted parts; "step": compares pairs at
+    a distance; "merge": the distances within parts; "end": results from temporaries."""
 
     name: str
     dtype: str

@@ -1,10 +1,10 @@
-"""A product of matrices by tiles, in WGSL, whatever its operands are gathered from.
+"""Tiled matmul in WGSL, for any way of gathering its operands.
 
-A workgroup of 16 x 16 threads computes a tile of the result.  Slices of both operands lie in workgroup memory, and each
-thread has some rows and columns of the tile in variables.  Sums of halves are float32, of bytes int32.
+A workgroup of 16 x 16 threads computes a tile of the result.  Slices of both operands are in workgroup memory, and each
+thread has some rows and columns of the tile in variables.  Accumulators are float32 for 16-bit floats, int32 for int8.
 
-A ``Shape`` says what an element of the operands is, and where one of the result goes; its numbers are words of the
-launch, so that one module serves all sizes.
+A ``Shape`` gives the offsets of operands' and results' elements; its numbers are arguments of the launch, so that one
+module serves all sizes.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Tiled(Emitter):
         for one, value in zip(given.leaves, values):
             self.scopes[-1].values[one] = self.let(value)
         found, dtype = self.value(given.value), given.value.dtype
-        if dtype.is_half:  # as it would lie in memory
+        if dtype.is_half:  # rounded as in memory
             kind = "half" if dtype.name == "float16" else "brain"
             found = f"{kind}_to_f32(f32_to_{kind}({found}))"
         return convert(found, dtype, self.sum)
@@ -197,7 +197,7 @@ class Tiled(Emitter):
                 self.line(f"s{i}_{j} = s{i}_{j} + p{i} * q{j};")
 
     def store_one(self):
-        """One element of the result, and what is stored beside it."""
+        """Store one element of the result and of the further results of the epilogue."""
         each, epilogue = self.tile.each, self.epilogue
         self.line(f"let row = row0 + y + at / {each} * 16; let column = column0 + x + at % {each} * 16;")
         place, along = self.shape.result(self)
