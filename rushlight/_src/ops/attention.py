@@ -27,12 +27,12 @@ log = logger("kernels")
 
 
 class Kernels(threading.local):
-    """Which kernels of attention a thread allows, the first choice first."""
+    """Attention kernels that a thread allows, in order of preference."""
 
     allowed = EVERY = ("FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
 
     def allow(self, name: str, enabled: bool):
-        """Allows a kernel, or not, from now on in all threads."""
+        """Enable or disable a kernel in all threads."""
         chosen = {*self.allowed, name} if enabled else {*self.allowed} - {name}
         self.__dict__.pop("allowed", None)
         Kernels.allowed = tuple(kernel for kernel in self.EVERY if kernel in chosen)
@@ -40,7 +40,7 @@ class Kernels(threading.local):
 
 kernels = Kernels()
 MOST_SETTLED = 1024
-settled: dict = {}  # calls that a kernel of ours computes, without a mask and dropout, by metas and what is allowed
+settled: dict = {}  # calls that Rushlight's kernel computes, without mask and dropout, by metas and allowed kernels
 
 
 @op(composite=True, namespace=F, autocast="half", reads=(kernels, "allowed"))
@@ -98,7 +98,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
     if type(scores.size(-1)) is int and scores.size(-1) == 0:
-        return scores @ value  # nobody to attend to: zeros
+        return scores @ value  # no keys: zeros
     weights = masked_softmax(scores, allowed, mask, bool(is_causal))
     if dropout_p:
         weights = dropout(weights, dropout_p)
@@ -107,13 +107,13 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 def below_diagonal(mask, length, keys):
-    """A mask that forbids what lies above the diagonal, too."""
+    """Return a mask that also forbids elements above the diagonal."""
     allowed = OPS["ones"]((length, keys), dtype=bool_).tril()
     return mask & allowed if mask.dtype is bool_ else OPS["where"](allowed, mask, -math.inf)
 
 
 def roots_of(size):
-    """The square root of the scale that the size of heads asks for; a run-time number where that varies."""
+    """Square root of the default scale for heads of this size; a run-time scalar if the size is dynamic."""
     if isinstance(size, Expr):
         return (size / 1) ** -0.25
     return math.sqrt(1.0 / math.sqrt(size)) if size else 1.0  # of no elements every score is 0

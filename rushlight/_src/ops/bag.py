@@ -101,7 +101,7 @@ def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last
 
 @op(method=False, name="_bags_of_rows")
 def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of
+    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: the elements at positions ``input``; those of
     ``padding_idx`` do not count."""
     dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
     rows, counted = upcast(rows), None
@@ -135,8 +135,8 @@ def in_rows(rows, mode):
 def in_runs(rows, counted, offsets, nothing, reaching):
     """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1].
 
-    ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; what lies
-    behind it is in no bag or, where True, in the last.
+    ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; later elements
+    are in no bag or, if True, in the last.
     """
     (size, width), count = rows.shape, offsets.shape[0]
     starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets,
@@ -181,8 +181,8 @@ def in_segments(data, place, count, start, axis, combine):
 
 @rule(in_segments)
 def vjp(g, y, data, place, count, start, axis, combine):
-    """To the elements that are the extreme in equal parts, NaN as well; for products that of the others, also where the
-    element is zero or NaN."""
+    """Extremes: the gradient in equal parts to the elements that equal the extreme, NaN included.  "mul": times the
+    product of the other elements, also if the element is zero or NaN."""
     if not count:
         return [P.full(shape=tuple(data.shape), value=0, dtype=data.dtype), None]
     at = P.minimum(place, count - 1)

@@ -39,7 +39,7 @@ def exchanged(what: str, describe, gradient, *order):
 
 
 def told(kind: Exchanged) -> Exchanged:
-    """A collective that tells before it begins; ``whom`` it tells is a parameter of its own."""
+    """A collective that notifies ``whom``, a parameter that this adds, before it begins."""
     def telling(function):
         def run(*args, whom, **params):
             tell(whom)

@@ -60,7 +60,7 @@ declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, 
 
 @op(method=False, view=True)
 def view_as_real(input):
-    """Real and imaginary part side by side: [*] complex -> [*, 2], a view.
+    """Interleaved real and imaginary parts: [*] complex -> [*, 2], a view.
 
     >>> import rushlight as rl
     >>> z = rl.zeros(1, dtype=rl.complex64)
@@ -79,7 +79,7 @@ def view_as_real(input):
 
 @op(method=False, composite=True)
 def view_as_complex(input):
-    """Pairs of numbers as complex ones, a view: [*, 2] -> [*].  RuntimeError where they do not lie side by side."""
+    """Pairs of floats as complex numbers, a view: [*, 2] -> [*].  RuntimeError if the pairs are not contiguous."""
     if input._rush_storage is not None and input._rush_offset % 2:
         raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._rush_offset}")
     return paired(input)

@@ -8,7 +8,7 @@ from ..core.kinds import P
 from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample
 
-AUTOCAST = "half"  # products are worth it
+AUTOCAST = "half"  # convolutions are faster in 16-bit floats
 
 F = "nn.functional"
 
@@ -85,7 +85,7 @@ def narrow(weight, groups):
 
 
 def lying_as(x, out):
-    """What was computed of images, with channels last if these are."""
+    """Return results for images, with channels last if ``x`` has that memory format."""
     if not suggests_channels_last(x._rush_meta):
         return out
     rank = len(out.shape)
@@ -108,7 +108,7 @@ def rebatched(x, single):
 
 
 def copied_arguments(input, padding, **_) -> tuple:
-    """The names of arguments of a convolution of which PyTorch saves copies: complex inputs that it pads first."""
+    """Names of the convolution arguments that PyTorch saves as copies: complex inputs that it pads first."""
     return ("input",) if input.dtype.is_complex and padding == "same" else ()
 
 

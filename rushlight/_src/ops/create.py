@@ -27,7 +27,7 @@ make_vacant = entered("sparse.conversion", "make_vacant")
 
 
 def is_only_known(device) -> bool:
-    """Whether a tensor on a device has no elements, and no program is written down, which tells how it came about."""
+    """True if a tensor on a device has no elements and no trace, which would record its construction, is active."""
     where = devices.placed(device)
     return where is not devices.cpu and not where.provider.has_data and not (top() and top().traces)
 
@@ -41,7 +41,7 @@ def filled(value: Scalar, size, dtype, device=None):
     return P.full(shape=tuple(size), value=value, dtype=dtype)
 
 
-SPLIT = (1 << 27) + 1.0  # a double times this, rounded, tells its upper half
+SPLIT = (1 << 27) + 1.0  # a double times this, rounded, gives its upper half
 
 
 def in_halves(x):
@@ -64,8 +64,8 @@ def fused(k, step, start):
 
 @op(method=False, name="_range")
 def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
-    """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds
-    them: there 32 bytes are made of their first element, while two such groups are left."""
+    """start + k * step for k below count.  With a fractional step, floats are rounded as in PyTorch: each group of 32
+    bytes is computed from its first element, while two such groups are left."""
     broken = any(number_category(v) == FLOATING for v in (start, step))
     wide = dtype if dtype.category != FLOATING or dtype is float64 else float64
     start, step = as_dtype(start, wide), as_dtype(step, wide)
@@ -123,7 +123,7 @@ def make_sparse(shape, dtype, layout, requires_grad):
 
 
 def full_in(layout):
-    """RuntimeError for a sparse layout, where every element is to be something."""
+    """Raise RuntimeError for a sparse layout: every element gets a value."""
     if is_sparse(layout):
         raise RuntimeError(
             f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, "
@@ -157,7 +157,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
 @op(composite=True, method=False)
 def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
           memory_format=None, names=None):
-    """A tensor with undefined contents."""
+    """Return an uninitialized tensor."""
     shape, strides = checked_sizes(size), None
     if is_sparse(layout):
         return make_sparse(shape, dtype, layout, requires_grad)
@@ -170,7 +170,7 @@ def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
 
 @op(composite=True, method=False)
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """A tensor with undefined contents and the given strides."""
+    """Return an uninitialized tensor with the given strides."""
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
@@ -183,7 +183,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
 @op(composite=True, method=False)
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
                    pin_memory=False):
-    """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
+    """Return an uninitialized tensor whose dimensions are stored in the given order, outermost first."""
     if sorted(physical_layout) != [k for k, _ in enumerate(size)]:
         raise RuntimeError(
             "Number of dimensions in size does not match the length of the physical_layout; or "
@@ -198,7 +198,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 @op(composite=True, method=False, by_rows=True, fresh="empty")
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
-    """Undefined contents, in the shape and layout of input."""
+    """Return an uninitialized tensor with the shape and strides of input."""
     if is_sparse(layout):
         return make_sparse(input.shape, dtype or input.dtype, layout, requires_grad)
     if memory_format is not None and memory_format.name == "contiguous_format":
@@ -272,7 +272,7 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
            requires_grad=False):
     """start, start + step, ... below end.
 
-    [ceil((end - start) / step)]; int64 where all three are whole numbers, else the default dtype.
+    [ceil((end - start) / step)]; int64 if all three are integers, else the default dtype.
 
     >>> torch.arange(1, 7, 2)
     tensor([1, 3, 5])
@@ -430,7 +430,7 @@ def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, p
 
 @op(method=False, name="_triangle")
 def triangle(row, col, offset: Scalar, lower):
-    """Which elements [row, col] belong to a triangle."""
+    """Mask of the elements [row, col] that belong to a triangle."""
     across = P.sub(P.reshape(P.iota(size=col, dtype=int64), shape=(1, col)),
                    P.reshape(P.iota(size=row, dtype=int64), shape=(row, 1)))
     return P.le(across, offset) if lower else P.ge(across, offset)

@@ -44,8 +44,8 @@ def total_of(scores, tangents):
 
 
 def moved(row, tangent, allowed, way):
-    """The ways into each state from where paths are (``way`` 1) or will be (-1): from itself, the next one, and the one
-    after where ``allowed`` tells so."""
+    """Transitions into each state from the states of paths before (``way`` 1) or after (-1): from itself, the next one,
+    and the one after if ``allowed``."""
     free = row if way > 0 else np.where(allowed, row, -np.inf)
     skipped = shifted(free, 2 * way) if row.shape[1] > 2 else np.full_like(row, -np.inf)
     scores = row, shifted(row, way), np.where(allowed, skipped, -np.inf) if way > 0 else skipped
@@ -91,7 +91,7 @@ def backward_scores(emitted, skips, last, steps, tangent=None):
 
 
 def lattice(logp, targets, lengths, blank):
-    """What a path emits in each state at each time, the allowed skips, and the states in which paths end."""
+    """Return what a path emits in each state at each time, the allowed skips, and the states in which paths end."""
     states, skips = with_blanks(targets, blank)
     emitted = np.take_along_axis(logp.astype(np.float64), np.broadcast_to(states, (len(logp), *states.shape)), 2)
     place = np.arange(states.shape[1])[None]
@@ -111,8 +111,8 @@ def scores(logp, targets, steps, lengths, blank):
 
 
 def visits(loss, logp, targets, steps, lengths, blank, along=None):
-    """How likely a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction of
-    logp, the tangent of that."""
+    """Likelihood that a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction
+    of logp, its tangent."""
     emitted, skips, last, states = lattice(logp, targets, lengths, blank)
     finite = np.isfinite(emitted)
     tangent = None if along is None else np.where(finite, np.take_along_axis(along.astype(np.float64),

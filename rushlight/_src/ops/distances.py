@@ -38,7 +38,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     return distances(x1, x2, p)
 
 
-MOST_BY_DIFFERENCES = 25  # rows beyond which Euclidean distances are computed by matrix products, as in PyTorch
+MOST_BY_DIFFERENCES = 25  # rows beyond which Euclidean distances are computed by matmul, as in PyTorch
 MODES_OF_CDIST = {None: None, "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
                   "donot_use_mm_for_euclid_dist": False}
 

@@ -34,15 +34,15 @@ def tiles(queries, keys):
 
 
 def blocks_drawn(heads, queries, keys):
-    """How many blocks of the stream are taken, for so many heads of all examples."""
+    """Number of RNG stream blocks that ``heads`` heads of all examples draw."""
     tall, wide = tiles(queries, keys)
     return heads * tall * wide * KEYS
 
 
 def within(queries, keys, row, column):
-    """Where a part of a head lies that begins at a row and a column of ``queries`` by ``keys`` weights: ((the head's
+    """Position of a part of a head that begins at a row and a column of ``queries`` by ``keys`` weights: ((the head's
     tiles over the queries, over the keys, rows of the part's first tile above it, columns left of it), blocks of the
-    stream before that tile).
+    RNG stream before that tile).
 
     >>> within(64, 64, 8, 16), within(64, 64, 12, 20)
     (((8, 4, 0, 0), 80), ((8, 4, 4, 4), 80))
@@ -53,8 +53,8 @@ def within(queries, keys, row, column):
 
 
 def factors_numpy(shape, keys, seed, place, level, part=()):
-    """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none.  ``part``: where
-    they lie in larger heads, as ``within`` says."""
+    """Factors by which dropout multiplies weights [n, h, l, s], for the shape (n, h, l); 1 without dropout.  ``part``:
+    their position in larger heads, from ``within``."""
     if not level:
         return np.float32(1)
     n, h, queries = shape

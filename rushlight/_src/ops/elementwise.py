@@ -134,7 +134,7 @@ ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.rec
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
-    # a run-time number, too, so that no result depends on earlier calls
+    # also for a run-time scalar, so that no result depends on earlier calls
     if has_value(exponent) and isinstance(x, Tensor):
         if exponent == 2:
             return P.mul(x, x)
@@ -272,7 +272,7 @@ def times_log(x, y, log, lowest):
     zero = P.eq(x, 0) if isinstance(x, Tensor) else P.full(shape=(), value=x == 0, dtype=bool_)
     finite = P.logical_and(P.gt(y, lowest), P.lt(y, math.inf))
     replaced = P.logical_and(zero, P.logical_and(P.eq(y, y), P.logical_not(finite)))
-    logarithm = log(P.where(replaced, lowest + 1.0, y))  # of which the logarithm is 0
+    logarithm = log(P.where(replaced, lowest + 1.0, y))  # whose logarithm is 0
     return P.mul(x, logarithm) if isinstance(x, Tensor) else P.mul(logarithm, x)
 
 
@@ -319,7 +319,7 @@ def round(input, *, decimals=0):
     if not input.dtype.is_inexact:
         if decimals:
             raise NotImplementedError(
-                f"round is not implemented for {input.dtype} and decimals={decimals}: whole numbers have no digits "
+                f"round is not implemented for {input.dtype} and decimals={decimals}: integers have no digits "
                 "after the point")
         return P.mul(input, 1)
     if decimals == 0:
@@ -377,7 +377,7 @@ def sgn(input):
 
 @op(samples=ONE)
 def signbit(input):
-    """Where the sign bit is set."""
+    """True if the sign bit is set."""
     needs(BOOL, "signbit", input, FLOATING)
     if input.dtype is bool_ or not input.dtype.is_signed:
         return P.lt(P.mul(input, 1), 0) if input.dtype is not bool_ else P.logical_and(input, False)

@@ -1,5 +1,5 @@
-"""Writing some elements of a tensor of which several elements are one place in memory: that place takes a value that
-was written to any of them."""
+"""Writes to some elements of a tensor with overlapping elements: an address takes a value that was written to any of
+its elements."""
 from __future__ import annotations
 
 import warnings

@@ -263,7 +263,7 @@ def lu_numpy(a):
 
 
 def lu_gradient(g, y, a):
-    """Of the packed factors: a leading square part, then what lies below or right of it."""
+    """Gradient through the packed factors: a leading square part, then the rows below or columns right of it."""
     if g[0] is None:
         return [None]
     packed, pivots = y[0], y[1]
@@ -358,7 +358,7 @@ def reflected(a, tau, x, adjoint):
     """Q x (Q^H x), Q the product of the reflectors I - tau v v^H with v below the diagonal of a, as I - V T V^H
     (Schreiber & Van Loan 1989).
 
-    With S what lies above the diagonal of V^H V, T is (I + diag(tau) S)^-1 diag(tau), which takes scales of 0.
+    With S the part of V^H V above the diagonal, T is (I + diag(tau) S)^-1 diag(tau), which permits scales of 0.
     """
     count, size = tau.shape[-1], a.shape[-2]
     v = a[..., :, :count].tril(-1) + OPS["eye"](size, count, dtype=a.dtype)
@@ -487,7 +487,7 @@ P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(
 
 # --- the exponential --------------------------------------------------------------------------------------------------
 def exponential_gradient(g, y, a):
-    """The derivative along g stands in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
+    """The derivative along g is in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
     n, rank = a.shape[-1], len(a.shape)
     ah = a.mH
     top = P.cat((ah, g), dim=rank - 1)

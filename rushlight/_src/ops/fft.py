@@ -76,7 +76,7 @@ P_irfft = primitive("irfft", Foreign(lambda x, dim, size: np.fft.irfft(x, size, 
 
 # --- one dimension and several ----------------------------------------------------------------------------------------
 def factor(norm, size, inverse):
-    """What an unnormalised transform is multiplied by."""
+    """Factor that normalizes a transform."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"; it is one of "backward", "ortho", "forward"')
     if norm == "ortho":
@@ -276,8 +276,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     onesided = not complex_ if onesided is None else onesided
     if return_complex is False:
-        warn("stft with return_complex=False is deprecated: let it return complex tensors, of which view_as_real "
-             "gives the pairs.")
+        warn("stft with return_complex=False is deprecated: let it return complex tensors, and convert them with "
+             "view_as_real.")
     x = input.unsqueeze(0) if input.dim() == 1 else input
     if center:
         half = n_fft // 2
@@ -295,8 +295,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
 @op(composite=True)
 def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
           length=None, return_complex=False):
-    """The signal of which ``stft`` gave input, by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*,
-    t]."""
+    """Invert ``stft`` by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*, t]."""
     if not input.is_complex():
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, "

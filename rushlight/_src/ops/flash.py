@@ -1,4 +1,4 @@
-"""Attention as one primitive that never writes its scores down, and its gradient."""
+"""Attention as one primitive that does not materialize its scores, and its gradient."""
 from __future__ import annotations
 
 import dataclasses
@@ -22,16 +22,15 @@ from .shape import expanded
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSpec:
-    """How attention is computed, whatever its operands.
+    """Parameters of attention that are not operands.
 
-    ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
-    to scores; None: nothing.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``:
-    bounds of the numbers of queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``:
-    "vendor" where the library of the device's vendor is to compute it, "own" where it is not to; "": as the device
-    chooses.  ``part``: where these weights lie among those that dropout decides about (``dropping.within``); (): they
-    are all.
+    ``causal``: a query sees the keys up to its own position.  ``scale``: of scores.  ``mods``: user functions of
+    scores, or None.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``: bounds of
+    the numbers of queries and of keys of a packed sequence; () if sequences are not packed.  ``kernel``: "vendor" uses
+    the library of the device's vendor, "own" does not; "": the device chooses.  ``part``: position of these weights
+    among those that dropout decides about (``dropping.within``); (): they are all.
 
-    The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
+    The fields are the parameters of the primitives, so that a traversal of the scalars in a graph finds them.
     """
 
     causal: bool
@@ -44,7 +43,7 @@ class AttentionSpec:
 
 
 class AttentionOperands(NamedTuple):
-    """What attention reads, in the order of the primitive's arguments (see ``attention``)."""
+    """Operands of attention, in the order of the primitive's arguments (see ``attention``)."""
 
     q: object
     k: object
@@ -121,7 +120,7 @@ def gradient_numpy(grad, out, lse, x, spec):
 
 
 def sequences(starts, factors):
-    """(rows of queries, rows of keys, factors of weights) of each sequence that lies end to end with the others."""
+    """Yield (rows of queries, rows of keys, factors of weights) of each packed sequence."""
     (q, k), count = starts, len(starts[0]) - 1
     for i in range(count):
         rows, columns = slice(q[i], q[i + 1]), slice(k[i], k[i + 1])
@@ -130,14 +129,14 @@ def sequences(starts, factors):
 
 
 def factors(x: AttentionOperands, spec: AttentionSpec):
-    """What dropout multiplies weights by: [n, h, l, s], of sequences of many lengths up to the longest."""
+    """Factors by which dropout multiplies weights: [n, h, l, s]; packed sequences are padded to the longest."""
     rows, columns = spec.longest if x.starts else (x.q.shape[2], x.k.shape[2])
     return factors_numpy((len(x.starts[0]) - 1 if x.starts else x.q.shape[0], x.q.shape[1], rows), columns, x.seed,
                          x.place, spec.drop, spec.part)
 
 
 def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
-    """By the logarithms of rows' totals and the result, which may be of more keys than these."""
+    """Return the gradients of q, k and v, given rows' log-sum-exp and results, which may cover more keys than k."""
     weights, own, scores = weights_numpy(q, k, x, spec)
     looking = np.isfinite(own) & np.isfinite(lse)
     weights = weights * np.exp(np.where(looking, own, 0) - np.where(looking, lse, 0))[..., None]
@@ -155,7 +154,7 @@ def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
             of_head(np.matmul(weights.swapaxes(-1, -2), grad), v))
 
 
-# --- the gradient of the gradient, written with smaller primitives ----------------------------------------------------
+# --- double backward, written with smaller primitives -----------------------------------------------------------------
 @specified(5)
 def second_gradient(g, y, grad, out, lse, x, spec):
     """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp
@@ -220,8 +219,8 @@ def probabilities(q, k, lse, mask, causal, scale):
 
 
 def within_sequences(starts, rows, columns, causal):
-    """[rows, columns] bools: whether a query and a key, of sequences that lie end to end, are of the same one, and the
-    key not ahead where ``causal``."""
+    """Mask [rows, columns] of packed sequences: True if a query and a key are of the same sequence and, if ``causal``,
+    the key is not ahead."""
     (row, first), (column, begin) = (sequence_of(start, count) for start, count in zip(starts, (rows, columns)))
     turned = lambda x: P.reshape(x, shape=(rows, 1))
     same = P.eq(turned(row), column)
@@ -240,7 +239,7 @@ def sequence_of(starts, count):
 
 
 def place_within(count, begin):
-    """Where each row is within its sequence: [1, count]."""
+    """Index of each row within its sequence: [1, count]."""
     return P.sub(P.reshape(P.iota(size=count, dtype=int64), shape=(1, count)), begin)
 
 
@@ -313,8 +312,8 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
     """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped at the
     level ``drop``.  ``kernel``: of AttentionSpec.
 
-    ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call
-    multiplies the query, where that is not rounded to halves.
+    ``scale`` None: 1 / sqrt(e), which only a plan has to know.  A run-time scale multiplies the query if that is
+    float32; a 16-bit query would be rounded.
     """
     scale = 1.0 / math.sqrt(query.shape[-1] / 1) if scale is None else scale
     if isinstance(scale, RunTime) and query.dtype is float32:
@@ -361,8 +360,8 @@ def mask_over(mask, query, key):
 
 @op(method=False, name="_ragged_attention", autocast="half")
 def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
-    """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their
-    queries and of their keys."""
+    """Attention [h, rows, size] within packed sequences; ``longest``: bounds of the numbers of their queries and
+    keys."""
     return sequences_of(query, key, value, (q_starts, k_starts), seed, place,
                         AttentionSpec(causal, scale, drop=drop, longest=longest))
 

@@ -19,10 +19,10 @@ def fits(name: str, value) -> bool:
 
 
 def former(name: str, written: str | None = None):
-    """What the trait ``otherwise`` of an operator holds, for a form ``written`` so, such as ``add_`` of ``add``.
+    """Trait ``otherwise`` of an operator with a former order of arguments, or of a variant: ``add_`` for ``add``.
 
-    Of the arguments behind the first one it makes the call that was meant, as a function of the first one; None where
-    they stand as they do now.
+    From the arguments after the first one it makes the intended call, as a function of the first one; None if they are
+    in the current order.
     """
     written = written or name
 

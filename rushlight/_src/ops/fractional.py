@@ -14,7 +14,7 @@ F = "nn.functional"
 
 
 def starts(size, out, kernel, u):
-    """Where windows start, for each sample u of [n, c]: [n, c, out]."""
+    """Start of each window, for each sample u of [n, c]: [n, c, out]."""
     if out == 1:
         return np.full((*u.shape, 1), size - kernel)
     step = (size - kernel) / (out - 1)

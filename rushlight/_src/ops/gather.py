@@ -1,4 +1,4 @@
-"""Elements picked or written along a dimension by an index tensor: gather, take, scatter, index_select and the like."""
+"""Elements read or written along a dimension by an index tensor: gather, take, scatter, index_select and others."""
 from __future__ import annotations
 
 from ..core.dtypes import bound, int32, int64, uint8
@@ -309,7 +309,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
             f"{list(size)}")
     own = input.storage_offset()
-    if overlapping(shape, strides):  # a copy of it lies row by row
+    if overlapping(shape, strides):  # a copy of it is row-major
         own, strides = 0, row_major(shape)
     start = own if storage_offset is None else storage_offset
     last, end = start + span(size, stride), own + span(shape, strides)
@@ -322,8 +322,8 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 
 @op(method=False, name="_strided_scatter")
 def strided_scatter(input, src, strides, stride, start):
-    """A copy of input (row-major), which lies by ``strides``, with src in place of the elements that lie by ``stride``
-    from ``start`` behind the first one; what is not in input is left out."""
+    """Copy ``input``, which has ``strides``, to row-major storage, with src in place of the elements at ``stride`` from
+    ``start`` after the first one; elements outside of input are left out."""
     count, written = product(input.shape), product(src.shape)
     order, flat = P.iota(size=count, dtype=int64), P.reshape(input, shape=(count,))
     low = 0

@@ -80,7 +80,7 @@ def clipped(x, size):
 
 
 class Image:
-    """An image [n, c, *space] read at positions: each a list of one [n, *out] tensor of whole numbers a dimension."""
+    """An image [n, c, *space] read at positions: lists of one integer tensor [n, *out] for each dimension."""
 
     def __init__(self, x):
         self.shape, self.space = tuple(x.shape), tuple(x.shape[2:])

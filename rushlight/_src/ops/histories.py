@@ -28,8 +28,8 @@ def with_history(sample, *parameters):
 
 
 def without_derivative(message, given, compute):
-    """``compute(*given)``, of which the first result is no constant where something given wants a gradient:
-    RuntimeError where one is asked for.  Programs are given all as it is."""
+    """Return ``compute(*given)`` without a derivative: if an input requires a gradient, so does the first result, and
+    computing it raises RuntimeError.  Under a trace all inputs are passed unchanged."""
     wanted = any(isinstance(x, Tensor) and x.requires_grad for x in given)
     if top() is not None or not (wanted and is_recording()):
         return compute(*given)

@@ -22,7 +22,7 @@ def factors(a, hermitian):
 
 
 def size(x):
-    """How large elements count as: of complex ones the sum of both parts, as in LAPACK."""
+    """Magnitude of elements for pivoting: of complex ones the sum of both parts, as in LAPACK."""
     return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
@@ -70,7 +70,7 @@ def factorise(a, pivots, turned, hermitian) -> int:
 
 
 def whole(a, k, turned):
-    """A 2 by 2 block of D of which the lower triangle is stored."""
+    """Full 2 by 2 block of D, from its stored lower triangle."""
     return np.array([[a[k, k], turned(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
 
 

@@ -73,7 +73,7 @@ def without_data(x) -> bool:
 
 
 def is_place(k) -> bool:
-    """Whether an index is a tensor that stands for a whole number."""
+    """True if an index is a tensor that represents an integer."""
     return isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8
 
 
@@ -84,12 +84,12 @@ def place_at(dim, place):
 
 @op(view=True, method=False, name="_pick", otherwise=place_at)
 def pick(input, dim, place):
-    """The slice at a place of a dimension, which a tensor without dimensions tells: a view of the input."""
+    """View of the input at an index along a dimension; the index is a 0-dim tensor."""
     return index_rows.body(input, tuple(place if k == dim else None for k in range(len(input.shape))))
 
 
 def picked(x, entries):
-    """A tensor and its index without those entries that are tensors for whole numbers: these are looked up."""
+    """A tensor and its index without those entries that are integer 0-dim tensors: these are looked up."""
     rest = []
     for k in reversed(range(len(entries))):
         if is_place(entries[k]):
@@ -125,7 +125,7 @@ def static(entries):
 
 
 def part_of(tensor, entries):
-    """What entries without tensors show."""
+    """Basic indexing: apply entries without tensors."""
     found = part(tensor, tuple(entries))
     return index_basic(tensor, static(entries)) if found is None else found
 
@@ -212,7 +212,7 @@ def prepared(x, entries):
 
 
 def nonzero_vector(flags):
-    """Where flags [n] hold, in order; of a single flag [0] or []."""
+    """Indices of the nonzero flags [n], in order; for a single flag [0] or []."""
     return nonzero(flags.reshape(-1), as_tuple=True)[0]
 
 
@@ -268,7 +268,7 @@ def index_rows(input, indices):
 
 
 def laid(out, order):
-    """A result in memory whose dimensions lie in each other in this order, innermost first."""
+    """Copy a result to storage with its dimensions in this order, innermost first."""
     outer = tuple(reversed(order))
     back = tuple(sorted(range(len(outer)), key=outer.__getitem__))
     return P.permute(P.copy(P.permute(out, dims=outer)), dims=back)

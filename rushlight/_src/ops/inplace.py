@@ -46,7 +46,7 @@ def derive_composite(operator):
 
 
 def derive_view(operator):
-    """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
+    """``foo_`` for a view ``foo``: the tensor itself becomes the view."""
     def body(input, *args, **kwargs):
         if input._rush_needs_grad and input.is_leaf and is_recording():
             refuse_leaf(input)

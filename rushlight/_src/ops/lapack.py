@@ -1,4 +1,4 @@
-"""What NumPy lacks of LAPACK: triangular solves, LU, the matrix exponential.  Arrays in, arrays out, any batch."""
+"""Linear algebra that NumPy lacks: triangular solves, LU, the matrix exponential.  Arrays in, arrays out, any batch."""
 from __future__ import annotations
 
 import math
@@ -28,7 +28,7 @@ def substitute(a, b, upper: bool, unit: bool):
 
 
 def by_halves(a, b, upper: bool, unit: bool):
-    """``substitute`` as mostly matrix products."""
+    """``substitute``, computed mostly by matmul."""
     n = a.shape[-1]
     if n <= 1:
         return b if unit or not n else b / a

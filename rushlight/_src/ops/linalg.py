@@ -218,8 +218,8 @@ def pinverse(input, rcond=1e-15):
 
 
 def least_squares(a, b, cutoff, driver):
-    """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say
-    that every matrix has full rank."""
+    """Return the solution, rank and singular values (only ``gelsd`` and ``gelss`` return these): by QR factors if these
+    prove that every matrix has full rank."""
     least = min(a.shape[-2:])
     cutoff = None if driver == "gels" else cutoff  # which takes the rank to be full
     if driver == "gelss" and cutoff is not None and cutoff >= 1:  # no singular value is above the largest; others take
@@ -267,7 +267,7 @@ def other_triangle(A):
 
 @rule(other_triangle)
 def vjp(g, y, A):  # noqa: F811
-    """Of the Hermitian matrix, which is the same one: as PyTorch has it, also where ``g`` is not Hermitian."""
+    """The argument is Hermitian and returned unchanged: so is ``g``, as in PyTorch, even if it is not Hermitian."""
     return [g]
 
 
@@ -275,7 +275,7 @@ def vjp(g, y, A):  # noqa: F811
 def cholesky(A, *, upper=False):
     """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
     square("cholesky", A)
-    low = P.cholesky(other_triangle(A) if upper else A, check=True)[0]  # of which the lower triangle is read
+    low = P.cholesky(other_triangle(A) if upper else A, check=True)[0]  # reads the lower triangle
     return low.mH if upper else low
 
 
@@ -502,7 +502,7 @@ def only(input, factors, which, **how):
 
 @op(composite=True, namespace="linalg")
 def eigh(A, UPLO="L"):
-    """Eigenvalues (ascending, real) and eigenvectors of Hermitian A: [*, n, n], of which one triangle is read."""
+    """Eigenvalues (ascending, real) and eigenvectors of Hermitian A: [*, n, n]; only one triangle is read."""
     square("eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")

@@ -42,7 +42,7 @@ logical_and, logical_or, logical_xor = logical("logical_and"), logical("logical_
 
 @op(samples=ONE, inplace_too=True)
 def logical_not(input):
-    """Where the element is zero."""
+    """True for zeros."""
     return P.logical_not(input) if input.dtype is bool_ else P.eq(input, 0)
 
 
@@ -93,13 +93,13 @@ bitwise_left_shift, bitwise_right_shift = shift("bitwise_left_shift", "lshift"),
 
 @op(samples=ONE)
 def isnan(input):
-    """Where the element is not a number."""
+    """True for NaN."""
     return P.ne(input, input)
 
 
 @op(samples=ONE)
 def isinf(input):
-    """Where the element is infinite."""
+    """True for infinite elements."""
     if input.dtype.is_complex:
         return P.logical_or(P.eq(P.abs(P.real(input)), math.inf), P.eq(P.abs(P.imag(input)), math.inf))
     return P.eq(P.abs(input), math.inf) if input.dtype.is_floating_point else P.ne(input, input)
@@ -107,7 +107,7 @@ def isinf(input):
 
 @op(samples=ONE)
 def isfinite(input):
-    """Where the element is a finite number."""
+    """True for finite elements."""
     if input.dtype.is_complex:
         input = P.add(P.mul(P.real(input), 0), P.mul(P.imag(input), 0))
         return P.eq(input, input)
@@ -116,26 +116,26 @@ def isfinite(input):
 
 @op(samples=ONE)
 def isposinf(input):
-    """Where the element is +infinity."""
+    """True for +infinity."""
     needs(BOOL, "isposinf", input, FLOATING)
     return P.eq(input, math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
 @op(samples=ONE)
 def isneginf(input):
-    """Where the element is -infinity."""
+    """True for -infinity."""
     needs(BOOL, "isneginf", input, FLOATING)
     return P.eq(input, -math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
 @op(samples=ONE)
 def isreal(input):
-    """Where the imaginary part is zero."""
+    """True for elements with a zero imaginary part."""
     return P.eq(P.imag(input), 0) if input.dtype.is_complex else P.logical_or(P.eq(input, input), True)
 
 
 def places(input=None, *rest):
-    """What answers a call with a condition alone."""
+    """Handler of ``where`` calls with a condition alone, else None."""
     return (lambda condition: OPS["nonzero"](condition, as_tuple=True)) if input is None and not rest else None
 
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication."""
 from __future__ import annotations
 
 from ..core.dtypes import bfloat16, float32, int8, uint8
@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from .former import former
 from .promotion import held, promoted, upcast
 
-AUTOCAST = "half"  # products are worth it
+AUTOCAST = "half"  # matmuls are faster in 16-bit floats
 
 
 def one_dtype(name, *tensors):
@@ -21,7 +21,7 @@ def one_dtype(name, *tensors):
 
 
 def unequal_inner(m, k, other, n) -> ProductError:
-    """What is raised for [m, k] @ [other, n]."""
+    """Return the exception for [m, k] @ [other, n]."""
     return ProductError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {other}x{n})",
                         f"as many rows in the second as columns in the first: {k}",
                         f"transpose one of them, or make the layer take {k} features")
@@ -35,15 +35,15 @@ def multiply(a, b):
 
 
 def folded_operands(input, other) -> tuple:
-    """The names of operands of a matrix product of which PyTorch saves copies: batches of matrices that it transposes
-    to multiply them by one matrix."""
+    """Names of the matmul operands that PyTorch saves as copies: batches of matrices that it transposes to multiply
+    them by one matrix."""
     return ("other",) if len(input.shape) < 3 <= len(other.shape) else ()
 
 
 @op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))),
     operator="matmul", overwritable=folded_operands)
 def matmul(input, other):
-    """The matrix product, with broadcast batch dimensions; vectors as rows or columns.
+    """Matrix multiplication with broadcast batch dimensions; vectors are rows or columns.
 
     [*, n, k], [*, k, m] -> [*, n, m].  RuntimeError where the inner sizes differ.
 
@@ -108,7 +108,7 @@ def _int_mm(input, mat2):
     return P.int_matmul(input, mat2)
 
 
-FEW_ROWS = 16  # whose products take as long as reading the weights does
+FEW_ROWS = 16  # their matmul takes as long as reading the weights
 
 
 @op(autocast=None, method=False)
@@ -141,7 +141,7 @@ def _weight_int8pack_mm(input, mat2, scales):
             f"{list(scales.shape)}")
     if scales.dtype is not input.dtype:
         raise RuntimeError(f"_weight_int8pack_mm: expected scales of {input.dtype}, but they are {scales.dtype}")
-    # bfloats hold whole numbers up to 256
+    # bfloat16 holds integers up to 256
     exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32
     weight = P.permute(P.convert(mat2, dtype=exact), dims=(1, 0))
     out = P.mul(upcast(P.matmul(input if exact is input.dtype else upcast(input), weight)), upcast(scales))

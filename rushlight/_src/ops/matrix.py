@@ -1,4 +1,4 @@
-"""What is made of matrices by norms, powers and products."""
+"""Matrix norms, powers and chained matmuls."""
 from __future__ import annotations
 
 import math
@@ -140,7 +140,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     return (values > cut.unsqueeze(-1)).sum(-1)
 
 
-# --- powers and products ----------------------------------------------------------------------------------------------
+# --- powers and matmuls -----------------------------------------------------------------------------------------------
 @op(composite=True, namespace=NAMESPACE, method=True,
     samples=(sample((3, 3), 3), sample((2, 3, 3), 0), sample((3, 3), -2)))
 def matrix_power(A, n):
@@ -168,8 +168,8 @@ def matrix_exp(A):
 
 
 def cheapest(sizes):
-    """Where to cut a chain of matrix products with these sizes so that it costs the fewest multiplications: a table by
-    (first, last)."""
+    """Split points of a chain of matmuls with these sizes that need the fewest multiplications: a table by (first,
+    last)."""
     count = len(sizes) - 1
     cost, cut = {(k, k): 0 for k in range(count)}, {}
     for length in range(1, count):

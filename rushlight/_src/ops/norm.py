@@ -22,7 +22,7 @@ def standardised(x, dims, eps):
 
 
 def check_parameters(input, *parameters):
-    """DtypeMismatchError for parameters that are neither of the input's dtype nor of float32 beside half precision."""
+    """DtypeMismatchError unless parameters have the input's dtype, or float32 for a 16-bit float input."""
     for found in parameters:
         if found is not None and found.dtype is not input.dtype and not (input.dtype.is_half
                                                                          and found.dtype is float32):
@@ -347,7 +347,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 @op(composite=True, namespace=F)
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
-    """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    """x / (k + alpha * mean of squares of adjacent channels) ** beta (Krizhevsky et al. 2012)."""
     if input.dim() < 3:
         raise ValueError(
             f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")

@@ -9,7 +9,7 @@ import os
 import numpy as np
 
 LETTERS = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}
-# elements from which its threads are worth waking: below, they only get in the way of each other and of ours
+# number of elements from which its threads pay off: below, they only contend with each other and with Rushlight's
 THREADED = 1 << 20
 
 

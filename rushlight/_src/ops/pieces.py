@@ -99,8 +99,8 @@ def stack(tensors, dim=0):
 
 # --- several results: composed of the views above ---------------------------------------------------------------------
 def multiple(input, views, name: str, joined) -> tuple:
-    """The views of ``input`` that the operator ``name`` returns: tensors in memory note that they are several, and
-    have one node, whose gradient is ``joined`` from theirs."""
+    """Return the views of ``input`` that the operator ``name`` makes.  Tensors with storage record that they are
+    several, and share one node, whose gradient is ``joined`` from the views' gradients."""
     if mine.grad:
         for view in views:
             if view._rush_storage is not None:
@@ -323,7 +323,7 @@ atleast_2d, atleast_3d = with_rank("atleast_2d", 2, two), with_rank("atleast_3d"
 
 @op(composite=True, method=False)
 def hstack(tensors):
-    """Side by side: along the second dimension (vectors: the first)."""
+    """Concatenate along the second dimension (vectors: the first)."""
     tensors = some("hstack", tensors)
     tensors = [x if x.dim() else x.reshape(1) for x in tensors]
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
@@ -343,5 +343,5 @@ def dstack(tensors):
 
 @op(composite=True, method=False)
 def column_stack(tensors):
-    """Vectors as columns side by side."""
+    """Concatenate vectors as columns."""
     return hstack([x if x.dim() > 1 else x.reshape(-1, 1) for x in some("column_stack", tensors)])

@@ -65,7 +65,7 @@ def windows_of(x, value, kernel, stride, padding, dilation, out, high):
 
 
 def last_of_none(seen, best):
-    """Which element of its window is the largest: of those that are NaN the last one."""
+    """Index of the largest element of a window; of several NaN, the last."""
     at = len(seen.shape) - 1
     number = P.where(P.ne(seen, seen), P.add(P.iota(size=seen.shape[at], dtype=int64), 1), 0)
     last = P.amax(number, (at,))
@@ -73,7 +73,7 @@ def last_of_none(seen, best):
 
 
 def precise(rank: int) -> str | None:
-    """What pooling is computed in under autocast: volumes in float32."""
+    """Dtype of pooling under autocast: float32 for volumes."""
     return "float32" if rank == 3 else None
 
 
@@ -242,8 +242,8 @@ def adaptive_along(x, at, count):
 
 
 def parts_of(size, count):
-    """Where each of ``count`` nearly equal parts starts and stops, as tensors.  Neighbours overlap by one where
-    ``count`` does not divide."""
+    """Starts and ends of ``count`` nearly equal parts, as tensors.  Adjacent parts overlap by one if ``count`` does not
+    divide ``size``."""
     k = P.iota(size=count, dtype=int64)
     return P.floor_divide(P.mul(k, size), count), P.floor_divide(P.add(P.mul(P.add(k, 1), size), count - 1), count)
 
@@ -336,7 +336,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
 
 
 def space_of(pooled, kernel_size, stride, padding, wanted) -> tuple:
-    """The sizes of which pooling makes these.  ValueError for wanted ones that it would not come from."""
+    """Input sizes that pool to the sizes of ``pooled``.  ValueError if ``wanted`` sizes would pool to others."""
     rank = len(pooled)
     kernel = spread(kernel_size, rank, "kernel_size")
     stride = kernel if stride is None else spread(stride, rank, "stride")

@@ -69,7 +69,7 @@ def needs(lowest, name, x, highest=dtypes.COMPLEX):
 
 
 def check_factor(value, dtype):
-    """RuntimeError for ``alpha`` in a sum of this dtype: a float among whole numbers, a number that cannot be held."""
+    """RuntimeError for an invalid ``alpha`` in a sum of this dtype: a float for integers, or out of range."""
     if has_value(value):
         category = number_category(value)
         if category == dtypes.FLOATING and not dtype.is_inexact:
@@ -102,7 +102,7 @@ def promoted_as_stored(*values):
     """``promoted``, where numbers and tensors of other dtypes are rounded to half precision as memory would hold them:
     for what steps where two numbers meet, such as comparisons and remainders."""
     dtype = result_dtype(*values)
-    if not dtype.is_half or dtype.itemsize < 2:  # floats of a byte are codes, which are rounded where they are made
+    if not dtype.is_half or dtype.itemsize < 2:  # float8 values are stored as encodings, rounded at their creation
         return promoted(*values)
     return [v if isinstance(given, Tensor) and given.dtype is dtype and not is_number(given) else
             P.as_stored(v) if isinstance(v, Tensor) else as_held(v, dtype)

@@ -1,9 +1,8 @@
-"""Quantization: whole numbers of few bits that stand for others, x = (q - zero point) * scale, and contractions of them
-(Jacob and others 2018).
+"""Quantization: integers of few bits with x = (q - zero point) * scale, and contractions of them (Jacob and others
+2018).
 
-Quantize and dequantize are elementwise, and fuse with what is around them.  A product or a convolution is one of whole
-numbers, exact in 32 bits; what makes a quantized result of its sums (``requantized``) is elementwise again, and so
-becomes its epilogue.
+Quantize and dequantize are elementwise and fuse with adjacent operators.  A matmul or convolution accumulates integers,
+exactly in 32 bits; requantization of its sums (``requantized``) is elementwise again and becomes its epilogue.
 """
 from __future__ import annotations
 
@@ -24,12 +23,12 @@ def reciprocal(scale: float) -> float:
 
 
 def whole(x):
-    """The numbers in memory of a quantized tensor."""
+    """Integers of a quantized tensor, an alias."""
     return P.meaning(x, dtype=WHOLE[x.dtype])
 
 
 def meaning(x, dtype):
-    """Whole numbers as a quantized tensor of this dtype."""
+    """Return integers as a quantized tensor of this dtype."""
     return P.meaning(x, dtype=dtype)
 
 
@@ -44,12 +43,12 @@ def scheme_of(x) -> PerTensor:
 
 
 def cut(x, low, high, dtype):
-    """Floats that are whole as whole numbers within bounds."""
+    """Clamp a tensor of integral floats to the bounds and convert it to an integer dtype."""
     return P.convert(P.minimum(P.maximum(x, float(low)), float(high)), dtype=dtype)
 
 
 def steps(x, scale, zero_point, base):
-    """A float32 tensor as whole numbers of one scale and zero point."""
+    """Quantize a float32 tensor with one scale and zero point; returns the integers."""
     # float32 does not hold the bounds of 32 bits
     inverse, wide = reciprocal(scale), float64 if base is qint32 else float32
     x = P.mul(x, inverse) if wide is float32 else P.convert(P.mul(x, inverse), dtype=wide)
@@ -57,7 +56,7 @@ def steps(x, scale, zero_point, base):
 
 
 def value(x):
-    """What a quantized tensor of one scale stands for, float32."""
+    """Dequantize a per-tensor quantized tensor to float32."""
     scheme = scheme_of(x)
     q = P.convert(whole(x), dtype=int32)
     if x.dtype is qint32:  # differences of 32 bits could overflow
@@ -90,13 +89,13 @@ def quantize_channels(input, scales, zero_points, scheme, dtype):
 
 @op(method=False, autocast=None, name="_dequantized")
 def dequantize_tensor(input):
-    """What a quantized tensor of one scale stands for, float32."""
+    """Dequantize a per-tensor quantized tensor to float32."""
     return value(input)
 
 
 @op(method=False, autocast=None, name="_dequantized_channels")
 def dequantize_channels(input, scales, zero_points):
-    """What a tensor quantized each channel stands for, [n] of float32 each -> float32."""
+    """Dequantize a per-channel quantized tensor, with scales and zero points float32 [n], to float32."""
     scheme = input._rush_meta.dtype.scheme
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
     q = P.convert(whole(input), dtype=float32)
@@ -105,28 +104,28 @@ def dequantize_channels(input, scales, zero_points):
 
 @op(method=False, autocast=None, name="_whole_numbers", view=True)
 def whole_numbers(input):
-    """The numbers in memory of a quantized tensor: the same memory."""
+    """Integers of a quantized tensor: an alias."""
     return whole(input)
 
 
 @op(method=False, autocast=None, name="_with_meaning", view=True)
 def with_meaning(input, scale, zero_point, dtype):
-    """Whole numbers as a quantized tensor of one scale: the same memory."""
+    """Return integers as a per-tensor quantized tensor: an alias."""
     return meaning(input, quantized(dtype, PerTensor(scale, zero_point)))
 
 
 @op(method=False, autocast=None, name="_with_meanings", view=True)
 def with_meanings(input, scheme, dtype):
-    """Whole numbers as a tensor quantized each channel: the same memory."""
+    """Return integers as a per-channel quantized tensor: an alias."""
     return meaning(input, quantized(dtype, PerChannel(*scheme)))
 
 
 # --- contractions -----------------------------------------------------------------------------------------------------
 def requantized(sums, shift, multiplier, offset, zero_point, low, base):
-    """Sums of products as whole numbers: round((sums + shift) * multiplier + offset) + zero_point, between ``low`` and
-    the most that ``base`` holds.
+    """Requantize sums of products: round((sums + shift) * multiplier + offset) + zero_point, clamped between ``low``
+    and the maximum of ``base``.
 
-    int32 [*, n]; int32, float32 and float32 [n], of which shift and offset may be None.
+    int32 [*, n]; int32, float32 and float32 [n].  Shift and offset may be None.
     """
     x = P.mul(P.convert(sums if shift is None else P.add(sums, shift), dtype=float32), multiplier)
     x = P.add(P.round(x if offset is None else P.add(x, offset)), float(zero_point))
@@ -200,8 +199,8 @@ def depthwise_sums(taps, weight):
 
 
 def whole_convolution(x, weight, stride, padding, dilation, groups, border):
-    """The convolution of whole numbers: uint8 or int8 [n, *space, c], around which stands a number, and int8 [o, c /
-    groups, *kernel] -> int32 [n, *out, o]."""
+    """Integer convolution of uint8 or int8 [n, *space, c], padded with ``border``, and int8 [o, c / groups, *kernel] ->
+    int32 [n, *out, o]."""
     if groups == x.shape[-1] == weight.shape[0]:
         return depthwise_sums(unfolded(x, weight.shape[2:], stride, padding, dilation, border)[0], weight)
     return P.int_conv(x, weight, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups,
@@ -289,8 +288,8 @@ def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
 
 @op(method=False, autocast=None, name="_quantized_matmul")
 def quantized_matmul(input, other, scale, zero_point, dtype):
-    """The matrix product of two quantized tensors [*, m, k] @ [*, k, n] as one of ``dtype``: zero points are taken off
-    the sums."""
+    """Multiply two quantized matrices [*, m, k] @ [*, k, n] into ``dtype``; zero points are subtracted from the
+    sums."""
     a, b = scheme_of(input), scheme_of(other)
     x, y = whole(input), whole(other)
     sums = P.int_matmul(x, y)

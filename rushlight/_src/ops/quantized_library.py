@@ -28,7 +28,7 @@ def quantize(x, scale, zero_point, dtype):
 
 
 def real(x):
-    """What a tensor stands for, float32."""
+    """Dequantize a tensor to float32."""
     return OPS["dequantize"](x)
 
 
@@ -43,10 +43,10 @@ def scheme_of(x) -> PerTensor:
 
 # --- weights ----------------------------------------------------------------------------------------------------------
 class PackedWeight(NamedTuple):
-    """A layer's quantized weight, or one rounded to the half, and its bias, with what products read of them.
+    """A layer's quantized or float16 weight and its bias, with the values that its matmul or convolution reads.
 
     ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, transposed or not, int8;
-      ``total``: its sums, ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
+      ``total``: its sums, ``scales``: [o]; None if zero points are not 0, and the layer computes in float32.
     ``known``: what ``requantizing`` found for scales of inputs and results.
     """
 
@@ -168,7 +168,7 @@ def unpack(W_prepack):
 
 
 def least(dtype, zero_point, relu):
-    """The least whole number of a result."""
+    """Minimum of a quantized result."""
     return max(BOUNDS[dtype][0], zero_point) if relu else BOUNDS[dtype][0]
 
 
@@ -249,7 +249,7 @@ def float_convolution(x, weight: PackedWeight):
 
 
 def whole_steps(rank, name):
-    """What convolves a quantized tensor [n, c, *space], or one without n, by a prepared weight, transposed or not."""
+    """Convolve a quantized tensor [n, c, *space], or one without n, by a prepacked weight, transposed or not."""
     def run(qx, weight, scale, zero_point, relu):
         if qx.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(f"quantized::{name}: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
@@ -332,7 +332,7 @@ LIBRARY.update({name + ("_relu" if relu else ""): combined(name, relu) for name 
 
 @entry("matmul")
 def matmul(qa, qb, scale, zero_point):
-    """The matrix product of two quantized tensors, quantized."""
+    """Multiply two quantized matrices; the result is quantized."""
     return OPS["_quantized_matmul"](qa, qb, float(scale), int(zero_point), qa.dtype)
 
 
@@ -360,7 +360,7 @@ def scaled(qa, found, number, low, high):
 
 
 def shifted(qa, found, steps, low, high):
-    """A quantized tensor and so many steps: the zero point changes, or the scale where it cannot."""
+    """Add ``steps`` to a quantized tensor by changing the zero point, or the scale if that cannot change."""
     zero = found.zero_point - steps
     if low <= zero <= high:
         return OPS["_with_meaning"](OPS["_whole_numbers"](qa), found.scale, zero, qa.dtype).clone()
@@ -391,7 +391,7 @@ LIBRARY.update(cat=joined(False), cat_relu=joined(True))
 
 
 def through(name, operator, order=()):
-    """An operator of quantized tensors that is computed in float32; its scale and zero point stand last, or at
+    """Operator on quantized tensors that computes in float32; its scale and zero point are its last arguments, or at
     ``order``."""
     def run(input, *args, **kwargs):
         args = list(args)

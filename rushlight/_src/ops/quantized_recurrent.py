@@ -23,8 +23,7 @@ class CellParams(NamedTuple):
     scripted = True  # files hold it as an object of PyTorch's class
 
     def __getstate__(self):
-        """(kind, tensors, floats, whole numbers and prepared weights, the name of PyTorch's class), as files have
-        it."""
+        """(kind, tensors, floats, integers and prepacked weights, the name of PyTorch's class), as in files."""
         if self.ih.qweight.dtype is float16:
             return ("quantized_fp16", [], [], [], [self.ih, self.hh]), CELL
         biases = [self.ih.bias_values, self.hh.bias_values]

@@ -1,7 +1,7 @@
-"""Quantized tensors for users: made, asked and read again; and what operators do with them.
+"""Quantized tensors for users: construction, queries, conversions, and the operators that accept them.
 
-An operator's rule for quantized tensors stands in ``rules["quantized"]`` and is traced in place of its body.  Those
-that only move numbers need none.
+An operator's rule for quantized tensors is in ``rules["quantized"]`` and is traced in place of its body.  Operators
+that only move elements need none.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHOUT = ("Could not run 'aten::{}' with a tensor that is not quantized: make o
 
 
 def scheme(tensor, name):
-    """What a quantized tensor's numbers mean.  NotImplementedError for other tensors."""
+    """Return the quantization scheme of a tensor.  NotImplementedError for other tensors."""
     found = tensor._rush_meta.dtype.scheme
     if found is None:
         raise NotImplementedError(WITHOUT.format(name))
@@ -46,13 +46,13 @@ def numbers_of(values, dtype):
     return from_numpy(np.array(values, dtype.numpy))
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- queries ----------------------------------------------------------------------------------------------------------
 Tensor.is_quantized = property(lambda self: self._rush_meta.dtype.scheme is not None)
 
 
 @attach
 def qscheme(self):
-    """How the whole numbers of a quantized tensor stand for others: ``torch.per_tensor_affine``, for example."""
+    """Kind of quantization scheme: ``torch.per_tensor_affine``, for example."""
     return scheme(self, "qscheme").kind
 
 
@@ -64,7 +64,7 @@ def q_scale(self) -> float:
 
 @attach
 def q_zero_point(self) -> int:
-    """The whole number that stands for 0 in a tensor quantized by one scale."""
+    """Integer that represents 0 in a per-tensor quantized tensor."""
     return scheme_of(self).zero_point if scheme(self, "q_zero_point") else None
 
 
@@ -115,11 +115,11 @@ def plain(number):
 
 @op(composite=True, method=False)
 def quantize_per_tensor(input, scale, zero_point, dtype):
-    """A float32 tensor as whole numbers: round(input / scale) + zero_point, cut off at what ``dtype`` (quint8, qint8 or
-    qint32) holds.  [*] -> [*].
+    """Quantize a float32 tensor: round(input / scale) + zero_point, saturated to the range of ``dtype`` (quint8, qint8
+    or qint32).  [*] -> [*].
 
-    Of a list of tensors with a tensor of scales and one of zero points: a tuple.  RuntimeError for other dtypes and
-    zero points that ``dtype`` does not hold.
+    A list of tensors with a tensor of scales and one of zero points gives a tuple.  RuntimeError for other dtypes and
+    zero points that ``dtype`` cannot represent.
 
     >>> import rushlight as torch
     >>> torch.quantize_per_tensor(torch.tensor([0.26, 3.3, -9.0]), 0.1, 3, torch.quint8).int_repr()
@@ -168,7 +168,7 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
 
 @op(composite=True)
 def dequantize(input):
-    """What a quantized tensor stands for, float32; other tensors as float32, lists and tuples one by one.  [*] ->
+    """Dequantize a quantized tensor to float32, convert other tensors to float32, and map lists and tuples.  [*] ->
     [*]."""
     if isinstance(input, (list, tuple)):
         return tuple(map(dequantize, input))
@@ -183,7 +183,7 @@ def dequantize(input):
 
 @op(composite=True)
 def int_repr(input):
-    """The whole numbers of a quantized tensor, a copy: uint8, int8 or int32.  [*] -> [*]."""
+    """Return a copy of the integers of a quantized tensor: uint8, int8 or int32.  [*] -> [*]."""
     scheme(input, "int_repr")
     return OPS["_whole_numbers"](input).clone()
 
@@ -223,7 +223,7 @@ def chosen(low, high, dtype, reduce_range):
 
 @op(composite=True, method=False)
 def _make_per_tensor_quantized_tensor(input, scale, zero_point):
-    """Whole numbers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] ->
+    """Return integers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] ->
     [*]."""
     base = next((base for base, found in WHOLE.items() if found is input.dtype), None)
     if base is None:
@@ -233,7 +233,7 @@ def _make_per_tensor_quantized_tensor(input, scale, zero_point):
 
 @op(composite=True, method=False)
 def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
-    """Whole numbers (uint8, int8 or int32) as a tensor quantized each channel, a copy.  [*], [n], [n] -> [*]."""
+    """Return integers (uint8, int8 or int32) as a per-channel quantized tensor, a copy.  [*], [n], [n] -> [*]."""
     base = next((base for base, found in WHOLE.items() if found is input.dtype), None)
     if base is None:
         raise RuntimeError(f"_make_per_channel_quantized_tensor: expected uint8, int8 or int32, got {input.dtype}")
@@ -305,7 +305,7 @@ def is_quantized(x) -> bool:
 
 
 def alike(x, result):
-    """Whole numbers that mean what those of a quantized tensor do."""
+    """Return the integers ``result`` as a tensor with the quantized dtype of ``x``."""
     return meaning(result, x._rush_meta.dtype)
 
 
@@ -315,7 +315,7 @@ def relu(operator):
 
 
 def level(x, number):
-    """The whole number that is nearest to a number."""
+    """Return the quantized value that is nearest to a Python number."""
     found = scheme_of(x)
     low, high = BOUNDS[x.dtype]
     whole = np.rint(np.float32(float(number)) * np.float32(reciprocal(found.scale)) + found.zero_point)
@@ -323,7 +323,7 @@ def level(x, number):
 
 
 def bounded(x, low, high):
-    """A quantized tensor cut off at numbers, of which either may be None."""
+    """Clamp a quantized tensor to numbers; either may be None."""
     q = whole(x)
     q = q if low is None else P.maximum(q, level(x, low))
     return alike(x, q if high is None else P.minimum(q, level(x, high)))
@@ -346,7 +346,7 @@ def hardtanh(operator):
 
 @rule("amax", "amin")
 def of_whole_numbers(operator):
-    """What depends on the order of elements alone is that of the whole numbers."""
+    """Rule of an operator that depends only on the order of elements: apply it to the integers."""
     return lambda input, *args, **kwargs: alike(input, operator.body(whole(input), *args, **kwargs))
 
 
@@ -381,7 +381,7 @@ def max_pool(operator):
       "nn.functional.elu", "nn.functional.celu", "nn.functional.threshold",
       "nn.functional.hardswish", "nn.functional.pad")
 def in_floats(operator):
-    """Computed from what the whole numbers stand for, and quantized again in the same way."""
+    """Rule that dequantizes, computes in float32, and quantizes the result with the input's scheme."""
     def body(input, *args, **kwargs):
         found = scheme_of(input)
         return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), found.scale,
@@ -429,7 +429,7 @@ def cat(operator):
 
 @rule("sort", "topk", "max", "min", "argsort", "argmax", "argmin")
 def in_order(operator):
-    """What the order of the whole numbers tells: values are quantized tensors, places are not."""
+    """Rule that compares the integers: values in the results are quantized tensors, indices are not."""
     def body(input, *args, **kwargs):
         found = scheme_of(input)
         results = operator.body(OPS["_whole_numbers"](input), *args, **kwargs)
@@ -449,8 +449,8 @@ def unwritten(operator):
 
 @rule("copy_")
 def copied(operator):
-    """Into a quantized tensor other ones are quantized as it is; what is quantized otherwise is read as what it stands
-    for."""
+    """Rule of ``copy_``: quantize ``src`` with the scheme of a quantized ``input``; dequantize ``src`` if their schemes
+    differ."""
     def body(input, src, non_blocking=False):
         if not is_quantized(input):
             return operator.body(input, value(src))

@@ -176,7 +176,7 @@ def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None
 
 
 def stream_for(count: int, generator):
-    """A NumPy generator at a place in the stream that is reserved for ``count`` elements."""
+    """NumPy generator at an offset in the RNG stream that is reserved for ``count`` elements."""
     seed, block = draw(generator, max(count, 1), 2)
     return np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
 

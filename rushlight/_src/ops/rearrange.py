@@ -144,7 +144,7 @@ def triu(input, diagonal: Scalar = 0):
 
 @op
 def contiguous(input, memory_format=None):
-    """The tensor itself if its elements lie in order, else a copy in order."""
+    """Return the tensor itself if it is contiguous in the memory format, else a contiguous copy."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, input.shape)
         return input if is_channels_last(input._rush_meta) else channels_last(input)

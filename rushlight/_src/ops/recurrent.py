@@ -5,9 +5,8 @@ from ..core.op import OPS, op
 
 
 def state_gates(h, w_hh, b_hh=None, total=None, scales=None, reduce_range=True):
-    """The state's share of the gates: [batch, size] -> [batch, gates].  With ``total`` and ``scales`` the weight is one
-    of whole numbers, as ``_int8_operand`` gives it, and the state is quantized by its extremes, to 7 bits with
-    ``reduce_range``."""
+    """The state's share of the gates: [batch, size] -> [batch, gates].  With ``total`` and ``scales`` the weight is
+    int8, from ``_int8_operand``, and the state is quantized by its extremes, to 7 bits with ``reduce_range``."""
     if total is None:
         return OPS["nn.functional.linear"](h, w_hh, b_hh)
     return OPS["_dynamic_linear"](h, w_hh, total, scales, b_hh, reduce_range)

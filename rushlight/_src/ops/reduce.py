@@ -32,7 +32,7 @@ def dims_of(input, dim) -> tuple:
 
 
 def drop(x, dims, keepdim):
-    """Removes reduced dimensions unless they are to be kept."""
+    """Remove reduced dimensions unless ``keepdim``."""
     if keepdim or not dims:
         return x
     return P.reshape(x, shape=tuple(s for k, s in enumerate(x.shape) if k not in dims))
@@ -100,7 +100,7 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 
 @rule(P.prod)
 def vjp(g, y, x, dims):
-    """Division where no element is zero; else the product of the others, from running products on either side."""
+    """Division if no element is zero; else the product of the others, from cumulative products on either side."""
     moved, back, shape = flatten_dims(x, dims)
     last = len(moved.shape) - 1
     left = products_before(moved)
@@ -169,7 +169,7 @@ primitive("xor", Foreign(xor_numpy, lambda x, dims: x.like(tuple(1 if d in dims 
 
 @op
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
-    """The bits of the elements, as 64-bit floating or whole numbers, combined by exclusive or over dimensions: uint64.
+    """Bits of the elements, as float64 or 64-bit integers, combined by exclusive or over dimensions: uint64.
 
     >>> import rushlight as rl
     >>> rl.hash_tensor(rl.tensor([[1, 2], [4, 5]]), 1).tolist()
@@ -241,11 +241,11 @@ def overloaded(name, largest):
     def body(input, *second, dim=None, keepdim=None, other=None):
         twice = len(second) > 1 and keepdim is not None or bool(second) + (dim is not None) + (other is not None) > 1
         if len(second) == 1 and keepdim is None and isinstance(second[0], Tensor):
-            other = second[0]  # a tensor beside ``keepdim``, or by the keyword ``dim``, is an index
+            other = second[0]  # a tensor next to ``keepdim``, or by the keyword ``dim``, is an index
         elif second:
             dim, keepdim = second[0], second[1] if len(second) > 1 else keepdim
         if twice or len(second) > 2 or keepdim is not None and dim is None:
-            raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim beside dim")
+            raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim after dim")
         if other is not None:
             return OPS["maximum" if largest else "minimum"](input, other)
         if dim is None:
@@ -318,7 +318,7 @@ def vjp(g, y, x, dims, every, freedom):  # noqa: F811
 
 def in_range_of_squares(x):
     """A tensor in double precision, in which squares of narrower floats neither overflow nor vanish; in single
-    precision on devices, of which not all have the other."""
+    precision on devices, some of which lack double precision."""
     if not x.device.provider.on_host:
         return upcast(x)
     return as_dtype(x, complex128 if x.dtype.is_complex else float64)
@@ -326,7 +326,7 @@ def in_range_of_squares(x):
 
 def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-        if isinstance(dim, bool):  # the call's only argument beside the input
+        if isinstance(dim, bool):  # the call's only argument besides the input
             dim, unbiased = None, dim
         if not input.dtype.is_inexact:
             raise RuntimeError(f"{name} only support floating point and complex dtypes")

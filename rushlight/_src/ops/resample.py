@@ -19,7 +19,7 @@ F = "nn.functional"
 
 
 def source_points(size, count, scale, align_corners):
-    """Where each output lies in the input, in input pixels: [count] float64."""
+    """Position of each output in the input, in input pixels: [count] float64."""
     k = P.iota(size=count, dtype=float64)
     if align_corners:
         return P.mul(k, (size - 1) / (count - 1) if count > 1 else 0.0)
@@ -27,7 +27,7 @@ def source_points(size, count, scale, align_corners):
 
 
 def cubic_weights(t, a=-0.75):
-    """The weights of the four neighbours of points that lie ``t`` after the second (Keys 1981)."""
+    """Weights of the four nearest pixels of points at distance ``t`` past the second (Keys 1981)."""
     def near(x):
         return P.add(P.mul(P.mul(P.sub(P.mul(x, a + 2), a + 3), x), x), 1.0)
 
@@ -43,8 +43,8 @@ def whole(points, last, low=0.0):
 
 @op(method=False, name="_taps")
 def taps_of(size, count, scale, mode, align_corners):
-    """What each of ``count`` outputs reads along one dimension: positions, and where they differ from one their
-    weights, in turn.
+    """Input positions that each of ``count`` outputs reads along one dimension; if an output reads several, positions
+    alternate with weights.
 
     ``scale``: input pixels for each output pixel (None: what the sizes say).
     """
@@ -112,13 +112,13 @@ def multiply_rows(x, matrix):
 
 
 def by_matrix(x, matrix, at):
-    """One dimension as a matrix product."""
+    """Resample one dimension as a matmul."""
     return multiply_rows(x.movedim(at, -1), matrix.to(x._rush_meta.device).to(x.dtype)).movedim(-1, at)
 
 
 @op(method=False, name="_merged_taps")
 def merged(taps):
-    """Taps, of which each output has no two at one position: at an edge several stand for the last pixel."""
+    """Merge taps that read the same position: at an edge, several clamp to the last pixel."""
     positions, weights = taps[::2], list(taps[1::2])
     for k in range(1, len(weights)):
         for j in range(k):
@@ -130,7 +130,7 @@ def merged(taps):
 
 @op(method=False, name="_fixed_point")
 def fixed_point(weights):
-    """Weights as whole numbers of up to 15 bits, as float64, and which of them stands for 1: a power of two."""
+    """Return the weights as integers of up to 15 bits, as float64, and the integer that represents 1: a power of 2."""
     highest = functools.reduce(P.maximum, [P.amax(w, tuple(range(len(w.shape)))) for w in weights])
     highest = P.reshape(highest, shape=())
     unit = P.exp2(P.sub(P.ceil(P.log2(P.div(2.0 ** 15 - 0.5, highest))), 1.0))
@@ -144,8 +144,8 @@ def bytes_of(total, unit):
 
 
 def of_bytes(x, weights, apply):
-    """What ``apply`` makes of bytes and weights, to the bit as imaging libraries do it: in whole numbers, of which
-    float64 loses none."""
+    """Return ``apply`` of bytes and weights, bitwise equal to imaging libraries: in integers that float64 represents
+    exactly."""
     *fixed, unit = fixed_point(tuple(weights))
     return bytes_of(apply(x.double(), fixed), unit)
 
@@ -166,7 +166,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if suggests_channels_last(input._rush_meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
-    return out.contiguous()  # a product of matrices may leave rows and columns in another order
+    return out.contiguous()  # a matmul may leave rows and columns in another order
 
 
 def name_sizes(sizes) -> str:
@@ -261,7 +261,7 @@ def weighted(input, sizes, scales, mode, align_corners, antialias):
 
 @op(samples=(sample((2, 3, 2, 2), (2, 3)),), method=False, name="_repeated")
 def repeated(input, times):
-    """Every element of the last dimensions ``times`` times, side by side."""
+    """Repeat every element of the last dimensions ``times`` times, in adjacent positions."""
     rank = len(times)
     lead, space = tuple(input.shape[:-rank]), tuple(input.shape[-rank:])
     apart = P.reshape(input, shape=(*lead, *(n for size in space for n in (size, 1))))

@@ -43,8 +43,8 @@ def standard_gamma(input, generator=None):
 
 @op(composite=True, method=False, name="_standard_gamma_grad")
 def standard_gamma_grad(input, output):
-    """How a gamma variable at ``output`` moves with its shape ``input``: minus the derivative of the distribution
-    function by the shape, over the density.
+    """Derivative of a gamma variable at ``output`` with respect to its shape ``input``: minus the derivative of the
+    distribution function with respect to the shape, over the density.
 
     Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).  The derivative is a five-point
     difference in float64 of the smaller tail, which keeps its relative precision.
@@ -93,8 +93,8 @@ def sample_dirichlet(input, generator=None):
 
 @op(composite=True, method=False, name="_dirichlet_grad")
 def dirichlet_grad(x, alpha, total):
-    """How a share ``x`` moves with its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the concentrations'
-    sum is ``total``.
+    """Derivative of a share ``x`` with respect to its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the
+    concentrations' sum is ``total``.
 
     A share is a beta variable of ``alpha`` and total - alpha.  The result is minus the derivative of its distribution
     function by ``alpha`` at a fixed rest, over the density and over 1 - x; the function's smaller tail is a series of

@@ -17,7 +17,7 @@ from .promotion import as_dtype, needs, promoted, result_dtype as promoted_dtype
 
 @op(composite=True, method=False)
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where each value would go in a sorted sequence (along its last dimension)."""
+    """Insertion index of each value in a sorted sequence (along its last dimension)."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -53,7 +53,7 @@ def search(edges, input, right, out_int32):
         further = P.add(at, step)
         probe = P.minimum(P.sub(further, 1), last)
         edge = P.take(edges, probe, dim=0) if len(edges.shape) == 1 else P.gather(edges, probe, dim=len(x.shape) - 1)
-        before = P.logical_not(P.gt(edge, x) if right else P.ge(edge, x))  # what is no number lies behind all edges
+        before = P.logical_not(P.gt(edge, x) if right else P.ge(edge, x))  # NaN sorts after all edges
         at = P.where(P.logical_and(before, P.le(further, size)), further, at)
         step //= 2
     return P.convert(at, dtype=int32) if out_int32 else at
@@ -172,7 +172,7 @@ def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=Fal
 
 @op(composite=True, method=False)
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
-    """Where the runs of each of ``size`` rows start, and the last one ends [size + 1]: of row numbers in order [n]."""
+    """Convert sorted row indices [n] to the start of each of ``size`` rows, and the end of the last one: [size + 1]."""
     if input.dim() != 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor.")
     return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype, device=input.device),
@@ -181,8 +181,7 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
 
 @op(composite=True, method=False)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns
-    first."""
+    """Convert row starts [rows + 1] and columns [n] to indices [2, n] of elements; ``transpose``: columns first."""
     lengths, width, place = crow_indices.diff(), crow_indices.size(-1) - 1, {"device": col_indices.device}
     numbers = arange(width, dtype=int64, **place).expand(lengths.shape).reshape(-1)
     rows = numbers.repeat_interleave(lengths.reshape(-1).to(int64))

@@ -38,7 +38,7 @@ def inferred(shape, numel):
 
 
 def wrong_count(shape, numel) -> ReshapeError:
-    """What is raised for a shape with another number of elements."""
+    """Return the exception for a shape with another number of elements."""
     return ReshapeError(f"shape '{list(shape)}' is invalid for input of size {numel}",
                         f"sizes whose product is {numel}", "put -1 for one size to have it worked out")
 

@@ -87,7 +87,7 @@ def index_basic(input, index):
 
 
 def bounds(start, stop, step, size):
-    """Where a slice starts and stops in a dimension, and its step; sizes may be symbols."""
+    """Start, stop and step of a slice of a dimension; sizes may be symbols."""
     if all(v is None or type(v) is int for v in (start, stop, size)):
         return slice(start, stop, step).indices(size)
 
@@ -151,7 +151,7 @@ def as_strided(input, size, stride, storage_offset=None):
     else:
         own, start = holder.storage_offset(), input.storage_offset() if storage_offset is None else storage_offset
     if start < 0:
-        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage",
+        raise StorageBoundsError(f"as_strided: the start {start} is before the storage",
                                  "a storage_offset of 0 or more")
     needed = (start + span(size, stride)) * holder.itemsize if product(size) else 0
     if held is not None and needed > held:
@@ -183,8 +183,8 @@ def within(input, size, stride, start):
 
 
 def region(tensor, meta, start):
-    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers
-    that share its memory."""
+    """View of the storage ``start`` elements (of its dtype) after a tensor's first one, with the tensor's dtype or that
+    of its real or imaginary parts."""
     return turning(memory_region(turning(tensor, tensor._rush_turned), meta, start), meta.turned)
 
 

@@ -182,7 +182,7 @@ def along_slice(x, dim, start):
 
 
 def without(x, dim, keepdim):
-    """A tensor less its dimension of one element, unless that is to be kept."""
+    """Remove a dimension of one element unless ``keepdim``."""
     return x if keepdim else P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if d != dim))
 
 

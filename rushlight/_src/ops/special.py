@@ -118,8 +118,8 @@ def multigammaln(input, p: int):
 
 # --- orthogonal polynomials -------------------------------------------------------------------------------------------
 def by_recurrence(first, step):
-    """The NumPy meaning of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n and q = p_(n -
-    1)."""
+    """NumPy reference implementation of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n
+    and q = p_(n - 1)."""
     def run(x, n):
         x, n = np.broadcast_arrays(x, n)
         order = np.trunc(np.where(np.isfinite(n), n, -1)).astype(np.int64)

@@ -43,7 +43,7 @@ def encoder_layer(src, starts, allowed, attention, feed, norms, heads, epsilons,
 
 
 def self_attention(projected, starts, allowed, heads, longest):
-    """Attention of queries, keys and values that lie side by side, [*, 3 e] -> [*, e]."""
+    """Attention of packed queries, keys and values, [*, 3 e] -> [*, e]."""
     *lead, width = projected.shape
     size = width // 3 // heads
     order = (0, 2, 1, 3) if starts is None else (1, 0, 2)

@@ -91,7 +91,7 @@ def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=Fal
 
 
 def distinct(count, input, return_inverse, return_counts, dim):
-    """What is known of ``count`` distinct elements or slices, of their places and counts."""
+    """Metadata of ``count`` distinct elements or slices, of their inverse indices and counts."""
     shape = tuple(input.shape)
     at = None if dim is None else wrapped(dim, len(shape))
     values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype, input.device)

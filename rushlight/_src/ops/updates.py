@@ -1,7 +1,7 @@
-"""What one step of an optimizer does to a parameter and its state: each one kernel that reads and writes them once.
+"""One optimizer step of a parameter and its state: each a single kernel that reads and writes them once.
 
-Half precision computes in float32 and rounds what is stored.  Numbers that change from step to step are run-time
-values.
+16-bit floats are computed in float32 and rounded when stored.  Numbers that change from step to step are run-time
+scalars.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def store(target, value):
 
 
 def entered(numbers, *tensors):
-    """Tensors at the precision of the computation, and run-time numbers as theirs.  Where a number wants a gradient the
-    backward pass reads what a step has written over since: copies."""
+    """Tensors at the precision of the computation, and run-time scalars in their dtype.  If a scalar requires a
+    gradient, the backward pass reads values that later steps overwrite: these are copied."""
     if is_recording() and any(isinstance(n, Tensor) and n.requires_grad for n in numbers):
         tensors = [t if t is None else t.clone() for t in tensors]
     tensors = [t if t is None else upcast(t) for t in tensors]

@@ -22,7 +22,7 @@ neg = unary("neg", np.negative, lambda y, x: -1)
 abs = unary("abs", np.abs, lambda y, x: P.sgn(x) if x.dtype.is_complex else P.sign(x), real_result)
 sign = unary("sign", lambda x: np.where(x == x, np.sign(x), 0).astype(x.dtype), lambda y, x: 0)
 sgn = unary("sgn", lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x))).astype(x.dtype))
-as_stored = unary("as_stored", np.positive, lambda y, x: 1)  # of halves, which kernels carry as float32
+as_stored = unary("as_stored", np.positive, lambda y, x: 1)  # of 16-bit floats, which kernels carry as float32
 reciprocal = unary("reciprocal", lambda x: (1 / x).astype(x.dtype), lambda y, x: P.neg(P.mul(y, y)))
 sqrt = unary("sqrt", np.sqrt, lambda y, x: P.div(0.5, y))
 rsqrt = unary("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), lambda y, x: P.mul(-0.5, P.mul(y, P.mul(y, y))))
@@ -37,10 +37,10 @@ div = binary("div", np.divide, lambda y, a, b: (P.div(1.0, b), P.neg(P.div(y, b)
 
 
 def dividing(function):
-    """NumPy's division; ZeroDivisorError for whole numbers by 0."""
+    """Return a checked NumPy division: ZeroDivisorError for integers divided by 0."""
     def run(a, b):
         if np.result_type(a, b).kind in "iu" and np.any(np.equal(b, 0)) and np.size(a):
-            raise ZeroDivisorError("ZeroDivisionError: whole numbers are divided by 0")
+            raise ZeroDivisorError("ZeroDivisionError: integers are divided by 0")
         return function(a, b)
     return run
 
@@ -69,7 +69,7 @@ nextafter = binary("nextafter", np.nextafter)
 
 
 def next_half(dtype):
-    """The next number of a half precision: its bits, read as a whole number, grow with its size."""
+    """Return nextafter for a 16-bit float dtype: its bits, read as an integer, grow with its magnitude."""
     def run(a, b):
         a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
         stored, aim = narrow(a, dtype), narrow(b, dtype)

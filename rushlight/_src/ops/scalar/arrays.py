@@ -1,4 +1,4 @@
-"""The NumPy meaning of functions of scalars: their Exprs, evaluated on arrays."""
+"""NumPy reference implementation of functions of scalars: their Exprs, evaluated on arrays."""
 from __future__ import annotations
 
 import functools
@@ -75,7 +75,7 @@ def operands_of(e: Expr) -> tuple:
 
 @functools.lru_cache(maxsize=1024)  # loops evaluate the same Exprs in each round
 def steps(root: Expr, drops: bool) -> list:
-    """What computes an Expr; with ``drops``, each array is dropped after it was read last."""
+    """Return the steps that evaluate an Expr; with ``drops``, each array is released after its last read."""
     found = {}
     for e in in_order(root):
         operands = operands_of(e)

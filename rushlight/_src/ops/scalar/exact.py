@@ -1,5 +1,4 @@
-"""Numbers as sums of two doubles, which hold twice the digits: what cancels, or is raised to a power, is computed in
-them."""
+"""Double-double arithmetic, with twice the precision: for values that cancel, or that are raised to a power."""
 from __future__ import annotations
 
 import math
@@ -128,7 +127,7 @@ def exp(x):
 
 
 def power_of_two(n):
-    """2^n for a whole float n within the normal exponents."""
+    """2^n for an integral float n within the normal exponents."""
     return bits(apply("left_shift", whole(n, int64) + 1023, 52), float64)
 
 

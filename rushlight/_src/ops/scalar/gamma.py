@@ -92,7 +92,7 @@ FACTORS = [float(b / math.factorial(2 * k)) for k, b in enumerate(bernoulli(LATE
 
 
 def to_minus(q, s):
-    """q^-s for a pair q > 0; a small whole number s by products."""
+    """q^-s for a pair q > 0; for small integers s by multiplication."""
     if s.op == "number" and s.arg == int(s.arg) and 1 <= s.arg <= 4:
         out = q[0]
         for _ in range(int(s.arg) - 1):

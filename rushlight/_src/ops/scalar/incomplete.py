@@ -115,7 +115,7 @@ def igammac(a, x):
 
 
 SEARCHED, STEPS = 64.0, 150  # rates up to which a Poisson distribution is searched from 0 on, and how far; beyond,
-BEFORE, AFTER = 6.0, 16      # from so many before where Cornish and Fisher's expansion (1938) leads
+BEFORE, AFTER = 6.0, 16      # from BEFORE below the value of Cornish and Fisher's expansion (1938)
 
 
 @special("poisson_quantile")

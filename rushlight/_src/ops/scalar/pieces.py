@@ -1,4 +1,4 @@
-"""What functions of scalars are put together from: multiply-add, polynomials, bit casts, selection."""
+"""Building blocks of functions of scalars: multiply-add, polynomials, bit casts, selection."""
 from __future__ import annotations
 
 from ...core.dtypes import float32, float64
@@ -33,7 +33,7 @@ def greater(a, b: float):
 
 
 def whole(x: Expr, dtype) -> Expr:
-    """A whole float known to fit as an integer, without the checks of a conversion."""
+    """Convert an integral float known to fit to an integer, without the checks of a conversion."""
     return apply("whole", x, dtype=dtype)
 
 
