@@ -15,7 +15,7 @@ running: list = []  # the node that began last
 
 
 def watch(node, results):
-    """What the engine tells of a node: when it is made, when it begins (None both times), and what it gave."""
+    """Observe a node for the engine: its creation, its start (``results`` None both times), and its results."""
     if node not in made_at:
         made_at[node] = traceback.format_stack()[:-1]
     elif results is None:

@@ -23,7 +23,7 @@ from .slow_paths import (accumulate, add_to, call_function, derive_recorded, fre
 
 
 def starting_gradients(tensors, gradients) -> list:
-    """What a backward pass starts from: one for each of its roots.  RuntimeError for another number of them."""
+    """Initial gradients of a backward pass: one for each of its roots.  RuntimeError for another number of them."""
     if len(tensors) != len(gradients):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
     return [starting_gradient(tensor, gradient, place)
@@ -60,7 +60,7 @@ def starting_gradient(tensor, gradient, place=0):
 
 
 def stand_in(node, output_nr):
-    """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
+    """Return a tensor like the output of a node whose gradient a GradientEdge requests."""
     node = node.grad_node
     metas = (node.variable._rush_meta,
              ) if node.kind == ACCUMULATE else node.plan.outputs if node.kind == DERIVED else node.outputs
@@ -132,7 +132,7 @@ def call_back(run):
 
 
 class Engine:
-    """What programs ask the engine of a backward pass that is under way in their thread."""
+    """Queries to the engine of the backward pass that is running in this thread."""
 
     @staticmethod
     def queue_callback(callback):
@@ -189,7 +189,7 @@ def as_tuple(value):
 
 
 def differentiable(inputs) -> tuple:
-    """What gradients are asked for, as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
+    """Return the inputs to differentiate as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
     inputs = as_tuple(inputs)
     for value in inputs:
         if not isinstance(value, (Tensor, GradientEdge)):
@@ -198,14 +198,14 @@ def differentiable(inputs) -> tuple:
 
 
 class Whole:
-    """What runs backward passes instead of the engine, if anything: ``run(tensors, gradients, retain)``."""
+    """Replacement of the engine for backward passes, if any: ``run(tensors, gradients, retain)``."""
 
     run = None
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
-    """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``, of which
-    ``grad_variables`` is the older name).  RuntimeError if both are given."""
+    """Accumulate into ``.grad`` of leaves the gradients of ``tensors``, weighted by ``grad_tensors`` (older name:
+    ``grad_variables``).  RuntimeError if both are given."""
     if grad_variables is not None:
         deprecated("grad_variables", "grad_tensors", FutureWarning)
         if grad_tensors is not None:
@@ -274,7 +274,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     shown = inputs
     gradients = tuple(map(inmost_gradient, outputs, gradients)) if len(gradients) == len(outputs) else gradients
     outputs, inputs = (tuple(map(inmost, values)) for values in (outputs, inputs))
-    pull = getattr(top(), "pull", None)  # of what records tensors without data
+    pull = getattr(top(), "pull", None)  # an interpreter that records fake tensors
     if pull is not None:
         found = pull(outputs, gradients, inputs, create_graph)
     else:

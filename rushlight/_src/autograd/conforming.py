@@ -33,7 +33,7 @@ def is_broadcast(shape: tuple, larger: tuple) -> bool:
 
 
 def described(producer: GradNode | None, node: GradNode, slot: int) -> str:
-    """What an error says of a gradient that does not fit."""
+    """Beginning of the error for a gradient that does not fit."""
     if producer is None:
         return "invalid gradient at index 0"
     index = list(zip(producer.edges, producer.slots)).index((node, slot))

@@ -1,4 +1,4 @@
-"""Functions with gradients of their own under interpreters: each level asks the function for the rule that it needs."""
+"""Custom autograd functions under interpreters: each level requests the rule that it needs from the function."""
 from __future__ import annotations
 
 from collections import namedtuple
@@ -23,7 +23,7 @@ def answer(function, args):
     if not isinstance(level, Level):
         record = getattr(level, "apply_function", None)
         return function.run(args) if record is None else record(function, args)
-    each = tree_map if isinstance(level, Batch) else map  # examples may lie in lists, gradients do not flow there
+    each = tree_map if isinstance(level, Batch) else map  # examples may be in lists, gradients do not flow there
     args = tuple(each(level.refreshed, args))
     values = tuple(each(lambda a: a.value if level.owns(a) else a, args))
     if not any(map(level.owns, tree_leaves(args) if each is tree_map else args)):

@@ -68,8 +68,8 @@ def copies(results) -> list:
 
 
 class Moving:
-    """An argument of which elements are moved: in its own memory, so that functions which read it elsewhere see that
-    too; a sparse one is made anew."""
+    """An argument whose elements are perturbed: in its own storage, so that functions which read it elsewhere see that
+    too; a sparse one is rebuilt."""
 
     def __init__(self, tensor, masked):
         self.tensor, self.masked = tensor, masked
@@ -131,7 +131,7 @@ def numerical(func, inputs, k, eps, masked=False) -> list:
 
 
 def shown_elements(x, masked):
-    """Which elements of a sparse argument count where others are masked, as a list; None for all."""
+    """Flags of a sparse argument's elements that count if others are masked, as a list; None for all."""
     if not masked or str(x.layout) == "torch.strided":
         return None
     x = x.detach()

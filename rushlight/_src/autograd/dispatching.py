@@ -21,7 +21,7 @@ from ..._ops import composition, dispatched, ops, overload_of
 
 
 class ViewWrittenError(NotImplementedError):
-    """A view of a tensor of such a class is written, of which its base would not know."""
+    """A view of a tensor of such a class is written, and its base would not see the write."""
 
 
 def call(op: Op, args, kwargs, kinds):
@@ -49,10 +49,10 @@ def call(op: Op, args, kwargs, kinds):
 
 
 def differentiate(op, args, kwargs, answer, within, numbers=True):
-    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``, with
-    run-time numbers as arguments if ``numbers``: else they are part of what is derived."""
+    """Return the result of ``answer(args, kwargs)`` with a gradient history; its backward runs in a block ``within()``.
+    Run-time scalars are arguments if ``numbers``, else constants of the derived program."""
     record = getattr(top(), "differentiate", None)
-    if record is not None:  # a program that is written down, of which the call becomes a part
+    if record is not None:  # a program is being traced: the call becomes a part of it
         return record(op, args, kwargs, answer, within)
     refuse_leaf(op, args)
     refuse_view(op, args)
@@ -88,14 +88,14 @@ def refuse_view(op, args):
     at = op.traits.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
         raise ViewWrittenError(
-            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its "
-            "base would not know. Use an operator that "
+            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, and its "
+            "base would not see the write. Use an operator that "
             "returns a new tensor, such as torch.where or index_put.")
 
 
 def opened(op) -> bool:
-    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no
-    simpler operator is asked for, nor those whose results have sizes that data decide."""
+    """True if an operator is dispatched as the operators of its body: not if it makes tensors like another, which no
+    simpler operator calls, nor if its result sizes are data-dependent."""
     return "library" not in op.traits and not op.traits.get("fresh") and "unmeasured" not in op.rules and (
         op.traits.get("composite") or op.name not in OPS)
 
@@ -114,12 +114,12 @@ def seen(op, args, kwargs):
 
 
 def instead(op, args):
-    """What runs where an operator is seen as simpler ones."""
+    """Return the function that runs if an operator is dispatched as simpler ones."""
     return composition(op) or body_of(op, args)
 
 
 def answered(op, args, kwargs, kinds, found):
-    """What the first class says that says anything: of an operator's overload, or of any operator where the class has
+    """Result of the first class that handles the call: an operator's overload, or any operator if the class has
     ``__operator__``."""
     for kind in kinds:
         if hasattr(kind, "__operator__"):
@@ -189,7 +189,7 @@ def as_before(op, args, kwargs, numbers=False) -> tuple:
 
 
 def ends(tensors, wanted) -> tuple:
-    """Where gradients of the ``wanted`` tensors go: nodes, and which of their results."""
+    """Edges for gradients of the ``wanted`` tensors: nodes, and the index of each output."""
     return tuple(history.edge(tensors[k]) for k in wanted), tuple(tensors[k]._rush_output for k in wanted)
 
 
@@ -267,13 +267,13 @@ def read(function, args, kwargs):
     found = type(tensor).__torch_dispatch__(func, (type(tensor),), (tensor,), {})
     if found is NotImplemented:
         raise TypeError(
-            f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() asks for")
+            f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() calls")
     convert = {"__bool__": bool, "__int__": int, "__index__": int, "__float__": float}.get(name)
     return convert(found) if convert else found
 
 
 def emptied(meta):
-    """(overload, args, kwargs) of memory that nobody has written."""
+    """(overload, args, kwargs) of an uninitialized tensor."""
     how = {"dtype": meta.dtype, "device": meta.device, "pin_memory": False}
     if tuple(meta.strides) == row_major(meta.shape):
         return ops.aten.empty.memory_format, (list(meta.shape),), how
@@ -297,7 +297,7 @@ class DispatchMode(Interpreter):
         return self.asked(*found)
 
     def asked(self, func, args, kwargs):
-        """What the mode says of a call of an overload."""
+        """Result of the mode for a call of an overload."""
         kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
         with Suspended(self):
             result = self.mode.__torch_dispatch__(func, kinds, tuple(args), kwargs)
@@ -322,5 +322,5 @@ class DispatchMode(Interpreter):
 
 
 def activate():
-    """Answers for these classes from now on."""
+    """Install the dispatch functions for these classes."""
     overriding.Dispatch.call, overriding.Dispatch.read = call, read

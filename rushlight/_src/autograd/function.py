@@ -31,8 +31,8 @@ class Context:
         self.needs_input_grad = ()
 
     def __getattr__(self, name):
-        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
-        ``metadata``."""
+        """Attributes of nodes of the graph, once this is part of one: ``next_functions``, ``name()``,
+        ``register_hook``, ``metadata``."""
         node = self._rush_grad_node and self._rush_grad_node() if not name.startswith(
             "__") and "_rush_grad_node" in self.__dict__ else None
         if node is None or not hasattr(GraphNode, name):
@@ -59,7 +59,7 @@ class Context:
             self._saved, self._versions = before
 
     def release(self):
-        """Lets go of what was saved: a backward pass without ``retain_graph`` has used it."""
+        """Free the saved values after a backward pass without ``retain_graph``."""
         if self._saved:
             self._saved = None
 
@@ -71,7 +71,7 @@ class Context:
         self._versions = tuple(map(version_of, self._saved))
 
     def kept(self) -> tuple:
-        """What was saved, packed where there are hooks.  RuntimeError where a backward pass has used it up."""
+        """Saved values, packed if there are hooks.  RuntimeError if a backward pass has freed them."""
         if self._saved is None:
             freed(None)
         return self._saved
@@ -88,7 +88,7 @@ class Context:
 
     @property
     def saved_tensors(self):
-        """What was saved; an error if it was modified in place since."""
+        """Saved tensors; RuntimeError if one was modified in place since."""
         self.kept()
         for tensor, version in zip(self._saved, self._versions):
             if isinstance(tensor, Tensor) and version_of(tensor) != version:

@@ -2,7 +2,7 @@
 
 A derivative may read other values than PyTorch's, such as an argument instead of the result.  An operator declares by
 the trait "overwritable" which ones; a write to the others makes the backward pass raise, as in PyTorch.  Holders of
-values whose versions nobody compares (hooks that keep what they are given, checkpoints) get copies of all.
+values whose versions are not checked (hooks that keep their arguments, checkpoints) get copies of all.
 """
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class enable_grad(no_grad):
 
 
 class inference_mode(GradMode):
-    """As ``no_grad``, for code that will never need gradients: what is computed inside is never saved for a backward
-    pass, and outside nobody writes into it.
+    """Like ``no_grad``, for code that never needs gradients: results inside are never saved for a backward pass, and
+    must not be written outside.
 
     >>> import rushlight as rl
     >>> with rl.inference_mode():

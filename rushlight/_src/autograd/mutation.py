@@ -74,7 +74,7 @@ def is_hooked(view: Tensor) -> bool:
 
 
 def written(target: Tensor):
-    """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
+    """Update state after a written tensor has its new node: the history of its base, and hooks on retained
     gradients."""
     base = target._base
     if base is not None and (target._rush_grad_node is not None or history.edge(base) is not None):
@@ -119,8 +119,8 @@ def _rush_write_underivable(self, name: str, write, *sources: Tensor):
 
 
 def copy_before(target: Tensor, shown: Tensor) -> Tensor:
-    """The target's value before it is written, copied from a tensor that shows it, with the history that it has then:
-    gradients of gradients go there."""
+    """Copy the target's value before it is written, from an alias, with its current history, which double backward
+    uses."""
     with recording(False):
         before = OPS["clone"](shown)
     before._rush_grad_node, before._rush_output = target._rush_grad_node, target._rush_output
@@ -175,8 +175,8 @@ RESULT = -1  # the code by which a plan saves its first result
 
 
 def correct_saved(node: GradNode, codes, source, before):
-    """What a node saved while the target was written: the old value where it saved the target, the new version where it
-    saved the result."""
+    """Correct the values that a node saved while the target was written: the old value if it saved the target, the new
+    version if it saved the result."""
     saved, versions = list(node.saved), list(node.versions)
     for place, code in enumerate(codes):
         if before is not None and code == source:
@@ -201,7 +201,7 @@ def constant_node(target: Tensor):
 
 
 def rebase(base: Tensor, view: Tensor, node):
-    """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
+    """Replace the history of a base after a write to a view: the rest of the old value, and the view's new one."""
     shape, bits = base._rush_meta, base._rush_turned  # now: the base may become a view of itself
     (meta, start), written, old = place_in(base, view), view._rush_meta, history.edge(base)
     made = GradNode()

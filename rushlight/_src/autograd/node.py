@@ -1,4 +1,4 @@
-"""What users see of a node of the backward graph: ``tensor.grad_fn``."""
+"""Public interface of a node of the backward graph: ``tensor.grad_fn``."""
 from __future__ import annotations
 
 import collections
@@ -22,8 +22,8 @@ NO_HOOK = object()
 
 
 class Handle:
-    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook`` who asks for the handle puts
-    it among the hooks, by the handle's ``id``."""
+    """Remove a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook``, the caller adds the hook
+    under the handle's ``id``."""
 
     def __init__(self, hooks: dict, hook=NO_HOOK):
         self.hooks, self.id = hooks, next(_numbers)
@@ -62,7 +62,7 @@ class GraphNode:
 
     @property
     def metadata(self):
-        """A dict for notes of one's own, which the node keeps."""
+        """A dict for user-defined data, which the node keeps."""
         return notes.setdefault(self.grad_node, {})
 
     def _sequence_nr(self) -> int:
@@ -141,7 +141,7 @@ class FunctionNode(GraphNode):
 
 
 class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
-    """One result of a node: what gradients are asked for, where its tensor is gone."""
+    """One output of a node: identifies a gradient without its tensor."""
 
 
 class NodeType(type):
@@ -157,7 +157,7 @@ class NodeType(type):
 
 
 class Node(metaclass=NodeType):
-    """What all nodes are instances of, and the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
+    """Base of all nodes and of the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
 
 
 def class_name(node: GradNode) -> str:
@@ -211,7 +211,7 @@ def edges_of(node: GradNode):
 
 
 def _grad_fn(self):
-    """How this tensor was made, for the backward pass; None for a leaf."""
+    """Node of the backward graph that made this tensor; None for a leaf."""
     if self._rush_grad_node is None and (self._base is None or not history.joins(self)):
         return None
     node = history.edge(self)
@@ -225,7 +225,7 @@ def kind_of(name: str, base=GraphNode) -> type:
 
 
 def node_of(node: GradNode) -> GraphNode:
-    """What users see of a node: one object, as long as it is held."""
+    """Return the public object of a node: the same one as long as it is referenced."""
     known = seen.get(id(node))
     if known is None:
         if node.kind == ACCUMULATE:

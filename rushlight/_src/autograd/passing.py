@@ -1,4 +1,4 @@
-"""Steps that stand in a graph for what they refuse, or leave out."""
+"""Autograd nodes that raise an error in the backward pass, or omit a gradient."""
 from __future__ import annotations
 
 from ..core.devices import on

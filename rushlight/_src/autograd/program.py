@@ -29,7 +29,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
     with recording(recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g
                    for o, g in zip(outputs, cotangents)]
-        # tells where the backward pass begins
+        # marks the start of the backward pass
         weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]
         found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
         return tuple(own(g, i) for g, i in zip(found, inputs))
@@ -37,7 +37,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
 
 @op(name="_leaf", method=False, composite=True)
 def leaf(value):
-    """The values as a leaf: nothing flows back through it, and gradients with respect to it can be asked for."""
+    """Return the values as a leaf: gradients stop at it, and can be computed with respect to it."""
     if not isinstance(interpret.top(), Trace):
         return value.detach().requires_grad_()
     with recording(False):
@@ -89,7 +89,7 @@ def own(gradient, value):
 
 
 def ended(tensor):
-    """The tensor with a history that ends in tensors which nobody sees."""
+    """Give the tensor a history that ends in tensors to which there are no other references."""
     return spent(tensor, lambda *gradients: ())
 
 

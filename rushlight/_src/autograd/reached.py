@@ -1,4 +1,4 @@
-"""Gradients of gradients: what the results of a backward operator depend on."""
+"""Double backward: dependencies of the results of a backward operator."""
 from __future__ import annotations
 
 from ..aot.joint import carries_gradient

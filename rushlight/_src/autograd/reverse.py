@@ -40,7 +40,7 @@ class Entry:
 
 
 class Derived(Entry):
-    """One noted call of an operator: ``seen`` are its values, results and extras, of which the backward reads some."""
+    """A recorded operator call: ``seen`` are its values, results and extras; the backward reads some of them."""
 
     def __init__(self, linear, sources, seen, outputs):
         self.linear, self.sources, self.count, self.outputs = linear, sources, len(outputs), outputs
@@ -184,18 +184,18 @@ def pull_back(outputs, cotangents, sources) -> list:
 
 
 # --- an operator as forward and backward operators --------------------------------------------------------------------
-MOST_CHOICES = 16  # derivatives of one call, by what its run-time numbers are
+MOST_CHOICES = 16  # derivatives of one call, by the values of its run-time scalars
 MOST_KNOWN = 512  # derivatives of calls of one operator, by what is given
 
 
 class Linearised:
-    """What the derivative of a call needs.
+    """Derivative of a call.
 
     ``forward(*values)`` gives the results and what else the backward reads (None: the operator itself will do);
     ``backward(*residuals, *cotangents)`` the cotangents of the arguments ``reached`` (None: there are none).
     """
 
-    # ``holds``: whether what was assumed of run-time numbers holds for these arguments
+    # ``holds``: True if the guards on run-time scalars hold for these arguments
     forward = backward = holds = None
     residuals = carrying = reached = ()
 
@@ -204,8 +204,8 @@ class Linearised:
 
 
 def linearised(op: Op, args, kwargs, wanted, numbers=True) -> tuple:
-    """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors
-    ``wanted``.  Without ``numbers`` they are part of what is derived."""
+    """Return the values of a call (tensors and run-time scalars, in order), and its derivative with respect to tensors
+    ``wanted``.  Without ``numbers`` scalars are constants of the derivative."""
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args)) if numbers else 0
@@ -227,7 +227,7 @@ def linearised(op: Op, args, kwargs, wanted, numbers=True) -> tuple:
 
 
 def describe(given, scalars, values, key):
-    """Adds the tensors and run-time numbers of arguments to ``values``, and what a derivative depends on to ``key``."""
+    """Add the tensors and run-time scalars of arguments to ``values``, and what a derivative depends on to ``key``."""
     for k, value in enumerate(given):
         kind = type(value)
         if isinstance(value, Tensor):

@@ -1,5 +1,4 @@
-"""What nodes keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward
-pass."""
+"""Saved values of nodes under the user's hooks: packed in the forward pass, unpacked in the backward pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
@@ -23,7 +22,7 @@ class Packed:
         self.value, self.unpack = value, unpack
 
     def take_copies(self, storage, copy):
-        """Replaces the value if it has this memory, which is to be written."""
+        """Replace the value if it has this storage, which will be written."""
         if isinstance(self.value, Tensor) and self.value._rush_storage is storage:
             self.value = copy(self.value)
 
@@ -47,12 +46,12 @@ class quiet(Scope):
 
 
 def packed(tensor: Tensor) -> Packed:
-    """What the innermost pack hook makes of a tensor.  RuntimeError where it changes the tensor."""
+    """Apply the innermost pack hook to a tensor.  RuntimeError if it modifies the tensor."""
     return packed_by(tensor, *mine.hooks[-1])
 
 
 def packed_by(tensor: Tensor, pack, unpack) -> Packed:
-    """What a pack hook makes of a tensor, with the hook that takes it back."""
+    """Apply a pack hook to a tensor; the result keeps the unpack hook."""
     version = tensor._version
     with quiet(), recording(False):
         value = pack(tensor)
@@ -83,7 +82,7 @@ def unpacking(node: GradNode, saved) -> None:
 
 
 class Unpacking:
-    """What a derived node computes, from saved values of which some are packed."""
+    """Function of a derived node with saved values, some of them packed."""
 
     def __init__(self, plan, saved, versions, links, node):
         self.plan, self.saved, self.versions, self.links, self.node = plan, saved, versions, links, state.weak(node)

@@ -26,7 +26,7 @@ def hooked(hook, gradient):
 
 
 def name_of(hook) -> str:
-    """What errors call a hook: a function's name, or the class of a callable object."""
+    """Name of a hook in errors: that of a function, or the class of a callable object."""
     return getattr(hook, "__name__", type(hook).__name__)
 
 
@@ -95,7 +95,7 @@ def poison_accumulator(leaf: Tensor):
 
 
 def add_to(leaf: Tensor, gradient: Tensor, create: int):
-    """The ``.grad`` of a leaf with a gradient added: in place, unless that is to be differentiated."""
+    """Add a gradient to the ``.grad`` of a leaf: in place, unless the sum must be differentiable."""
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     with accumulating:
@@ -112,7 +112,7 @@ accumulating = guarded("gradients", threading.RLock())  # threads may share a le
 
 
 class Holds:
-    """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of
+    """Number of references that ``keep`` counts for a gradient that only the engine holds: interpreters count those of
     their frames differently."""
 
     count: int | None = None
@@ -120,7 +120,7 @@ class Holds:
 
     @classmethod
     def measure(cls):
-        """Sends a gradient that nobody else has through the engine."""
+        """Send a gradient without other references through the engine."""
         with recording(True), DisableTorchFunction(), Unwatched():
             one = Meta.of((1,), float32)
             cls.probe = empty_of(one).requires_grad_()
@@ -129,8 +129,8 @@ class Holds:
 
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
-    """The first gradient of a leaf, as memory of its own that lies as the leaf does: gradients may be shared between
-    leaves, or be expanded views."""
+    """Return the first gradient of a leaf with its own storage and the strides of the leaf: gradients may be shared
+    between leaves, or be expanded views."""
     count = sys.getrefcount(gradient)
     if leaf is Holds.probe:
         Holds.count = count
@@ -145,8 +145,8 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
 
 
 def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
-    """A copy of a gradient that lies as the gradient of this leaf is to.  A gradient of the shape that the leaf had
-    before its metadata were replaced is broadcast to that of the leaf; RuntimeError where that cannot be."""
+    """Copy a gradient to the strides of this leaf's gradient.  A gradient of the shape that the leaf had before its
+    metadata were replaced is broadcast to that of the leaf; RuntimeError if that is impossible."""
     if type(gradient) is not Tensor:
         return OPS["clone"](gradient)
     shown = leaf._rush_meta
@@ -236,8 +236,8 @@ def run_posthooks(node: GradNode, results, gradients):
 
 
 def call_function(node: GradNode, gradients, retain):
-    """What a node computes that is a Python function.  Where no gradient reached it nothing does, unless the function
-    says that it takes them as zeros."""
+    """Run a node that is a Python function.  If all gradients are undefined, skip it, unless the function accepts them
+    as zeros."""
     if node.function is None:
         freed(node)
     gradients = [*gradients, *unreached(node)[len(gradients):]]
@@ -276,8 +276,8 @@ def changed(tensor, name, version):
 
 
 def derive_recorded(node: GradNode, gradients, retain):
-    """A node under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
-    from inputs, so that gradients flow through them too."""
+    """Run a node under ``create_graph``: its operators are recorded, and intermediate values are recomputed from
+    inputs, so that gradients flow through them too."""
     for k, value in enumerate(node.saved):
         if isinstance(value, Tensor) and counter(value).version != node.versions[k]:
             stale(node, k)
