@@ -1,7 +1,6 @@
-"""Programs that write into tensors, as programs that do not: every write gives the tensor a new value, and its views
-too.
+"""Functionalization: every write gives the tensor, and its views, a new value.
 
-What an input is worth at the end, where it was written to, becomes a Store.
+The final value of an input that was written becomes a Store.
 """
 from __future__ import annotations
 
@@ -196,7 +195,7 @@ def writes(owner: Traced) -> int:
 
 
 def replay(view: Traced):
-    """Gives a view its value anew after its owner was written to."""
+    """Recompute the value of a view after its owner was written."""
     owner = view._base = whole(view)
     if view._rush_seen == writes(owner):
         return
@@ -207,7 +206,7 @@ def replay(view: Traced):
 
 @op(method=False, name="_rewritten")
 def rewritten(before, value):
-    """``value``, with the history of ``before``: what a tensor is worth after a write that no gradient knows of."""
+    """``value`` with the gradient history of ``before``: a tensor after a write that autograd does not record."""
     return P.permute(value, dims=tuple(range(len(value.shape))))
 
 
@@ -217,8 +216,8 @@ def vjp(g, y, before, value):
 
 
 def unrecorded(before: Node, value: Node) -> Node:
-    """What a tensor of the program is worth after a write under ``no_grad`` or through a detached view: its history
-    stays as it was."""
+    """Value of a tensor of the program after a write under ``no_grad`` or through a detached view: its gradient history
+    is unchanged."""
     if before.op is None or before.constant or not before.meta.dtype.is_inexact:
         return value
     with recording(True):
@@ -248,8 +247,7 @@ def shares_elements(meta: Meta) -> bool:
 
 
 def placed(value: Traced, meta: Meta) -> Traced:
-    """A value as that of memory which lies as ``meta`` says: writes move nothing, so views of what was written show it
-    as before."""
+    """Return a value with the strides of ``meta``: a write does not move its tensor, so views of it stay valid."""
     return value if value.node.meta is meta else top().emit(P.convert, (value,), {"dtype": meta.dtype}, meta=meta)
 
 
@@ -297,8 +295,8 @@ def ones(shape) -> Traced:
 
 
 def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
-    """Which elements of ``before`` are written where some are, of those that consist of them or that they consist
-    of."""
+    """Mask of the elements of ``before`` that are written if ``written`` gives those of a reinterpreted view, whose
+    elements are parts of these or consist of several."""
     if tuple(step.meta.shape) == tuple(before.shape):
         return written
     if step.op.kind.name == "bytes":
@@ -324,7 +322,7 @@ def put_places(step: Node, before: Traced, value: Traced, written):
     count, seen = product(before.shape), product(value.shape)
     at = step.op(P.reshape(P.iota(size=count, dtype=int64), shape=tuple(before.shape)), **step.params)
     if written is not None:
-        at = P.where(P.ne(written, 0), at, count)  # behind the end, where nobody looks
+        at = P.where(P.ne(written, 0), at, count)  # past the end, which is never read
 
     def put(memory, values):
         last = P.full(shape=(1,), value=0, dtype=memory.dtype)
@@ -346,10 +344,10 @@ def put_region(step: Node, before: Traced, value: Traced, written):
 
 
 def put_storage(before: Traced, at, value: Traced, written, start, length):
-    """What ``before`` becomes when ``value`` is written, where ``written`` says, to indices of its storage, of which it
-    shows a part from ``start`` on; and where that is written.  Of several writes to one index the last stays."""
+    """Return ``before`` after ``value`` is written, at the elements in ``written``, to indices of its storage, which it
+    views from ``start`` on; and the mask of the written elements.  The last of several writes to one index stays."""
     if written is not None:
-        at = P.where(P.ne(written, 0), at, length)  # behind the end, where nobody looks
+        at = P.where(P.ne(written, 0), at, length)  # past the end, which is never read
 
     def put(values):
         vector = P.full(shape=(length + 1,), value=0, dtype=values.dtype)
@@ -361,6 +359,6 @@ def put_storage(before: Traced, at, value: Traced, written, start, length):
 
 
 def in_memory(before: Traced, value: Traced, written) -> Traced:
-    """The value of a tensor of which several elements are one place in memory, after some of them were written."""
+    """Value of a tensor with overlapping elements after some of them were written."""
     shape, strides = before.shape, before.stride()
     return put_storage(before, locate(shape, strides, 0), value, written, 0, span(shape, strides))[0]

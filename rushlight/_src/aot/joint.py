@@ -90,9 +90,9 @@ def collecting(nodes, sources) -> dict:
 
 
 def lay_out(graph, gradients, sources):
-    """Lays gradients, outputs of a simplified graph, out as their sources lie, where an elementwise operation makes
-    them for nobody else.  Rules leave strides from before a product was turned round, in which the gradient would be
-    written across memory, and copied once more to be collected."""
+    """Give gradients, outputs of a simplified graph, the strides of their sources, if an elementwise node computes them
+    for no other use.  Rules leave strides from before a matmul was transposed; with these, the gradient would be
+    written with large strides and copied once more to be accumulated."""
     read = {n for node in graph.nodes for n in node.used}
     for gradient, source in zip(gradients, sources):
         alone = gradient not in read and sum(o is gradient for o in graph.outputs) == 1

@@ -43,7 +43,7 @@ class Unreadable(RuntimeError):
 
 
 def differs(value) -> bool:
-    """Whether a value is a tensor of which each example of a vmap has its own."""
+    """True if a value is a tensor that differs between the examples of a vmap."""
     while isinstance(value, Wrapped):
         if isinstance(value, Batched):
             return True
@@ -52,10 +52,10 @@ def differs(value) -> bool:
 
 
 def unreadable(name):
-    """A method that reads elements, of which each example has its own."""
+    """Replace a method that reads elements, which differ between examples, by one that raises Unreadable."""
     def read(self, *args, **kwargs):
         raise Unreadable(
-            f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow "
+            f"vmap: {name}() reads the elements of a tensor, which differ from example to example. Control flow "
             "can't depend on "
             "them: use torch.where or another operator on tensors.")
 
@@ -136,7 +136,7 @@ class Batch(Level):
             return Batched(self, op(*args, **kwargs))
 
     def fresh(self, op, model, *args, **kwargs):
-        """One for each example, end to end in memory of their own, each laid out as one by itself is."""
+        """New tensors for all examples, concatenated in one storage; each has the strides of a single one."""
         with self.below():
             one = op(OPS["select"](model.current().value, 0, 0) if self.size
                      else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
@@ -240,7 +240,7 @@ def make_batched(op: Op, mask, randomness, size) -> Op:
 
 
 def every_tensor(values):
-    """The tensors among arguments, run-time numbers included: those for which a vjp rule answers."""
+    """Yield the tensors among arguments, run-time scalars included: those that a vjp rule has results for."""
     for value in values:
         if isinstance(value, Tensor):
             yield value

@@ -1,5 +1,5 @@
-"""Whether an operator computes each element of its result from the elements at the same place, seen by writing its body
-down."""
+"""Decide, by tracing an operator's body, if it computes each element of its result from the elements at the same
+index."""
 from __future__ import annotations
 
 from ..core.meta import Meta
@@ -74,6 +74,6 @@ def consists_of(function, args, kwargs, kinds) -> bool:
     try:
         with trace:
             function(*standing(tuple(args), enter), **{name: standing(value, enter) for name, value in kwargs.items()})
-    except (ValueNeeded, NotImplementedError):  # values decide, or it is not written down
+    except (ValueNeeded, NotImplementedError):  # depends on values, or cannot be traced
         return False
     return all_of(trace.nodes, kinds)

@@ -80,7 +80,7 @@ class Dual(Wrapped):
         return self.value.requires_grad
 
     def requires_grad_(self, requires_grad=True):
-        """Sets whether the value wants a gradient; within ``torch.func`` transforms those are to be asked for."""
+        """Set whether the value requires a gradient; ``torch.func`` transforms need to request gradients instead."""
         if not self.level.takes_contexts:
             return super().requires_grad_(requires_grad)
         self.value.requires_grad_(requires_grad)
@@ -91,7 +91,7 @@ class Dual(Wrapped):
     grad = property(lambda self: self.value.grad, lambda self, gradient: setattr(self.value, "grad", gradient))
 
     def backward(self, *args, **kwargs):
-        """Accumulates gradients of the value; within ``torch.func`` transforms they are to be asked for."""
+        """Accumulate gradients of the value; ``torch.func`` transforms need to request gradients instead."""
         if not self.level.takes_contexts:
             return super().backward(*args, **kwargs)
         with self.level.below():
@@ -108,7 +108,7 @@ class Forward(Level):
 
     kind = Dual
     name = "jvp"
-    # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
+    # True if functions whose ``forward`` takes the context run here: no other transform can be below
     takes_contexts = False
 
     def adopt(self, results):
@@ -207,7 +207,7 @@ def tangent(value):
     return value.tangent if isinstance(value, Dual) else None
 
 
-# --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be tra
+# --- the kinds: ``rule(op, y, args, tangents, params)`` returns the tangent of y, or None to transpose the vjp rule ---
 def elementwise(op, y, args, tangents, params):
     if not y.dtype.is_inexact:
         return P.full(shape=(), value=0, dtype=y.dtype)
@@ -297,7 +297,7 @@ def transposed(op: Op, results, args, duals, params):
 
 
 def cotangents_of(args, found):
-    """What a primitive's rule answered, for each tensor among its arguments."""
+    """Yield the result of a primitive's rule for each tensor among its arguments."""
     for argument, answer in zip(args, found):
         if isinstance(argument, Tensor):
             yield answer
@@ -306,7 +306,7 @@ def cotangents_of(args, found):
 
 
 def every(values):
-    """The tensors among arguments, run-time numbers included."""
+    """Yield the tensors among arguments, run-time scalars included."""
     for value in values:
         if isinstance(value, Tensor):
             yield value

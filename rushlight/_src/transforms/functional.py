@@ -29,7 +29,7 @@ class Functional(Level):
         return map_results(lambda r: r if isinstance(r, Mutable) else Mutable(self, r), results)
 
     def lowered(self, value) -> Tensor:
-        """What a value stands for.  Called below this level."""
+        """Value that a tensor of this level wraps.  Called below this level."""
         return value.value if self.owns(value) else value
 
     def answer(self, op: Op, tensors, args, kwargs):

@@ -76,9 +76,9 @@ class Wrapped(Tensor):
 
     def requires_grad_(self, requires_grad=True):
         raise RuntimeError(
-            "requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients "
-            "are asked for by "
-            "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
+            "requires_grad_() was called on a tensor inside of a function that is being transformed, where "
+            "transforms request gradients: "
+            "use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
 
     def backward(self, *_, **__):
         raise RuntimeError(
@@ -95,18 +95,18 @@ class Wrapped(Tensor):
         return value.concrete() if isinstance(value, Wrapped) else value
 
     def escaped(self) -> Tensor:
-        """What this is where its level has ended."""
+        """Value of this tensor after its level has ended."""
         return self.value
 
     def ancestors(self):
-        """What this is a view of, nearest first."""
+        """Yield the tensors that this is a view of, nearest first."""
         while self.source is not None:
             self = self.source
             yield self
 
     @property
     def source(self) -> "Wrapped | None":
-        """What this is a view of: the parent as it was when this was made of it."""
+        """Base of this view, in the state at the time of the view's creation."""
         found = self.parent
         while found is not None and found.turns > self.turn:
             found = found.parent
@@ -131,7 +131,7 @@ class Wrapped(Tensor):
         self.value, self._rush_meta = other.value, other._rush_meta
 
     def _rush_become(self, view: "Wrapped"):
-        """From now on this is what a view of it is."""
+        """Become ``view``, a view of this tensor."""
         if view is self:
             return
         former = blank(type(self))
@@ -194,7 +194,7 @@ for _name in READING:
 
 
 class Level(Interpreter):
-    """What levels have in common: composites run as they are, and the rest is answered by ``answer``."""
+    """Base class of levels: composites run unchanged, and ``answer`` handles other operators."""
 
     kind: type  # the class of its values
     name = "a transform"
@@ -265,7 +265,7 @@ class Level(Interpreter):
         """Arguments with the values of this level as what they stand for below; the tensors among them go to
         ``tensors``.
 
-        Run-time numbers of a trace are not tensors here.
+        Run-time scalars of a trace are not tensors here.
         """
         out = []
         for value in values:
@@ -296,7 +296,7 @@ class Level(Interpreter):
         return False
 
     def adopt(self, results):
-        """What a call without values of this level returned, as this level wants to have it."""
+        """Convert the results of a call without values of this level to the form that this level needs."""
         return results
 
     def answer(self, op: Op, tensors, args, kwargs):
@@ -362,7 +362,7 @@ def ordered(op: Op, kwargs: dict) -> dict:
 
 
 def tensors_in(values) -> list:
-    """The tensors among arguments, looking into lists; run-time numbers of a trace are not tensors here."""
+    """The tensors among arguments, looking into lists; run-time scalars of a trace are not tensors here."""
     found = []
     for value in values:
         if isinstance(value, Tensor):

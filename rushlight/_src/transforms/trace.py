@@ -1,4 +1,4 @@
-"""Trace: runs a body on values without data and writes down the operators it calls."""
+"""Trace: runs a body on fake tensors and records the operators that it calls."""
 from __future__ import annotations
 
 import contextlib
@@ -25,13 +25,13 @@ MOST_NUMBERS = 64  # of a constant in a program
 
 
 class ValueNeeded(TypeError):
-    """A body asks for the number in a tensor of which only metadata are known."""
+    """A body reads an element of a tensor that has only metadata."""
 
 
 @contextlib.contextmanager
 def without_values(refused: str, kind=RuntimeError):
-    """Within the block a program is traced that must not depend on numbers in tensors.  Where it asks for one, an
-    error of this ``kind`` says what it is ``refused``, such as "cannot be packaged"."""
+    """Trace a program in the block that must not depend on tensor elements.  If it reads one, raise an error of this
+    ``kind``; its message says what the program is ``refused``, such as "cannot be packaged"."""
     try:
         yield
     except ValueNeeded:
@@ -39,7 +39,7 @@ def without_values(refused: str, kind=RuntimeError):
 
 
 class Traced(Tensor):
-    """A tensor without data: a node of the program being written.
+    """A fake tensor: a node of the program being recorded.
 
     A Traced that a Recording knows as a view of another has ``refresh``, which brings it up to date after writes.
     """
@@ -64,22 +64,22 @@ class Traced(Tensor):
         return found[1].turned if found else 0
 
     def __bool__(self):
-        raise ValueNeeded("the value of a traced tensor is not known while its program is written down")
+        raise ValueNeeded("the value of a traced tensor is not known while its program is recorded")
 
     concrete = __bool__
 
     def __iter__(self):
-        if not self.dim():  # a number where several may stand, such as dimensions
+        if not self.dim():  # a scalar where a tuple is also accepted, such as dimensions
             raise ValueNeeded("iteration over a 0-d tensor")
         return super().__iter__()
 
     def _rush_become(self, view: "Traced"):
-        """From now on this is what a view of it is."""
+        """Become ``view``, a view of this tensor."""
         if view is not self:
             top().turn(self, view)
 
     def told(self, number: Known) -> "Number":
-        """This as a run-time number."""
+        """Return this tensor as a run-time scalar."""
         self.node.number = number
         return traced(self.node)
 
@@ -88,7 +88,7 @@ class Traced(Tensor):
 
 
 class Number(RunTime, Traced):
-    """A run-time number: Python's arithmetic on it becomes part of the program, what is decided by it is noted."""
+    """A run-time scalar: Python arithmetic on it becomes part of the program, and decisions by it become guards."""
 
     concrete = RunTime.__float__
 
@@ -209,7 +209,7 @@ class Trace(Interpreter):
         return tuple(traced(env[n]) for n in graph.result_nodes())
 
     def inner(self) -> "Trace":
-        """What writes down the body of an operator that carries it."""
+        """Trace for the body of an operator that carries it."""
         return Trace(self)
 
     def closed(self, op: Op, args, kwargs):
@@ -243,8 +243,8 @@ class Trace(Interpreter):
 
 
 def check_quantized(op: Op, nodes, meta):
-    """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them
-    in, whatever they mean."""
+    """Raise NotImplementedError for a primitive that would compute with, or fill in, the integers of quantized tensors
+    regardless of their scheme."""
     found = [n.dtype for n in nodes_in(nodes) if type(n.meta) is Meta and n.dtype.scheme is not None]
     if not found and (type(meta) is not Meta or meta.dtype.scheme is None):
         return
@@ -255,7 +255,7 @@ def check_quantized(op: Op, nodes, meta):
         raise NotImplementedError(
             f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute "
             "with dequantize(), or "
-            "with the whole numbers, int_repr()")
+            "with the integers, int_repr()")
 
 
 def check_one_dtype(op: Op, nodes):
