@@ -110,7 +110,7 @@ def absent(module: str, why: str, names: str, error=DEFAULT) -> dict:
 
 
 class AbsentObject:
-    """A value that can be imported; asking it for anything raises the error."""
+    """A value that can be imported; any use of it raises the error."""
 
     def __init__(self, module: str, name: str, why: str, error=DEFAULT):
         vars(self).update(_text=f"{module}.{name} exists here only as a name: {why}", _error=error)

@@ -23,7 +23,7 @@ class Accelerator:
 
     # --- which device is meant ---
     def _provider(self):
-        """What provides the devices; NoDeviceError where nothing does."""
+        """Provider of the devices; NoDeviceError if there is none."""
         found = provided(self._kind)
         if found is None:
             raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name here",
@@ -79,11 +79,11 @@ class Accelerator:
         return self._provider().properties(self._index(device))
 
     def get_device_name(self, device=None) -> str:
-        """What the driver calls a device."""
+        """Name of a device from its driver."""
         return self.get_device_properties(device).name
 
     def get_device_capability(self, device=None) -> dict:
-        """What is known of a device, by name: ``has_fp16`` and ``has_fp64`` say which floats kernels compute in."""
+        """Capabilities of a device by name: ``has_fp16`` and ``has_fp64`` say which floats kernels compute in."""
         found = self.get_device_properties(device)
         dtypes = self._provider().dtypes(self._index(device))
         return {"name": found.name, "total_memory": found.total_memory,
@@ -164,7 +164,7 @@ class Accelerator:
         return self._generator().initial_seed()
 
     def get_rng_state(self, device=None):
-        """Where a device's stream is, as uint8."""
+        """State of a device's RNG, as uint8."""
         return self._generator(device).get_state()
 
     def set_rng_state(self, new_state, device=None):
@@ -172,7 +172,7 @@ class Accelerator:
         self._generator(device).set_state(new_state)
 
     def get_rng_state_all(self) -> list:
-        """Where the streams of all devices are."""
+        """RNG states of all devices."""
         return [self.get_rng_state(index) for index in range(self.device_count())]
 
     def set_rng_state_all(self, new_states):
@@ -187,7 +187,7 @@ class Accelerator:
         return self._streams(index, stream_id=streams.current_stream(Device(self._kind, index)).stream_id)
 
     def set_stream(self, stream):
-        """The thread gives its work to this stream from now on; None changes nothing."""
+        """Make this stream current in the thread; None changes nothing."""
         self._provider()
         if stream is not None:
             streams.set_stream(stream)
@@ -255,7 +255,7 @@ class Accelerator:
         return device_of
 
     def names(self) -> dict:
-        """What the module has: of these functions, those that PyTorch's module has, and refusals of all else."""
+        """Names of the module: the functions here that PyTorch's module has, and stubs that refuse all others."""
         own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
         block = self._block()
         own |= {"Stream": self._streams, "Event": self._of_device(streams.Event, 0),

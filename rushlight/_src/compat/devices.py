@@ -18,7 +18,7 @@ NEEDING = ("Stream Event StreamContext stream set_stream current_stream default_
 
 
 def device_module(kind: str) -> dict:
-    """The names of ``torch.<kind>``, the module of a type of device of which there is none.
+    """Names of ``torch.<kind>``, the module of a device type without devices.
 
     >>> device_module("mps")["device_count"]()
     0

@@ -61,7 +61,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 @functools.cache
 def standing_in(name):
-    """The stand-in for a package that is not installed, if there is one."""
+    """Return the substitute for a package that is not installed, if there is one."""
     return STANDING_IN.get(name) if importlib.machinery.PathFinder.find_spec(name) is None else None
 
 
@@ -87,7 +87,7 @@ class MetadataFinder(importlib.metadata.DistributionFinder):
 
 
 def install():
-    """Makes ``import torch`` mean Rushlight from now on; RuntimeError if another torch was imported already."""
+    """Make ``import torch`` import Rushlight; RuntimeError if another torch was imported already."""
     known = sys.modules.get(NAME)
     real = importlib.import_module(REAL)
     if known is real:

@@ -28,7 +28,7 @@ HEAP = 1 << 9  # ``Py_TPFLAGS_HEAPTYPE``: the attributes of other classes cannot
 
 @functools.cache
 def homes() -> dict[tuple[str, str], tuple[str, str]]:
-    """(module, name) of a class or function of ours -> those in PyTorch, of what PyTorch defines elsewhere."""
+    """(module, name) of Rushlight's classes and functions -> those in PyTorch, if it defines them elsewhere."""
     found = {}
     with open(FILE, encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -43,13 +43,13 @@ def homes() -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def is_public(module: str) -> bool:
-    """True if a module of ours stands at a path of PyTorch's."""
+    """True if a Rushlight module has a path of PyTorch."""
     return module == FRAMEWORK or module.startswith(f"{FRAMEWORK}.") and not module.startswith(f"{HIDDEN}.")
 
 
 def name_in_pytorch(module: str, name: str) -> tuple[str, str]:
-    """PyTorch's module and qualified name of what a module of ours defines by a qualified name; unchanged for what only
-    we have.
+    """PyTorch's module and qualified name for an object defined in a Rushlight module; unchanged for objects that
+    PyTorch lacks.
 
     >>> name_in_pytorch("rushlight.nn.modules.rearrange", "Fold"), name_in_pytorch("rushlight.nn.init", "ones_")
     (('torch.nn.modules.fold', 'Fold'), ('torch.nn.init', 'ones_'))
@@ -62,7 +62,7 @@ def name_in_pytorch(module: str, name: str) -> tuple[str, str]:
 
 
 def public_path(op: Op) -> str | None:
-    """Where users find an operator: ``torch.nn.functional.gelu``; None for one that has no such place."""
+    """Public path of an operator: ``torch.nn.functional.gelu``; None if it has none."""
     where = facade()
     for part in op.name.split("."):
         where = getattr(where, part, None)
@@ -72,7 +72,7 @@ def public_path(op: Op) -> str | None:
 
 
 def name_in_files(obj) -> tuple[str, str] | None:
-    """PyTorch's module and name of a class or function of ours; None for one of the user's, and for what only we have.
+    """PyTorch's module and name of a Rushlight class or function; None for others, and for those that PyTorch lacks.
 
     >>> from rushlight import nn
     >>> name_in_files(nn.Linear), name_in_files(nn.functional.relu), name_in_files(dict)

@@ -16,8 +16,7 @@ START = Path(__file__).with_name("start")
 
 
 def for_children():
-    """Has processes that are started from here find Rushlight, too: by ``rushlight.pth``, or by the first folder of
-    PYTHONPATH."""
+    """Make child processes find Rushlight, too: by ``rushlight.pth``, or by the first directory in PYTHONPATH."""
     os.environ["RUSHLIGHT_AS_TORCH"] = "1"
     hook = find_spec("rushlight_as_torch")
     root = str(Path(hook.origin).parent if hook else START.parents[2])
@@ -37,12 +36,12 @@ def main_module(file: str | None) -> types.ModuleType:
 
 
 def run_text(text, name: str, file: str | None = None):
-    """Runs a program's text as the main module; ``name`` stands in tracebacks."""
+    """Run a program's source as the main module; tracebacks show ``name``."""
     exec(compile(text, name, "exec"), vars(main_module(file)))
 
 
 def run_file(path: str):
-    """Runs a script, or a folder or archive with a ``__main__``, as the main module."""
+    """Run a script, or a directory or archive with a ``__main__``, as the main module."""
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         runpy.run_path(path, run_name="__main__")
         return

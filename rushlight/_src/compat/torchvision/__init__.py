@@ -1,5 +1,5 @@
-"""A stand-in for the parts of torchvision that model code imports, in our own operators; the real package is linked
-against another framework."""
+"""A substitute for the parts of torchvision that model code imports, composed of Rushlight's operators; the real
+package is linked against another framework."""
 from . import datasets, io, models, ops, transforms, utils
 
 __version__ = "0.28.0+rushlight"

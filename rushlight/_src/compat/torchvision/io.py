@@ -16,7 +16,7 @@ globals().update(absent("torchvision.io", "videos are not read here",
 
 
 class ImageReadMode(enum.Enum):
-    """What channels an image is read with."""
+    """Channels that an image is read with."""
 
     UNCHANGED, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA = range(5)
 
@@ -36,7 +36,7 @@ def write_file(filename, data):
 
 
 def checked(data, dims):
-    """RuntimeError for anything but uint8 with so many dimensions."""
+    """RuntimeError for anything but uint8 with ``dims`` dimensions."""
     if data.dtype is not torch.uint8 or data.dim() != dims:
         raise RuntimeError(f"expected a uint8 tensor with {dims} dimensions, got {data.dtype} with {data.dim()}")
     return data.contiguous()

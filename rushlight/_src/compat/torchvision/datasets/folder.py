@@ -1,4 +1,4 @@
-"""Folders of files, one folder for each class."""
+"""Directories of files, one directory for each class."""
 from __future__ import annotations
 
 import os
@@ -19,10 +19,10 @@ default_loader = pil_loader
 
 
 def find_classes(directory):
-    """The folders within a folder, and the number of each.  FileNotFoundError where there are none."""
+    """Return the subdirectories of a directory and the index of each.  FileNotFoundError if there are none."""
     classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     if not classes:
-        raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
+        raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")  # dialect: ok - torchvision's text
     return classes, {c: k for k, c in enumerate(classes)}
 
 
@@ -43,7 +43,7 @@ def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, a
 
 
 class DatasetFolder(VisionDataset):
-    """Files, each in the folder of its class, read by ``loader``."""
+    """Files, each in the directory of its class, read by ``loader``."""
 
     def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None,
                  allow_empty=False):
@@ -62,7 +62,7 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """Images, each in the folder of its class."""
+    """Images, each in the directory of its class."""
 
     def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
                  allow_empty=False):

@@ -1,4 +1,4 @@
-"""What datasets of images share."""
+"""Base class of image datasets."""
 from __future__ import annotations
 
 import os
@@ -7,7 +7,7 @@ from rushlight.utils.data import Dataset
 
 
 class VisionDataset(Dataset):
-    """A dataset under a folder, with a transform of images, one of targets, or one of both."""
+    """A dataset in a directory, with a transform of images, one of targets, or one of both."""
 
     def __init__(self, root=None, transforms=None, transform=None, target_transform=None):
         if transforms is not None and (transform is not None or target_transform is not None):

@@ -1,4 +1,4 @@
-"""What models of torchvision are built with: parts of a network by their results, and counts of channels."""
+"""Utilities for torchvision models: submodules by their results, and counts of channels."""
 from rushlight import Tensor
 from rushlight.nn import Module, ModuleDict
 

@@ -64,7 +64,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of blocks, ``layers`` tells how many each: images [n, 3, h, w] to scores [n, num_classes].
+    """Four stages of ``layers`` blocks each: images [n, 3, h, w] to scores [n, num_classes].
 
     ``replace_stride_with_dilation``: for each of the last three stages, whether it dilates instead of making the image
       smaller.  ValueError unless

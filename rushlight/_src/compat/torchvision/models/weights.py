@@ -14,7 +14,7 @@ class Weights:
 
 
 def weights_class(name: str, *versions: str):
-    """The class with the names of a model's weights, the last of which is the default."""
+    """Class with the names of a model's weights; the last one is the default."""
     made = {version: Weights(name, version) for version in versions or ("IMAGENET1K_V1",)}
     return type(name, (Weights,),
                 {**made, "DEFAULT": list(made.values())[-1], "__doc__": "Names of weights that are not here."})
@@ -24,6 +24,6 @@ def check(weights, model: str):
     """NotImplementedError if a builder is to start from trained weights."""
     if weights not in (None, False):
         raise NotImplementedError(
-            f"{model}(weights={weights!r}): trained weights are not part of the stand-in for torchvision, and nothing "
+            f"{model}(weights={weights!r}): trained weights are not part of this torchvision substitute, and nothing "
             "is downloaded; "
             f"make the model with weights=None and load_state_dict(torch.load(file))")

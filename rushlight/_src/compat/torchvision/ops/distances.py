@@ -1,5 +1,5 @@
-"""How far boxes are apart beyond their overlap (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as
-losses of boxes beside each other."""
+"""Distances of boxes (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as losses of corresponding
+boxes."""
 from __future__ import annotations
 
 import math
@@ -15,8 +15,7 @@ def floats(boxes):
 
 
 class Pairs:
-    """Boxes [..., 4] beside boxes of a shape that broadcasts with theirs: what both cover, their hull, and the distance
-    of their centres."""
+    """Pairs of boxes [..., 4] with broadcast shapes: their intersection, hull, and the distance of their centers."""
 
     def __init__(self, a, b):
         self.a, self.b = floats(a), floats(b)
@@ -35,7 +34,7 @@ class Pairs:
         return (centres[0] - centres[1]).square().sum(-1) / (self.hull.square().sum(-1) + eps)
 
     def shapes(self, iou, eps):
-        """What the difference of the ratios of width and height adds; the weight of it is a constant for gradients."""
+        """Penalty for different aspect ratios; its weight is a constant for gradients."""
         ratios = [torch.atan(self.sides(boxes)[..., 0] / self.sides(boxes)[..., 1]) for boxes in (self.a, self.b)]
         v = 4 / math.pi**2 * (ratios[1] - ratios[0]).square()
         with torch.no_grad():
@@ -72,7 +71,7 @@ def reduced(loss, reduction):
 
 
 def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the generalized intersection over union of boxes [n, 4] beside each other: [n], or its mean or sum.
+    """1 less the generalized intersection over union of corresponding boxes [n, 4]: [n], or its mean or sum.
     ValueError for another reduction."""
     pairs = Pairs(boxes1, boxes2)
     hull = pairs.hull.prod(-1)

@@ -46,8 +46,8 @@ class LastLevelP6P7(ExtraFPNBlock):
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """From maps by name, finest first, of ``in_channels_list`` channels to as many of ``out_channels``, each of which
-    has the coarser ones added.
+    """Map a dict of feature maps, finest first, of ``in_channels_list`` channels to maps of ``out_channels``, each with
+    the coarser ones added.
 
     ValueError for an input without channels.
 

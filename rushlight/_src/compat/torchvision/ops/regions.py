@@ -24,7 +24,7 @@ def pair(size):
 
 
 class Regions:
-    """Where regions lie on a grid of cells: left, top, width and height of each [n], in elements of the input."""
+    """Regions on a grid of cells: left, top, width and height of each [n], in elements of the input."""
 
     def __init__(self, rois, scale, offset, least):
         corners = rois[:, 1:] * scale - offset
@@ -52,7 +52,7 @@ class Regions:
 
 
 def axis(places, size):
-    """The two elements around each place, the share of the second, and which places lie on the image."""
+    """Two elements around each position, the share of the second, and a mask of the positions on the image."""
     inside = (places >= -1) & (places <= size)
     places = places.clamp(min=0)
     low = places.detach().floor().long().clamp(max=size - 1)
@@ -117,8 +117,7 @@ def position_channels(input, cells):
 
 
 def ps_roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1):
-    """``roi_align`` of which each cell reads channels of its own: [n, c * cells, h, w] -> [regions, c,
-    *output_size]."""
+    """``roi_align`` with separate channels for each cell: [n, c * cells, h, w] -> [regions, c, *output_size]."""
     cells = pair(output_size)
     regions = Regions(with_batch(boxes), spatial_scale, 0.5, None)
     return aligned_means(input, regions, cells, sampling_ratio, position_channels(input, cells))
@@ -133,7 +132,7 @@ def bounds(start, length, cells, size):
 
 
 def masks(low, high, size):
-    """Which elements of an axis belong to which cell: bool [n, cells, size]."""
+    """Mask of the elements of an axis that belong to each cell: bool [n, cells, size]."""
     at = torch.arange(size)
     return (at >= low[..., None]) & (at < high[..., None])
 

@@ -13,7 +13,7 @@ F = torch.nn.functional
 
 
 class InterpolationMode(enum.Enum):
-    """How pixels between pixels are computed."""
+    """Interpolation between pixels."""
 
     NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC, BOX, HAMMING, LANCZOS = ("nearest", "nearest-exact", "bilinear",
                                                                         "bicubic", "box", "hamming", "lanczos")
@@ -262,7 +262,7 @@ def gaussian_blur(img, kernel_size, sigma=None):
 
 
 def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=0):
-    """An image turned against the clock by an angle in degrees."""
+    """Rotate an image counterclockwise by an angle in degrees."""
     if not is_tensor(img):
         return img.rotate(angle, PIL_MODES[interpolation], expand, center, fillcolor=fill)
     if expand or center is not None:

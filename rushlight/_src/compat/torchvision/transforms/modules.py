@@ -270,7 +270,7 @@ class ColorJitter(Transform):
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
         if hue not in (0, (0, 0)):
-            raise NotImplementedError("ColorJitter(hue=...) is not part of the stand-in")
+            raise NotImplementedError("ColorJitter(hue=...) is not implemented")
         super().__init__(**{n: self.span(v) for n, v in (("brightness", brightness), ("contrast", contrast),
                                                          ("saturation", saturation))})
 

@@ -12,7 +12,7 @@ STEPS = (2**25 - 1, 2**15 - 1, 2**21 - 1)  # between the colours of one object a
 
 
 def checked(image, channels, wrong, kind="The image must be a tensor, got"):
-    """TypeError for what is no tensor; ValueError unless it is uint8 or float [c, h, w] with so many channels."""
+    """TypeError for other objects than tensors; ValueError unless uint8 or float [c, h, w] with c in ``channels``."""
     if not isinstance(image, torch.Tensor):
         raise TypeError(f"{kind} {type(image)}")
     if not (image.dtype == torch.uint8 or image.is_floating_point()):
@@ -92,7 +92,7 @@ def outlined(draw, box, color, width, fill):
 
 
 def dashes(draw, start, end, color, width, length=5):
-    """A line of which every other piece of ``length`` is drawn."""
+    """Draw every other segment of length ``length`` of a line."""
     whole = math.dist(start, end)
     for begin in np.arange(0, whole, 2 * length):
         ends = [tuple(a + (b - a) * at / whole for a, b in zip(start, end))

@@ -30,8 +30,8 @@ def batch_of(tensor):
 
 @torch.no_grad()
 def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scale_each=False, pad_value=0.0):
-    """Images [n, c, h, w] side by side, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each: [c,
-    height, width].
+    """Arrange images [n, c, h, w] in a grid, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each:
+    [c, height, width].
 
     A single image comes back as it is.  TypeError for what is no tensor, or a ``value_range`` that is no tuple.
 
