@@ -47,13 +47,13 @@ def is_complex(input) -> bool:
 
 @overridable
 def is_conj(input) -> bool:
-    """Whether a tensor's elements are the conjugates of the numbers in memory."""
+    """True if a tensor has the conj bit: its elements are the conjugates of the stored values."""
     return input.is_conj()
 
 
 @overridable
 def is_neg(input) -> bool:
-    """Whether a tensor's elements are the negatives of the numbers in memory."""
+    """True if a tensor has the neg bit: its elements are the negatives of the stored values."""
     return input.is_neg()
 
 
@@ -74,7 +74,7 @@ def is_inference(input) -> bool:
 
 @overridable
 def get_device(input) -> int:
-    """The index of the device a tensor lies on; -1 for the CPU."""
+    """Index of a tensor's device; -1 for the CPU."""
     return input.get_device()
 
 

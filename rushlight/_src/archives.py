@@ -86,8 +86,8 @@ class Archive:
 
 
 def folder_of(path: str) -> str:
-    """The folder in the archive of a file: its name without its ending, "archive" where the path is not ASCII.
-    RuntimeError where nothing is left of it.
+    """The top directory in the archive of a file: its name without extension, "archive" if the path is not ASCII.
+    RuntimeError if nothing is left of it.
 
     >>> folder_of("a/model.tar.gz"), folder_of("plain")
     ('model.tar', 'plain')
@@ -113,7 +113,7 @@ global_name = functools.cache(GlobalName)  # one object for each name: a pickle 
 
 
 class FileLike:
-    """A file object of which no more may be known than ``read``, ``seek`` and ``tell``, as ``zipfile`` wants it."""
+    """A file object for ``zipfile`` from one that may only have ``read``, ``seek`` and ``tell``."""
 
     def __init__(self, file):
         self.file = file

@@ -1,4 +1,4 @@
-"""What users call to compile: ``compile``, and how they steer it."""
+"""Public API for compilation: ``compile``, and functions that control it."""
 from __future__ import annotations
 
 import functools
@@ -50,7 +50,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
 
 
 def compile_forward(self, *args, **kwargs):
-    """Runs this module's forward through the compiler from now on; the arguments are those of ``compile``."""
+    """Replace this module's forward with a compiled one; the arguments are those of ``compile``."""
     self.forward = compile(self.forward, *args, **kwargs)
 
 
@@ -99,7 +99,7 @@ class OptimizedModule(Module):
         return self.run(*args, **kwargs)
 
     def __reduce_ex__(self, protocol):
-        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles anew, under the same options
+        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles again, under the same options
 
     @property
     def dynamo_ctx(self):
@@ -229,7 +229,7 @@ marks.put(compile, "following")
 
 
 def reset():
-    """Forgets everything compiled: functions are captured anew at their next call."""
+    """Discard everything compiled: functions are captured again at their next call."""
     from .capture.frames import reset_all
     reset_all()
 
@@ -334,8 +334,8 @@ class CacheInfo:
 
 
 def save_cache_artifacts():
-    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a
-    CacheInfo; None if there is nothing.
+    """Return what this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another host, and
+    a CacheInfo; None if there is nothing.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.cos() + 2)
@@ -358,7 +358,7 @@ def load_cache_artifacts(serialized_artifacts):
 
 
 class set_stance:
-    """How compiled functions behave from here on, in a ``with`` block, or in the calls of a decorated function.
+    """Set the behavior of compiled functions: globally, in a ``with`` block, or in the calls of a decorated function.
 
     "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile":
     an error there; "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any

@@ -133,13 +133,13 @@ def skip_guard_on_all_nn_modules_unsafe(guard_entries):
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
-    """For ``guard_filter_fn``: as ``skip_guard_on_all_nn_modules_unsafe``: one comparison watches all modules, ours and
-    users'."""
+    """For ``guard_filter_fn``: same as ``skip_guard_on_all_nn_modules_unsafe``: one comparison guards all modules,
+    Rushlight's and users'."""
     return skip_guard_on_all_nn_modules_unsafe(guard_entries)
 
 
 def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
-    """For ``guard_filter_fn``: only tensors are checked, those of modules on request."""
+    """Filter for ``guard_filter_fn`` that keeps guards on tensors only; those of modules are optional."""
     return [entry.guard_type == "TENSOR_MATCH" and (keep_parameters or not entry.is_module) for entry in guard_entries]
 
 

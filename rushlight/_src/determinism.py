@@ -1,5 +1,5 @@
-"""Whether only algorithms may run that give the same result every time.  Kernels of GPUs that update memory at places
-which data choose do so only then; all others always do.  Memory without contents is filled (``core/undefined.py``)."""
+"""Deterministic algorithms.  Only GPU kernels that update memory at data-dependent addresses depend on the switch; all
+other kernels are always deterministic.  Uninitialized memory is filled (``core/undefined.py``)."""
 from __future__ import annotations
 
 from .core.devices import Registry
@@ -10,7 +10,7 @@ LEVELS = ("default", "warn", "error")
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for algorithms that give the same result every time (with ``warn_only``: for a warning where there is none).
+    """Select deterministic algorithms (with ``warn_only``: warn if an operator has none).
 
     TypeError where ``mode`` is not a bool.
 
@@ -33,12 +33,12 @@ def set_level(level: int):
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for."""
+    """True if deterministic algorithms are enabled."""
     return Level.now > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether a missing deterministic algorithm is to be a warning rather than an error."""
+    """True if a missing deterministic algorithm is a warning rather than an error."""
     return Level.now == 1
 
 

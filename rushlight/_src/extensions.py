@@ -20,8 +20,8 @@ def module_of(kind: str):
 
 
 def get_device_module(device=None):
-    """The module of a type of device: ``torch.cuda`` of ``"cuda:0"``, and that of the accelerator, or of the processor,
-    where none is named.
+    """Module of a type of device: ``torch.cuda`` for ``"cuda:0"``; without an argument, that of the accelerator, or of
+    the CPU.
 
     >>> import rushlight as torch
     >>> torch.get_device_module("cpu").__name__
@@ -51,8 +51,8 @@ def _register_device_module(device_type, module):
 
 
 def declared_in(folder: str):
-    """Whether a folder of installed packages has one that names extensions: looked for in the bytes of their metadata,
-    so that importing costs little."""
+    """True if an installed package in a directory names extensions; searches the bytes of its metadata, so that
+    importing costs little."""
     try:
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
@@ -77,7 +77,7 @@ class WithoutPyTorch:
     def find_spec(self, fullname, path=None, target=None):
         if fullname == "torch" and threading.get_ident() == self.thread:
             self.is_asked = True
-            raise ModuleNotFoundError("Rushlight does not stand in for 'torch' yet", name=fullname)
+            raise ModuleNotFoundError("Rushlight does not replace 'torch' yet", name=fullname)
         return None
 
     def __enter__(self):
@@ -88,13 +88,13 @@ class WithoutPyTorch:
         sys.meta_path.remove(self)
 
 
-postponed: list = []  # entry points of extensions that import torch, which run when Rushlight stands in for it
+postponed: list = []  # entry points of extensions that import torch; they run once Rushlight replaces it
 
 
 def load_extensions():
-    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  Those that
-    import torch wait until Rushlight stands in for it; one that fails is named in a warning.
-    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
+    """Load the extensions that installed packages name in the group ``torch.backends``, and call them.  Those that
+    import torch wait until Rushlight replaces it; one that fails is named in a warning.
+    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` disables this."""
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD",
                       "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
         return

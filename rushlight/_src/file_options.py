@@ -1,4 +1,4 @@
-"""How files of ``save`` are written and read, where a call does not say it."""
+"""Defaults for writing and reading the files of ``save``."""
 from __future__ import annotations
 
 import mmap
@@ -69,7 +69,7 @@ def get_default_mmap_options():
 
 
 class set_default_mmap_options:  # noqa: N801 - PyTorch's name
-    """Sets how ``load(mmap=True)`` maps files, from now on or for a ``with`` block.  ValueError for other flags."""
+    """Set how ``load(mmap=True)`` maps files, globally or in a ``with`` block.  ValueError for other flags."""
 
     def __init__(self, flags: int):
         if not here.forks:

@@ -16,8 +16,7 @@ TENSORS = ("add", "mul", "div")  # which take one tensor for all
 
 
 def spread(value, count: int, name: str):
-    """What each of ``count`` calls gets of an argument: its item of a list of tensors or numbers, else the argument
-    itself."""
+    """Spread an argument over ``count`` calls: the items of a list of tensors or numbers, else the argument itself."""
     if isinstance(value, Tensor):
         return of_tensor(value, count, name)
     if not isinstance(value, (list, tuple)):
@@ -30,7 +29,7 @@ def spread(value, count: int, name: str):
 
 
 def of_tensor(value, count: int, name: str):
-    """What each call gets of one tensor: its element where a tensor of numbers is taken, else all of it."""
+    """Spread one tensor over ``count`` calls: its elements if a tensor of scalars is accepted, else all of it."""
     stem = name.removeprefix(PREFIX).removesuffix("_")
     if stem not in PACKED:
         if value.dim() == 0:
@@ -62,8 +61,8 @@ def tensors_of(self, name: str):
 
 
 def over_lists(function, name: str):
-    """Calls a function for each tensor of a list; what it takes by keyword alone may be given in order here.  Results
-    are a tuple; a function that writes gives back the list that it was given."""
+    """Call a function for each tensor of a list; its keyword-only parameters may be positional here.  Results are a
+    tuple; a function that writes returns its list."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
     renamed = OTHER_NAMES.get(name.removeprefix(PREFIX).removesuffix("_"), {})
@@ -123,8 +122,8 @@ OTHER_NAMES = {
 
 
 def function_of(name: str):
-    """What a function on lists calls for each: an operator that tensors have as a method, or one and a copy of its
-    result into the tensor; None for others."""
+    """Function that a function on lists calls for each tensor: an operator that is also a tensor method, or one and a
+    copy of its result into the tensor; None for others."""
     if name in OWN:
         return OWN[name]
     if name.removesuffix("_") not in OWN and name in OPS:

@@ -70,7 +70,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 def gates(input, hidden, w_ih, w_hh, b_ih, b_hh):
-    """What a recurrent cell adds up, from its input and from its state."""
+    """Terms of a recurrent cell's sum, from its input and from its state."""
     return F.linear(input, w_ih, b_ih), F.linear(hidden, w_hh, b_hh)
 
 
@@ -110,8 +110,8 @@ def nuclear_norm(input, dim=None, keepdim=False):
 
 @overridable
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and
-    others 2009)."""
+    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by multiplication with random vectors
+    (Halko and others 2009)."""
     from ..linalg import qr, svd
     from .. import randn
     shifted = A if M is None else A - M

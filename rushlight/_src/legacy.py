@@ -29,9 +29,9 @@ class TypeOfTensors(type):
         return super().__new__(kind, name, bases, members)
 
     def __call__(cls, *args, device=None):
-        """A tensor of this dtype: of data, of sizes with undefined contents, or over the memory of a tensor of this
-        dtype.  TypeError for a tensor of another one, and where no device of the type is there; RuntimeError for a
-        device of another type."""
+        """Make a tensor of this dtype: of data, uninitialized with given sizes, or over the storage of a tensor of this
+        dtype.  TypeError for a tensor of another one, and if no device of the type exists; RuntimeError for a device of
+        another type."""
         if provided(cls.device_type) is None:
             raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: no such device is there")
         wanted = cls.device_type
@@ -155,7 +155,7 @@ def promote(found, a, b):
 
 
 def are_sizes(a, b) -> bool:
-    """Whether two numbers are integers, of which one is a symbol at least."""
+    """True if two numbers are integers and at least one is a symbol."""
     return any(isinstance(e, Expr) for e in (a, b)) and all(
         type(e) is int or isinstance(e, Expr) and e.dtype is None for e in (a, b))
 

@@ -1,4 +1,4 @@
-"""Where the storages of a file go: what ``load`` is told as ``map_location``."""
+"""Destinations of the storages of a file: the argument ``map_location`` of ``load``."""
 from __future__ import annotations
 
 from .core.convert import InProcess, UntypedStorage
@@ -32,7 +32,7 @@ class Places:
         return found(location) if isinstance(location, str) and (known is None or known.has_data) else cpu
 
     def readable(self, location: str) -> Device:
-        """The device on whose memory the bytes of a storage are read: the processor's for those of other devices."""
+        """Device into whose memory the bytes of a storage are read: the CPU for devices with memory of their own."""
         where = self.device(location)
         return where if where.provider.on_host or not where.provider.has_data else cpu
 

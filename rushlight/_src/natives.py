@@ -131,7 +131,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
 
 @overridable
 def is_distributed(input) -> bool:
-    """Whether a tensor lies on several machines as one: no plain tensor does."""
+    """Return False: plain tensors are not distributed."""
     return False
 
 
@@ -179,7 +179,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True):
 
 
 def quantized_max_pool(dims: int):
-    """Maximum pooling of quantized tensors: of their whole numbers."""
+    """Maximum pooling of the integers of quantized tensors."""
     def call(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
         found = getattr(F, f"max_pool{dims}d")(input.dequantize(), kernel_size, stride or None, padding, dilation,
                                                ceil_mode)
@@ -204,8 +204,8 @@ def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, outp
 def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,
                                     averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False,
                                     symmetric_quant=False):
-    """Moves the running extremes towards those of ``input`` (where ``observer_on`` is 1), makes scale and zero of them,
-    all of which are written in place, and returns ``input`` as it would be after quantizing (``fake_quant_on``)."""
+    """Update the moving minimum and maximum from ``input`` (if ``observer_on`` is 1), then scale and zero point, all in
+    place, and return ``input``, quantized and dequantized if ``fake_quant_on`` is 1."""
     if observer_on.item():
         observe(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
         numbers = limits(running_min, running_max, quant_min, quant_max, symmetric_quant)
@@ -220,7 +220,7 @@ def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_m
 
 
 def observe(input, running_min, running_max, constant, axis):
-    """Moves running extremes towards those of a tensor; infinite ones are replaced."""
+    """Update the moving minimum and maximum from a tensor; infinite ones are replaced."""
     rows = input.reshape(1, -1) if axis is None else input.movedim(axis, 0).reshape(input.shape[axis], -1)
     for running, now in ((running_min, rows.amin(1)), (running_max, rows.amax(1))):
         if running.numel() != now.numel():
@@ -244,13 +244,13 @@ def limits(low, high, quant_min, quant_max, symmetric):
 
 
 def on_gpu(name: str):
-    """An operator that PyTorch has for GPUs alone: on the processor it refuses there as it does here."""
+    """An operator that PyTorch has only for GPUs: there, too, it raises an error on the CPU."""
     def call(*args, **kwargs):
         raise NoDeviceError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it is an operator of "
                             "libraries for GPUs; the operator without the prefix is for every device")
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = "An operator of GPUs: refused on the processor."
+    call.__doc__ = "An operator of GPUs: raises NoDeviceError on the CPU."
     return call
 
 

@@ -30,7 +30,7 @@ MACHINE = {"protocol_version": VERSION, "little_endian": True, "type_sizes": {"s
 
 
 class LegacyPickler(Pickler):
-    """Names storages by six values, of which the last says of which part of another one it is a view (none is)."""
+    """Pickle storages with persistent ids of six values; the last one describes a view of another storage (none is)."""
 
     def persistent_id(self, obj):
         found = super().persistent_id(obj)

@@ -1,8 +1,8 @@
 """Pickles of data that others wrote: plain Python values and NumPy arrays of numbers or text.  Nothing else is made or
 called.
 
-NumPy's own ``__setstate__`` trusts what it is given (the flags of a dtype among it), so that arrays and dtypes are made
-by functions of ours, which check it.
+NumPy's own ``__setstate__`` trusts its input (the flags of a dtype among it), so functions of this module check it and
+make arrays and dtypes.
 """
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def load_plain(data: bytes, encoding="ASCII"):
-    """The value of a pickle.  ``encoding``: of texts that Python 2 wrote.  UnpicklingError for a pickle that is damaged
-    or holds more than plain values and arrays."""
+    """Return the value of a pickle.  ``encoding``: of strings that Python 2 wrote.  UnpicklingError for a pickle that
+    is damaged or holds more than plain values and arrays."""
     try:
         return PlainUnpickler(io.BytesIO(data), encoding=encoding).load()
     except (pickle.UnpicklingError, MemoryError):

@@ -43,8 +43,8 @@ def seal(text) -> tuple[str, bytes]:
 
 
 def load(f, name: str, trusted=False, map_location: MAP_LOCATION = None):
-    """The program in a file.  UnpicklingError for one that neither this user wrote here nor the caller trusts;
-    ``name``: who asks."""
+    """Return the program in a file.  UnpicklingError if neither this user wrote it here nor the caller trusts it;
+    ``name``: the caller."""
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, name, trusted, map_location)

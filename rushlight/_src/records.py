@@ -66,7 +66,7 @@ class PyTorchFileReader:
         return self._archive.getinfo(self._path(name)).header_offset
 
     def get_record_offset(self, name: str) -> int:
-        """Where the content of a record begins in the file."""
+        """Offset of the content of a record in the file."""
         with self._archive.open(self._path(name)) as record:
             return record._orig_compress_start
 
@@ -78,7 +78,7 @@ class PyTorchFileReader:
             self._file.close()
 
     def serialization_id(self) -> str:
-        """The number that tells archives of other content apart; empty for archives without one."""
+        """Identifier that depends on the archive's content; empty for archives without one."""
         name = ".data/serialization_id"
         return self.get_record(name).decode() if self.has_record(name) else ""
 

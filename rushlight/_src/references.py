@@ -1,4 +1,4 @@
-"""What ``torch._refs`` has beside the operators themselves: conversions as functions, and a mode that calls them."""
+"""Additions of ``torch._refs`` to the operators themselves: conversions as functions, and a mode that calls them."""
 from __future__ import annotations
 
 from ..overrides import BaseTorchFunctionMode

@@ -1,4 +1,4 @@
-"""What is made of the parts that a checkpoint's pickle keeps of tensors."""
+"""Rebuild tensors from the parts that a checkpoint's pickle stores."""
 from __future__ import annotations
 
 import math
@@ -19,7 +19,7 @@ TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``M
 
 
 class ScriptObject:
-    """What a file has of an object of a class of PyTorch's C++, a prepared weight: ``made`` is what it is here.
+    """A pickled object of a PyTorch C++ class, a prepacked weight; ``made`` is the equivalent Rushlight object.
 
     CorruptFileError for other classes.
     """
@@ -68,8 +68,7 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
 
 
 def quantizer_parts(tensor) -> tuple:
-    """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension
-    they belong to."""
+    """Quantization scheme of a tensor in the format of files: qscheme, scales, zero points, and their dimension."""
     found = tensor._rush_meta.dtype.scheme
     if type(found) is PerTensor:
         return found.kind, found.scale, found.zero_point
@@ -77,8 +76,8 @@ def quantizer_parts(tensor) -> tuple:
 
 
 def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False, hooks=None):
-    """A quantized tensor over a storage of whole numbers.  CorruptFileError for one that would reach beyond it, or
-    whose numbers mean nothing."""
+    """Quantized tensor over a storage of integers.  CorruptFileError if it exceeds the storage or has no valid
+    scheme."""
     whole = rebuild_tensor(storage, offset, size, stride)
     base = next((base for base, found in WHOLE.items() if found is whole.dtype), None)
     kind = parts[0] if type(parts) is tuple and parts else None
@@ -86,10 +85,10 @@ def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False,
                                     per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine
                                                                                         else 4):
         raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}",
-                               "whole numbers, and a scheme with its scales and zero points", REMEDY)
+                               "integers, and a scheme with its scales and zero points", REMEDY)
     if kind is per_tensor_affine:
         return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)
-    scales, zero_points, axis = parts[1:]  # PyTorch writes fractional zero points by the name of whole ones
+    scales, zero_points, axis = parts[1:]  # PyTorch writes fractional zero points under the qscheme of integral ones
     floating = kind is per_channel_affine_float_qparams or zero_points.is_floating_point()
     return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis), floating),
                                  base)
@@ -112,10 +111,10 @@ def rebuild_parameter_with_state(data, requires_grad, hooks, state):
 
 
 def rebuild_from_type(function, kind, args, state):
-    """A tensor of the user's class, with attributes.  CorruptFileError where parts of something else stand in its
-    place."""
+    """Return a tensor of the user's class, with attributes.  CorruptFileError if the parts are not those of a
+    tensor."""
     if function not in BUILDERS.values() or not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise CorruptFileError(f"{function!r} is to make an object of {kind!r}", "a tensor's parts, and its class",
+        raise CorruptFileError(f"{function!r} should make an object of {kind!r}", "a tensor's parts, and its class",
                                REMEDY)
     made = function(*args)
     if kind not in (Tensor, type(made)):
@@ -130,7 +129,7 @@ def rebuild_from_type(function, kind, args, state):
 def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, requires_grad):
     """A tensor of a class that answers operators itself, without memory."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise CorruptFileError(f"{kind!r} is to be the class of a tensor", "a subclass of Tensor", REMEDY)
+        raise CorruptFileError(f"{kind!r} should be the class of a tensor", "a subclass of Tensor", REMEDY)
     return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset,
                                          dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
@@ -155,7 +154,7 @@ def attributes(tensor: Tensor):
 
 
 def sparse_parts(tensor):
-    """What a sparse tensor is made of, as PyTorch writes it."""
+    """Components of a sparse tensor, in PyTorch's file format."""
     if tensor.layout is sparse_coo:
         return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
     if tensor.layout in (sparse_csr, sparse_bsr):

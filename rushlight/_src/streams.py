@@ -8,8 +8,8 @@ from .core.errors import NoDeviceError
 def accelerator() -> Device:
     """The current device of the accelerator.  NoDeviceError where there is none."""
     if Registry.present() is None:
-        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor",
-                            "ask torch.accelerator.is_available() first")
+        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device other than the CPU",
+                            "call torch.accelerator.is_available() first")
     return placed(Registry.present())
 
 
@@ -50,17 +50,17 @@ class Stream:
         self._own.synchronize(self.stream_id)
 
     def record_event(self, event=None) -> "Event":
-        """An event at the end of the work so far: a new one unless it is given."""
+        """Record an event, a new one unless given, after the work that is enqueued in the stream."""
         event = Event(self.device) if event is None else event
         event.record(self)
         return event
 
     def wait_event(self, event):
-        """Work that is given from now on begins after the event."""
+        """Make work that is enqueued later wait for the event."""
         event.wait(self)
 
     def wait_stream(self, stream):
-        """Work that is given from now on begins after all that another stream has been given."""
+        """Make work that is enqueued later wait for all work that another stream has."""
         self.wait_event(stream.record_event())
 
     def __enter__(self):
@@ -103,7 +103,7 @@ class StreamContext:
 
 
 class Event:
-    """A place in the work of a stream.  With ``enable_timing`` the time between two of them can be asked for."""
+    """A marker in a stream.  ``enable_timing`` allows measuring the time between two events."""
 
     def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
@@ -125,7 +125,7 @@ class Event:
         return self.mark is None or self._own.passed(self.mark)
 
     def wait(self, stream=None):
-        """What a stream (default: the current one) is given from now on begins after the event."""
+        """Make later work of a stream (default: the current one) wait for the event."""
         stream = current_stream(self.device) if stream is None else stream
         if self.mark is None:
             return
@@ -163,6 +163,6 @@ def current_stream(device=None) -> Stream:
 
 
 def set_stream(stream: Stream):
-    """The calling thread gives its work to this stream from now on, and the stream's device is the current one."""
+    """Make this stream, and its device, current in the calling thread."""
     stream.device.provider.set_current(stream.device.index)
     stream._own.enter(stream.stream_id)

@@ -1,4 +1,4 @@
-"""Switches of the process: how exact products are, how many threads there are, which warnings come again."""
+"""Process-wide switches: precision of matmuls, numbers of threads, repeated warnings."""
 from __future__ import annotations
 
 import warnings
@@ -8,7 +8,7 @@ from .core.undefined import Level
 PRECISIONS = ("highest", "high", "medium")
 precision = "highest"
 tf32_of_convolutions = True
-blas_library = "default"  # of products on GPUs
+blas_library = "default"  # of matmuls on GPUs
 accumulates_halves = False  # whether sums of float16 may be float16
 uses_dnn, deterministic_dnn = True, False  # whether cuDNN may compute anything; whether only what is always the same
 reducing = {"float16": True, "bfloat16": True}  # whether sums of parts of a product may be in the result's dtype
@@ -17,8 +17,8 @@ warn_always = False
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  On GPUs all but
-    "highest" allow tf32, whose factors have 11 digits; the processor's products keep float32, whatever is allowed.
+    """Set the precision of float32 matmuls: "highest", "high" or "medium".  On GPUs all but "highest" allow TF32, with
+    an 11-bit significand; CPU matmuls use float32 in any case.
 
     >>> import rushlight as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -44,7 +44,7 @@ def allow_tf32_of_convolutions(allowed: bool):
 
 
 def allows_tf32(library: str) -> bool:
-    """Whether products ("matmul"), or convolutions ("cudnn"), of float32 may be computed by tf32."""
+    """True if float32 matmuls ("matmul") or convolutions ("cudnn") may use TF32."""
     return precision != "highest" if library == "matmul" else tf32_of_convolutions
 
 
@@ -61,7 +61,7 @@ def change(name: str, value):
 
 
 def surroundings() -> tuple:
-    """What of these switches decides how plans come out."""
+    """Switches that affect plans."""
     return (precision, tf32_of_convolutions, blas_library, accumulates_halves, uses_dnn, deterministic_dnn,
             Level.now > 0, *reducing.values())
 
@@ -86,26 +86,25 @@ def set_num_threads(n: int):
 
 
 def forget_plans():
-    """Operators plan anew from now on: plans have room for each of the threads that there were."""
+    """Discard all plans: they have buffers for each of the former threads."""
     from .core.op import forget
     forget()
 
 
 def get_num_interop_threads() -> int:
-    """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes
-    nothing."""
+    """Number of inter-op threads: 1, or the argument of ``set_num_interop_threads``, which has no other effect."""
     return interop_threads
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Remembers how many operators may run side by side.  RuntimeError unless it is positive."""
+    """Set the number that ``get_num_interop_threads`` returns.  RuntimeError unless it is positive."""
     if num <= 0:
         raise RuntimeError(f"Expected a positive number of threads, not {num}")
     globals()["interop_threads"] = int(num)
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Asks that the smallest numbers count as zero.  False: kernels keep them."""
+    """Return False: flushing denormals is not supported, kernels keep them."""
     return False
 
 
@@ -116,5 +115,5 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What ``set_warn_always`` was told."""
+    """Last argument of ``set_warn_always``."""
     return warn_always

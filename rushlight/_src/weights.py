@@ -13,7 +13,7 @@ from .core.naming import defining_module
 from .core.op import OPS, Op, named
 
 SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
-BLOCKED = ("sys", "os", "posix", "nt")  # modules of which nothing is allowed, whatever the user says
+BLOCKED = ("sys", "os", "posix", "nt")  # modules whose names are never allowed, whatever the user says
 REFUSED = ("Weights only load failed. Unsupported global: GLOBAL {0} was not an allowed global by default, since it "
            "could run any code. If you trust it, allow it by "
            "torch.serialization.add_safe_globals([{1}]), or a whole file from where you trust by weights_only=False.")
@@ -45,7 +45,7 @@ def add_safe_globals(safe_globals):
 
 
 def names_in_files(found) -> list[tuple[str, str]]:
-    """The modules and names by which files have a class or function of ours: PyTorch's, and in older files our own."""
+    """Modules and names under which files store a Rushlight class or function: PyTorch's; in older files its own."""
     place = name_in_files(found)
     if place is None:
         return []
