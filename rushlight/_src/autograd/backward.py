@@ -1,4 +1,4 @@
-"""Running the backward engine: ``backward`` and ``grad``."""
+"""Public functions that run the backward engine: ``backward`` and ``grad``."""
 from __future__ import annotations
 
 from threading import get_ident
@@ -68,21 +68,21 @@ def stand_in(node, output_nr):
 
 
 def edge_of(tensor):
-    """The node that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the
-    node it is."""
+    """Return the node that receives the gradient of this tensor (or GradientEdge), None if it requires none, and the
+    index of the node's output."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.grad_node, tensor.output_nr
     return history.edge(tensor), tensor._rush_output if tensor._rush_grad_node is not None else 0
 
 
 def keeps_graph() -> bool:
-    """Whether the backward pass that this thread is in keeps what nodes saved; True outside of one."""
+    """True if this thread's backward pass retains saved tensors, and outside of a backward pass."""
     return mine.run is None or bool(mine.run.retain)
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
-    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else
-    those of inputs that are no leaves."""
+    """Run the engine once; return the run and the gradients captured for ``inputs``: all of them without
+    ``accumulate``, else those of non-leaf inputs."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         node, slot = edge_of(tensor)
@@ -126,7 +126,7 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
 
 
 def call_back(run):
-    """Calls what was queued while a backward pass ran; that may queue more."""
+    """Call the callbacks queued during a backward pass; they may queue more."""
     for callback in run.callbacks:
         callback()
 
@@ -136,7 +136,7 @@ class Engine:
 
     @staticmethod
     def queue_callback(callback):
-        """Calls a function once the backward pass is done.  RuntimeError outside of one."""
+        """Call a function at the end of the backward pass.  RuntimeError outside of one."""
         run = mine.run
         if run is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
@@ -145,12 +145,12 @@ class Engine:
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
-        """Whether gradients go to all leaves, as those of reentrant checkpoints do: with chosen inputs they do not."""
+        """True if gradients go to all leaves, as reentrant checkpoints need: not with chosen inputs."""
         return mine.run is None or mine.run.needed is None
 
 
 def reaching(roots, targets) -> set:
-    """The nodes from which a target can be reached."""
+    """Return the nodes from which a target can be reached."""
     order, seen, stack = [], set(), list(roots)
     while stack:
         node = stack.pop()
@@ -182,7 +182,7 @@ def will_execute(run: engine.Run, node: GradNode) -> bool:
 
 
 def as_tuple(value):
-    """One tensor (or GradientEdge), or any iterable of them, as a tuple."""
+    """Return one tensor (or GradientEdge), or any iterable of them, as a tuple."""
     if value is None:
         return None
     return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
@@ -238,12 +238,12 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 
 def inmost(value):
-    """The tensor through which gradients flow: what a sparse or nested one is around."""
+    """Return the tensor through which gradients flow: the values inside of a sparse or nested one."""
     return inmost(value.inner) if isinstance(value, Composed) else value
 
 
 def inmost_gradient(output, gradient):
-    """A gradient of an output as one of the tensor through which gradients flow."""
+    """Return a gradient of an output as one of the tensor through which gradients flow."""
     if isinstance(output, Composed) and isinstance(gradient, Tensor):
         return inmost_gradient(output.inner, output.inner_gradient(gradient))
     if isinstance(gradient, Composed) and not (gradient.is_sparse and isinstance(output, Tensor) and output.is_leaf):
@@ -297,7 +297,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
+    """Accumulate into ``.grad`` of leaves the gradient of this tensor."""
     if not self.requires_grad:
         raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
                              "a result computed from tensors that require gradients",
@@ -309,7 +309,7 @@ Tensor.backward = _tensor_backward
 
 
 def activate():
-    """Connects the engine with its slow paths."""
+    """Connect the engine with its slow paths."""
     from . import anomaly, lending, saved  # noqa: F401 - each sets a hook of its own
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,

@@ -1,4 +1,4 @@
-"""Gradients of results whose tensors have had other metadata since they were recorded."""
+"""Gradients of outputs whose tensors changed metadata after they were recorded."""
 from __future__ import annotations
 
 from ..core.native import GradNode, Tensor

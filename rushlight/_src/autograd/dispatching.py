@@ -1,4 +1,4 @@
-"""Classes with ``__torch_dispatch__``: they answer operators below the recording of gradients, which is done here."""
+"""Classes with ``__torch_dispatch__``: they handle operators below autograd; this module records the gradients."""
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +25,7 @@ class ViewWrittenError(NotImplementedError):
 
 
 def call(op: Op, args, kwargs, kinds):
-    """The answer of the classes among the arguments, recorded for the backward pass."""
+    """Result of the classes among the arguments, recorded for the backward pass."""
     if "out" in kwargs and kwargs["out"] is None:  # as if it were not there: operators have an overload with it
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
@@ -64,7 +64,7 @@ def differentiate(op, args, kwargs, answer, within, numbers=True):
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
-    """Whether a composite can be differentiated as a whole: not where it reads elements."""
+    """True if a composite can be differentiated as a unit: not if it reads elements."""
     from .reverse import linearised
     try:
         linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad), numbers=False)
@@ -74,7 +74,7 @@ def derivable(op, args, kwargs, tensors) -> bool:
 
 
 def refuse_leaf(op, args):
-    """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
+    """LeafWrittenError if a leaf that requires a gradient is written while gradients are recorded."""
     at = op.traits.get("into")
     if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._rush_needs_grad and args[
             at]._rush_grad_node is None:
@@ -84,7 +84,7 @@ def refuse_leaf(op, args):
 
 
 def refuse_view(op, args):
-    """ViewWrittenError where a view is written while gradients are recorded: what it shows would not know."""
+    """ViewWrittenError if a view is written while gradients are recorded: its base would not see the write."""
     at = op.traits.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
         raise ViewWrittenError(
@@ -101,7 +101,7 @@ def opened(op) -> bool:
 
 
 def seen(op, args, kwargs):
-    """(overload, args, kwargs) of a call as a class or mode sees it; None where it sees simpler operators."""
+    """(overload, args, kwargs) of a call for a class or mode; None if it sees simpler operators."""
     found = dispatched(op, args, kwargs)
     if found is not None:
         return found
@@ -139,7 +139,7 @@ def answered(op, args, kwargs, kinds, found):
 
 
 def tensors_of(values, found=None) -> list:
-    """The tensors among arguments, those in lists too."""
+    """The tensors among arguments, also in lists."""
     found = [] if found is None else found
     for value in values:
         if isinstance(value, Tensor):
@@ -150,7 +150,7 @@ def tensors_of(values, found=None) -> list:
 
 
 def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
-    """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``).
+    """Results whose node derives the operator again from the classes' results for its parts (``differentiate``).
     ``versions``: of the arguments, before the call."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
@@ -167,13 +167,13 @@ def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
 
 
 def versions_of(args, kwargs) -> dict:
-    """The version of each tensor among arguments, by its id."""
+    """Version of each tensor among arguments, by its id."""
     return {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values()))}
 
 
 def as_before(op, args, kwargs, numbers=False) -> tuple:
-    """The arguments of a call that is recorded, with a copy of the target in its place where the operator writes it and
-    its derivative reads what was there."""
+    """Arguments of a recorded call, with a copy of the target in its place if the operator writes it and its derivative
+    reads the old value."""
     from .reverse import linearised
     if "into" not in op.traits:
         return args, kwargs
@@ -194,15 +194,15 @@ def ends(tensors, wanted) -> tuple:
 
 
 def derive(node, name, edges, slots, outputs, function):
-    """Makes a node run a function of the gradients of ``outputs``, which gives those of ``edges``."""
+    """Make a node run a function of the gradients of ``outputs``, which returns those of ``edges``."""
     node.kind, node.extra, node.edges, node.slots = FUNCTION, name, edges, slots
     node.outputs = tuple(o._rush_meta if isinstance(o, Tensor) else None for o in outputs)
     node.function, node.saved = function, None
 
 
 def derived_again(op, args, kwargs, answer):
-    """What ``answer()`` gives.  Where its history keeps more than the arguments, which the modes have not seen, the
-    node derives the operator again, of operators that they see."""
+    """Return ``answer()``.  If its history saves more than the arguments, which the modes have not seen, the node
+    derives the operator again, with operators that they see."""
     tensors = tensors_of((*args, *kwargs.values()))
     apart = any(op.traits.get(trait) for trait in ("detaches", "fresh", "library", "captured", "view"))
     noted = is_recording() and any(t._rush_needs_grad for t in tensors) and not apart
@@ -226,13 +226,13 @@ def derived_again(op, args, kwargs, answer):
 
 
 def keeps_arguments(node, edges) -> bool:
-    """Whether what a node saved are arguments of its operator alone, and no results or numbers."""
+    """True if a node saved only arguments of its operator, no results or scalars."""
     return node.kind == DERIVED and node.edges == edges and all(0 <= code < FLOAT_VALUE for code in node.plan.saves)
 
 
 def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=None):
-    """The backward of one call (``differentiate``): cotangents of its results in, those of the tensors ``wanted`` out.
-    StaleValueError where what it reads was written since; ``versions``: of the arguments, by default those of now."""
+    """The backward of one call (``differentiate``): maps cotangents of its results to those of the tensors ``wanted``.
+    StaleValueError if a saved value was written since; ``versions``: of the arguments, by default the current ones."""
     from .reverse import linearised, zeros_like
     versions = {**(versions_of(args, kwargs) if versions is None else versions), **versions_of(outputs, {})}
 
@@ -256,7 +256,7 @@ def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=N
 
 
 def read(function, args, kwargs):
-    """A member that reads elements, of an instance of such a class."""
+    """Read elements of an instance of such a class by a member of Tensor."""
     tensor, name = args[0], function.__name__
     if name in ("numpy", "__array__", "tolist"):
         raise RuntimeError(
@@ -281,7 +281,7 @@ def emptied(meta):
 
 
 class DispatchMode(Interpreter):
-    """The place of a TorchDispatchMode among the interpreters."""
+    """A TorchDispatchMode in the stack of interpreters."""
 
     def __init__(self, mode):
         self.mode = mode
@@ -313,7 +313,7 @@ class DispatchMode(Interpreter):
         return self.asked(*emptied(meta)) if self.mode._sees_memory else None
 
     def constant(self, make):
-        """A tensor of given elements, which the mode may change."""
+        """A tensor of given elements, which the mode may replace."""
         if not self.mode._sees_memory:
             return make()
         with Suspended(self):

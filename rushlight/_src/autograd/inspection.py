@@ -14,12 +14,12 @@ NUMBERS = (int, float, bool)  # types that a plan key has in place of scalars th
 
 
 class Unknown(AttributeError):
-    """A name under which a node keeps nothing."""
+    """A name under which a node saves nothing."""
 
 
 def look_up(node: GradNode, name: str):
-    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the node keeps (None: it needs none), or a
-    parameter of its operator.  AttributeError for another name."""
+    """Return the value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the node saves (None: it needs none), or
+    a parameter of its operator.  AttributeError for another name."""
     raw = name.startswith("_raw_saved_")
     wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
     if node.plan is None:
@@ -37,7 +37,7 @@ def look_up(node: GradNode, name: str):
 
 
 def names_of(node: GradNode) -> list:
-    """The names that ``look_up`` knows for a node."""
+    """Names that ``look_up`` accepts for a node."""
     if node.plan is None:
         return []
     kept, others = contents(node)
@@ -46,8 +46,8 @@ def names_of(node: GradNode) -> list:
 
 
 def contents(node: GradNode):
-    """By name, the places of saved values among ``node.saved``: of arguments and results that are tensors (None: not
-    kept, tuples for lists); and the other parameters."""
+    """Return, by name, the indices in ``node.saved`` of arguments and results that are tensors (None: not saved, tuples
+    for lists); and the other parameters."""
     plan = node.plan
     place = {code: k for k, code in reversed(list(enumerate(plan.saves)))}
     kept, others, tensors = {}, {}, iter(range(1 << 30))
@@ -83,7 +83,7 @@ ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyT
 
 
 def wants(plan) -> list:
-    """Whether each argument of a plan that is a tensor (or becomes one in PyTorch) wants a gradient."""
+    """True for each argument of a plan that is a tensor (or becomes one in PyTorch) and requires a gradient."""
     found, tensors, wanted = [], iter(range(1 << 30)), set(plan.wanted)
     for name, given in parameters(plan):
         if isinstance(given, (Meta, tuple)):
@@ -113,8 +113,7 @@ def value(node: GradNode, place: int):
 
 
 class SavedTensor:
-    """A tensor as a node keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack
-    it."""
+    """A saved tensor: ``data`` is its packed value, ``register_hooks`` sets hooks that pack it."""
 
     def __init__(self):
         raise RuntimeError(
@@ -143,7 +142,7 @@ class SavedTensor:
 
     @property
     def data(self):
-        """The tensor, or what the hook that packed it made of it."""
+        """The tensor, or the result of the hook that packed it."""
         found = self.holder()[2]
         return found.value if isinstance(found, Packed) else found
 

@@ -1,5 +1,5 @@
-"""In-place operators under autograd: histories of what is written, of the tensors whose views are written, and of views
-whose base is."""
+"""In-place operators under autograd: histories of written tensors, of bases whose views are written, and of views whose
+base is written."""
 from __future__ import annotations
 
 from ..core.errors import LeafWrittenError, StorageBoundsError
@@ -17,7 +17,7 @@ from .passing import following, full_of
 
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
-    """An in-place operator under autograd: the target's history becomes this operation."""
+    """Run an in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
     if base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
@@ -51,7 +51,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
 
 
 def take_history(tensor: Tensor, other: Tensor):
-    """Makes the node of another tensor that of this one."""
+    """Give this tensor the node of another one."""
     tensor._rush_grad_node, tensor._rush_output = other._rush_grad_node, other._rush_output
     tensor._rush_needs_grad = int(other._rush_grad_node is not None)
 
@@ -87,8 +87,8 @@ def written(target: Tensor):
 
 @attach
 def _rush_become(self, view: Tensor):
-    """Replaces the metadata of this tensor by those of a view of it.  If the view was recorded, it is the tensor's
-    history too; otherwise the tensor keeps its own, as one does that is written under ``no_grad``."""
+    """Replace the metadata of this tensor by those of a view of it.  If the view was recorded, it is the tensor's
+    history too; otherwise the tensor keeps its own, as after a write under ``no_grad``."""
     if view._rush_grad_node is not None:
         refuse_leaves(self)
     sharing.count_write(self)
@@ -103,8 +103,8 @@ def _rush_become(self, view: Tensor):
 
 @attach
 def _rush_write_underivable(self, name: str, write, *sources: Tensor):
-    """Calls ``write``, an operator in place without a derivative, and makes it the history of this tensor, and of the
-    one it is a view of: RuntimeError where a gradient arrives."""
+    """Call ``write``, an in-place operator without a derivative, and make it the history of this tensor and of its
+    base: RuntimeError if a gradient arrives."""
     refuse_leaves(self)
 
     def refuse(*gradients):
@@ -129,7 +129,7 @@ def copy_before(target: Tensor, shown: Tensor) -> Tensor:
 
 
 def refuse_leaves(target: Tensor):
-    """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
+    """LeafWrittenError for a target that is a leaf that requires a gradient, or a view of one."""
     if target._rush_grad_node is None and target._rush_needs_grad:
         refuse_leaf(target)
     if target._rush_seen < history.UNRECORDED:
@@ -143,8 +143,8 @@ def refuse_leaves(target: Tensor):
 
 
 def refuse_view(view: Tensor, what: str):
-    """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
-    is one of several results of an operator."""
+    """Raise LeafWrittenError for a view whose history cannot follow a write: it was made while recording was disabled,
+    or is one of several results of an operator."""
     if view._rush_seen > history.MULTIPLE:
         node = view._rush_grad_node
         if node is not None and node.kind == FUNCTION:
@@ -187,8 +187,8 @@ def correct_saved(node: GradNode, codes, source, before):
 
 
 def constant_node(target: Tensor):
-    """The node of a target overwritten by something that does not depend on it: it still wants gradients, and passes
-    zeros on."""
+    """Return the node of a target overwritten by a value that does not depend on it: it still requires gradients, and
+    passes zeros on."""
     before = history.edge(target)
     if before is None:
         return None
@@ -247,7 +247,7 @@ def place_in(base: Tensor, view: Tensor) -> tuple:
 
 
 def check_within(base: Meta, meta: Meta, start: int):
-    """StorageBoundsError for a region that reaches beyond a base: one of the two was given other memory since."""
+    """StorageBoundsError for a region that exceeds a base: one of the two was given other storage since."""
     size = span(base.shape, base.strides) * base.itemsize
     if meta.numel and (start < 0 or start * meta.itemsize + meta.nbytes > size):
         raise StorageBoundsError(
@@ -257,13 +257,13 @@ def check_within(base: Meta, meta: Meta, start: int):
 
 
 def laid_out(value: Tensor, meta):
-    """A copy of a value in memory of its own with the given strides."""
+    """Copy a value to new storage with the given strides."""
     memory = OPS["new_zeros"](value, span(meta.shape, meta.strides))
     return OPS["copy_"](OPS["as_strided"](memory, tuple(meta.shape), meta.strides), value)
 
 
 def refresh(view: Tensor):
-    """The node of a view whose memory was changed through another tensor: the same region of its base.
+    """Return the node of a view whose storage was written through another tensor: the same region of its base.
     LeafWrittenError for views whose history cannot follow."""
     base = view._base
     if base is not None and base._rush_needs_grad and view._rush_seen < history.UNRECORDED:

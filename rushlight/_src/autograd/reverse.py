@@ -1,4 +1,4 @@
-"""Reverse: notes down how values were made, to carry cotangents back (grad and vjp within other transforms).
+"""Reverse: records how values were made, to pull cotangents back (grad and vjp within other transforms).
 
 Unlike the engine's graph of eager operators, this one has levels: the values it notes may be batched or dual, and the
 pull back runs under whatever interpreters are active then.
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 class Entry:
-    """One noted call: ``pull(cotangents)`` gives a cotangent (or None) for each of ``sources``, places of other
+    """One recorded call: ``pull(cotangents)`` returns a cotangent (or None) for each of ``sources``, results of other
     entries."""
 
     def __init__(self, pull, sources, count):
@@ -54,7 +54,7 @@ class Derived(Entry):
 
 
 class Tracked(Wrapped):
-    """A value, and the place that its cotangent goes to: (entry, which result), or None for a constant."""
+    """A value, and the destination of its cotangent: (entry, result index), or None for a constant."""
 
     def __new__(cls, level, value, place=None):
         made = super().__new__(cls, level, value)
@@ -85,7 +85,7 @@ class Tracked(Wrapped):
 
 
 class Reverse(Level):
-    """One reverse derivative.  While it is active operators are recorded; below it the mode of outside holds."""
+    """One reverse derivative.  While it is active, operators are recorded; below it the outer grad mode applies."""
 
     kind = Tracked
     name = "grad"
@@ -106,7 +106,7 @@ class Reverse(Level):
         return map_results(lambda r: r if isinstance(r, Tracked) else Tracked(self, r), results)
 
     def recording(self) -> bool:
-        """Whether operators of this level are noted now."""
+        """True if operators of this level are being recorded."""
         return bool(mine.grad)
 
     def mutate(self, op, args, kwargs):
@@ -144,7 +144,7 @@ class Reverse(Level):
 
 
 class Beneath(Suspended):
-    """A block below a level of the reverse mode, in the recording mode of there."""
+    """A block below a level of reverse mode, in the grad mode outside of the level."""
 
     def __enter__(self):
         stack, level = mine.stack, self.interpreter
@@ -159,7 +159,7 @@ def zeros_like(tensor) -> Tensor:
 
 
 def pull_back(outputs, cotangents, sources) -> list:
-    """Cotangents of the places ``sources``, given those of the places ``outputs``: None where there are none."""
+    """Return cotangents of the entries ``sources``, given those of the entries ``outputs``: None for undefined ones."""
     received: dict = {}
     queue: list = []
 

@@ -27,7 +27,7 @@ class Packed:
             self.value = copy(self.value)
 
     def unpacked(self) -> Tensor:
-        """The tensor again.  TypeError where the hook gives something else."""
+        """Unpack the tensor.  TypeError if the hook returns another object."""
         with quiet():
             found = self.unpack(self.value)
         if not isinstance(found, Tensor):
@@ -38,7 +38,7 @@ class Packed:
 
 
 class quiet(Scope):
-    """A block in which no hook is called: hooks compute, too."""
+    """A block in which no hook is called, since hooks themselves compute."""
 
     def __enter__(self):
         self.outer = held(PACKING, self.outer, None)
@@ -66,14 +66,14 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
 
 
 def pack(node: GradNode) -> None:
-    """A derived node becomes one that unpacks what it saved before it computes its gradients."""
+    """Make a derived node one that unpacks its saved values before it computes its gradients."""
     if any(isinstance(value, Tensor) for value in node.saved):
         unpacking(node, [packed(handed(value, node, code)) if isinstance(value, Tensor) else value
                          for value, code in zip(node.saved, node.plan.saves)])
 
 
 def unpacking(node: GradNode, saved) -> None:
-    """Makes the node a function of its gradients and of ``saved``, some of which is packed."""
+    """Make the node a function of its gradients and of ``saved``, some of which is packed."""
     links = [(history.edge(v), v._rush_output) if isinstance(v, Tensor) and code >= 0 and v._rush_needs_grad else None
              for v, code in zip(node.saved, node.plan.saves)]
     node.extra = class_name(node)
@@ -120,7 +120,7 @@ class Unpacking:
 
 
 def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
-    """A tensor that was unpacked, with the history of the one that was packed."""
+    """Return an unpacked tensor with the history of the packed one."""
     made = alias(value)
     made._rush_needs_grad = 1
     if edge.kind == ACCUMULATE:
@@ -131,13 +131,14 @@ def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
 
 
 def handed(value: Tensor, node: GradNode, code: int) -> Tensor:
-    """A saved tensor as a hook gets it: results without the node that saves them, which would keep itself alive."""
+    """Return a saved tensor for a hook: results without the node that saves them, since that would be a reference
+    cycle."""
     return OPS["detach"](value) if code < 0 or value._rush_grad_node is node else value
 
 
 class hooked(Scope):
-    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks, those of blocks around
-    it too.  RuntimeError where they are refused."""
+    """A block in which ``pair`` (pack, unpack) is the innermost pair of hooks; a string disables hooks, also those of
+    outer blocks.  RuntimeError if they are disabled."""
 
     def __init__(self, pair):
         self.pair = pair
@@ -152,7 +153,7 @@ class hooked(Scope):
 
 
 def are_hooks_allowed() -> bool:
-    """Whether ``saved_tensors_hooks`` can be entered: False in a block of ``disable_saved_tensors_hooks``."""
+    """True if ``saved_tensors_hooks`` can be entered: False in a block of ``disable_saved_tensors_hooks``."""
     return not (mine.hooks and isinstance(mine.hooks[-1], str))
 
 
