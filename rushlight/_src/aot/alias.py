@@ -36,7 +36,7 @@ class Recording(Trace):
         return made
 
     def written(self) -> list:
-        """(input, its last value) for each input that was written to."""
+        """Return (input, its last value) for each input that was written."""
         return [(node, value.value) for node, value in self.given.items() if value.value is not node]
 
     def inner(self) -> Trace:
@@ -67,7 +67,8 @@ class Recording(Trace):
         return result
 
     def turn(self, value: Traced, view: Traced):
-        """Makes a value what a view of it is.  An owner leaves what it was to another, which its views are of."""
+        """Make a value become a view of it.  The former value of an owner moves to another object, which its views
+        refer to."""
         if view._base is value:
             view._base = owner = traced(value.value)
             owner.count = writes(value)
@@ -92,7 +93,8 @@ class Recording(Trace):
 
 
 class Inner(Recording):
-    """The Recording of a body that a node carries: it may write into what it makes, and draws nothing."""
+    """The Recording of a body that a node carries: it may write into values that it makes, and draws no random
+    numbers."""
 
     reserve = Trace.reserve
 
@@ -102,7 +104,7 @@ class Inner(Recording):
 
 
 def relate(result: Traced, source: Traced):
-    """Makes ``result`` a view of ``source``, if views alone lead from one to the other and memory can be shared."""
+    """Make ``result`` a view of ``source``, if it derives from it by views alone and can share its storage."""
     path, node, goal = [], result.value, source.node
     while node is not goal:
         if not picks(node) and not (step_of(node) and node.op.kind.strided(node.op, node.args[0].meta, **node.params)):
@@ -117,12 +119,12 @@ def relate(result: Traced, source: Traced):
 
 
 def shows_storage(step: Node) -> bool:
-    """Whether a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` makes it again."""
+    """True if a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` recomputes it."""
     return step.op is P.strided and not step.args[0].meta.contiguous and view_of_input(step.args[0]) is None
 
 
 def picks(node: Node) -> bool:
-    """Whether a node is the slice at a place that is known when the program runs."""
+    """True if a node is the slice at an index that is only known at run time."""
     return node.op is P.take and node.args[1].shape == ()
 
 
@@ -137,7 +139,7 @@ def repeated(step: Node, value: Traced, before=()) -> Traced:
 
 
 def repeat_each(owner: Traced, steps):
-    """Yield the owner's value, then what each of the steps makes of the one before."""
+    """Yield the owner's value, then the result of each step applied to the one before."""
     value = traced(owner.node)
     yield value
     for k, step in enumerate(steps):
@@ -184,7 +186,7 @@ def region_of(step: Node, meta: Meta):
 
 
 def whole(value: Traced) -> Traced:
-    """The owner of what a value shows: itself, what it is a view of, or what that was before it became a view."""
+    """Return the owner of a value: itself, its base, or the base that it had before it became a view."""
     while value._base is not None:
         value = value._base
     return value
@@ -225,8 +227,8 @@ def unrecorded(before: Node, value: Node) -> Node:
 
 
 def write(target: Traced, value: Traced, written=None):
-    """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None:
-    everywhere)."""
+    """Give ``target``, or the part of its owner that it views, a new value; ``written``: nonzero for elements that have
+    one (None: all)."""
     owner = whole(target)
     steps = () if target._base is None else target.path
     shown = [*repeat_each(owner, steps[:-1])]
@@ -252,8 +254,8 @@ def placed(value: Traced, meta: Meta) -> Traced:
 
 
 def put_back(step: Node, before: Traced, value: Traced, written):
-    """What ``before`` becomes when ``value`` is written, where ``written`` says, through the view that ``step`` makes
-    of it; and where that is written."""
+    """Return ``before`` after ``value`` is written, at the elements in ``written``, through the view that ``step``
+    makes of it; and the mask of the written elements."""
     view = step.op.kind
     if picks(step):
         return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None
@@ -279,7 +281,7 @@ def put_back(step: Node, before: Traced, value: Traced, written):
 
 
 def put_at(step: Node, before: Traced, value: Traced) -> Traced:
-    """``before`` with another slice at the place that a step looks up."""
+    """Return ``before`` with another slice at the index that a step looks up."""
     dim = step.params["dim"]
     at = P.reshape(traced(step.args[1]), shape=(1,))
     return P.put(before, at, P.reshape(value, shape=(*before.shape[:dim], 1, *before.shape[dim + 1:])), dim=dim,
@@ -312,13 +314,13 @@ def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
 
 
 def shows_again(step: Node, before: Traced) -> bool:
-    """Whether a view may show an element in several places."""
+    """True if a view may contain an element several times."""
     name = step.op.name.rpartition(".")[2]
     return name == "expand" and tuple(step.meta.shape) != tuple(before.shape) or name in ("unfold", "strided")
 
 
 def put_places(step: Node, before: Traced, value: Traced, written):
-    """As ``put_back``, element by element: of several writes to one place the last stays."""
+    """Like ``put_back``, element by element: the last of several writes to one element stays."""
     count, seen = product(before.shape), product(value.shape)
     at = step.op(P.reshape(P.iota(size=count, dtype=int64), shape=tuple(before.shape)), **step.params)
     if written is not None:
@@ -334,7 +336,7 @@ def put_places(step: Node, before: Traced, value: Traced, written):
 
 
 def put_region(step: Node, before: Traced, value: Traced, written):
-    """As ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
+    """Like ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
     if has_gaps(before._rush_meta):
         raise NotImplementedError(f"a write through as_strided of a tensor with strides {before.stride()}, whose "
                                   "storage has elements that the tensor does not show: take contiguous() first")

@@ -1,4 +1,4 @@
-"""Forward and backward in one program: reverse accumulation over the nodes that a trace wrote."""
+"""The joint graph: reverse accumulation over the nodes of a trace."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -8,7 +8,7 @@ from ..transforms.trace import Several, traced
 
 
 def active_nodes(nodes, sources) -> set:
-    """The nodes through which a gradient can flow from an output to one of ``sources``."""
+    """Return the nodes through which a gradient can flow from an output to one of ``sources``."""
     active = set(sources)
     for node in nodes:
         if not node.constant and carries_gradient(node.meta) and any(n in active for n in node.used):
@@ -23,8 +23,8 @@ def carries_gradient(meta) -> bool:
 
 
 def differentiate(nodes, outputs, cotangents, sources) -> list:
-    """Gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None where there are
-    none.
+    """Return the gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None for
+    undefined gradients.
 
     Called under the Trace that wrote ``nodes``; what the gradient rules compute is written after them.
     """
@@ -81,7 +81,7 @@ def collects(node) -> bool:
 
 
 def collecting(nodes, sources) -> dict:
-    """{a source: (the first node that collects its gradients, which of its arguments and results it is)}."""
+    """Return {source: (first node that accumulates its gradients, index among the node's arguments and results)}."""
     known, found = set(sources), {}
     for node in filter(collects, nodes):
         if known.issuperset(node.args) and not any(argument in found for argument in node.args):
@@ -102,7 +102,7 @@ def lay_out(graph, gradients, sources):
 
 
 def node_vjp(node: Node, g):
-    """Pairs of (argument node, its cotangent) for one node."""
+    """Return pairs of (argument node, its cotangent) for one node."""
     rule = node.op.rules.get("vjp")
     values = map_nodes(node.args, value_of)
     y = value_of(node)
@@ -129,7 +129,7 @@ def pairs(args, results):
 
 
 def value_of(node: Node):
-    """A node as a value for rules: several results become a tuple."""
+    """Return a node as a value for rules: several results become a tuple."""
     if isinstance(node.meta, Meta):
         return traced(node)
     return tuple(P.item(Several(node), index=k) for k in range(len(node.meta)))

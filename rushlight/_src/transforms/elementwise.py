@@ -11,8 +11,8 @@ known: dict = {}
 
 
 def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
-    """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked
-    into, too."""
+    """True if a call with such arguments is elementwise in all tensors among them.  ``opened``: also inspect the bodies
+    of composites."""
     if operator.traits.get("composite") and (not opened or operator.traits.get("fresh")) or operator.traits.get(
             "view") and not operator.traits.get("turns"):
         return False
@@ -30,7 +30,7 @@ def kind_of(value):
 
 
 def standing(value, enter):
-    """An argument with ``enter(tensor)`` in place of the tensors in it."""
+    """Return an argument with ``enter(tensor)`` in place of its tensors."""
     if type(value) in (tuple, list):
         return type(value)(standing(v, enter) for v in value)
     return enter(value) if isinstance(value, Tensor) else value
@@ -60,12 +60,12 @@ def all_elementwise(nodes) -> bool:
 
 
 def all_of(nodes, kinds) -> bool:
-    """Whether all primitives of a program are of these kinds."""
+    """True if all primitives of a program are of these kinds."""
     return all(all_of(n.inside.nodes, kinds) if n.inside is not None else n.op.kind.name in kinds for n in nodes)
 
 
 def consists_of(function, args, kwargs, kinds) -> bool:
-    """Whether a call with these very arguments is made of primitives of these kinds alone."""
+    """True if a call with exactly these arguments consists of primitives of these kinds."""
     trace = Trace()
 
     def enter(tensor):

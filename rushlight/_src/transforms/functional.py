@@ -10,7 +10,7 @@ from .level import Level, Wrapped, map_results
 
 
 class Mutable(Wrapped):
-    """A tensor that seems to be written in place: its value is replaced instead."""
+    """A tensor that appears to be written in place: its value is replaced instead."""
 
     shown = "FunctionalTensor"
 
@@ -38,7 +38,7 @@ class Functional(Level):
 
 
 def functionalize(func, *, remove="mutations"):
-    """A function that computes the same as ``func`` without writing into tensors, but for arguments that ``func``
+    """Return a function that computes the same as ``func`` without writing tensors, except for arguments that ``func``
     writes.
 
     ``remove``: "mutations", or "mutations_and_views".

@@ -55,7 +55,7 @@ class Traced(Tensor):
 
     @property
     def weak(self):
-        """Whether this stands for a run-time Python number."""
+        """True if this represents a Python scalar that is known at run time."""
         return self.node.weak
 
     @property
@@ -100,8 +100,7 @@ def traced(node: Node) -> Traced:
 
 
 def zeros_laid(meta: Meta):
-    """Zeros with the strides of a Meta, as operators of the program being written: what stands for undefined
-    contents."""
+    """Zeros with the strides of a Meta, as operators of the traced program: the value of uninitialized tensors."""
     value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(
         meta.shape, meta.strides)
     if order is None:
@@ -112,7 +111,7 @@ def zeros_laid(meta: Meta):
 
 
 class Trace(Interpreter):
-    """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
+    """Record a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
     traced body; every other operator is replaced by its body."""
 
     traces = dispatches = True
@@ -158,14 +157,14 @@ class Trace(Interpreter):
         return results
 
     def turn(self, value: Traced, view: Traced):
-        """Makes a value what a view of it is."""
+        """Make a value become a view of it."""
         value.value, value._rush_meta = view.value, view._rush_meta
 
     def empty(self, meta):
         return traced(zeros_laid(meta).node) if meta.device.provider.has_data else None  # a view of nothing
 
     def constant(self, make):
-        """Known contents as part of the program, if they are few; more than that cannot be captured."""
+        """Return known elements as part of the program, if they are few; larger constants cannot be captured."""
         with Suspended(mine.stack[0]):
             made = make()
             numbers = made.reshape(-1).tolist() if made.numel() <= MOST_NUMBERS else None
@@ -194,8 +193,8 @@ class Trace(Interpreter):
         return traced(node)
 
     def adopted(self, graph, values):
-        """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the
-        arguments are not those that it was written for, or where operators carry their bodies."""
+        """Results of a program of primitives for these arguments, whose nodes are reused unchanged; None if the
+        arguments are not those that it was traced for, or if operators carry their bodies."""
         graph = getattr(graph, "graph", graph)
         known = all(isinstance(v, Traced) and v._rush_meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
@@ -213,7 +212,7 @@ class Trace(Interpreter):
         return Trace(self)
 
     def closed(self, op: Op, args, kwargs):
-        """A node that carries the graph of its own body."""
+        """Return a node that carries the graph of its own body."""
         bound = bind(op, args, kwargs)
         inner = self.inner()
         outer_nodes = []
@@ -259,9 +258,8 @@ def check_quantized(op: Op, nodes, meta):
 
 
 def check_one_dtype(op: Op, nodes):
-    """RuntimeError for operands of an elementwise primitive that kernels would compute in several types: bodies promote
-    or convert them.  Numbers known at run time take the dtype of what they meet, and NumPy computes what has no
-    kernels."""
+    """RuntimeError for operands of an elementwise primitive of several dtypes: bodies must promote or convert them.
+    Run-time scalars take the dtype of the other operand, and NumPy computes dtypes without kernels."""
     if op.kind.name != "elementwise":
         return
     found = [n.dtype for n in op.kind.alike(nodes)
@@ -272,8 +270,8 @@ def check_one_dtype(op: Op, nodes):
 
 
 def fitted(values):
-    """The operands of an elementwise primitive, numbers that are only known at run time in the dtype of what they meet,
-    as constants are."""
+    """Return the operands of an elementwise primitive, with run-time scalars in the dtype of the other operand, like
+    constants."""
     weak = [isinstance(v, Traced) and v.weak for v in values]
     if not any(weak):
         return values
@@ -294,14 +292,14 @@ class Several:
 
 
 def freeze(value):
-    """A parameter of a primitive, which is part of the program."""
+    """Return a parameter of a primitive as part of the program."""
     if isinstance(value, Number):
         return value.item()
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
 def lower_values(value, trace):
-    """Traced values as their nodes, within tuples."""
+    """Return Traced values as their nodes, within tuples."""
     if isinstance(value, (Traced, Several)):
         return value.node
     if isinstance(value, (tuple, list)):
@@ -312,7 +310,7 @@ def lower_values(value, trace):
 
 
 def metas_of(value):
-    """Nodes as their Metas, within tuples."""
+    """Return nodes as their Metas, within tuples."""
     if isinstance(value, Node):
         return value.meta
     if isinstance(value, tuple):
