@@ -12,7 +12,7 @@ LEVELS = ("default", "warn", "error")
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Select deterministic algorithms (with ``warn_only``: warn if an operator has none).
 
-    TypeError where ``mode`` is not a bool.
+    TypeError unless ``mode`` is a bool.
 
     >>> import rushlight as torch
     >>> torch.use_deterministic_algorithms(True, warn_only=True)
@@ -26,7 +26,7 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 
 
 def set_level(level: int):
-    """Sets the level; plans of before may be for kernels of GPUs whose sums have any order."""
+    """Set the level and drop plans, which may contain GPU kernels that add in any order."""
     changed, Level.now = bool(level) != bool(Level.now), level
     if changed and any(not isinstance(one, str) and not one.on_host for one in Registry.providers.values()):
         forget_plans()
@@ -43,7 +43,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode):
-    """Sets the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other
+    """Set the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other
     values."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -54,5 +54,5 @@ def set_deterministic_debug_mode(debug_mode):
 
 
 def get_deterministic_debug_mode() -> int:
-    """The level: 0, 1 (warnings) or 2 (errors)."""
+    """Level: 0, 1 (warnings) or 2 (errors)."""
     return Level.now

@@ -1,5 +1,4 @@
-"""Extensions that add a device: their modules, and those that are found by their metadata when the package is
-imported."""
+"""Extensions that add a device: their modules, and discovery by package metadata at import."""
 from __future__ import annotations
 
 import importlib
@@ -15,7 +14,7 @@ GROUP = b"torch.backends"
 
 
 def module_of(kind: str):
-    """The module ``torch.<kind>``; None where there is none."""
+    """Return the module ``torch.<kind>``; None if there is none."""
     return getattr(facade(), kind, None)
 
 
@@ -42,7 +41,7 @@ def get_device_module(device=None):
 
 
 def _register_device_module(device_type, module):
-    """Makes a module ``torch.<device_type>``.  RuntimeError where there is one."""
+    """Register a module as ``torch.<device_type>``.  RuntimeError if there is one."""
     kind = Device(device_type).type
     if kind in vars(facade()):
         raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{module_of(kind)}'")
@@ -69,7 +68,8 @@ def declared_in(folder: str):
 
 
 class WithoutPyTorch:
-    """Refuses to import PyTorch in this thread: importing Rushlight under its own name does not start it."""
+    """A block that prevents imports of PyTorch in this thread: importing Rushlight under its own name does not start
+    it."""
 
     def __init__(self):
         self.thread, self.is_asked = threading.get_ident(), False
@@ -110,7 +110,7 @@ def load_extensions():
 
 
 def load_postponed_extensions():
-    """Loads the extensions that import torch, now that this is Rushlight.  RuntimeError, with the extension's name, for
+    """Load the extensions that import torch, after Rushlight replaced it.  RuntimeError, with the extension's name, for
     one that fails."""
     while postponed:
         entry = postponed.pop(0)
@@ -121,6 +121,6 @@ def load_postponed_extensions():
 
 
 def failure_of(entry) -> str:
-    """The text of the error, or warning, about an extension that fails."""
+    """Message of the error, or warning, about an extension that fails."""
     return (f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0.")

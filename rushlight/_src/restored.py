@@ -15,7 +15,7 @@ from ..nn.parameter import Parameter
 
 LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 REMEDY = "copy or write the file again"
-TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``Meta.turned``
+TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # names of the bits of ``Meta.turned`` in files
 
 
 class ScriptObject:
@@ -35,18 +35,17 @@ class ScriptObject:
 
 
 def found(value):
-    """A value of a file, or what a ScriptObject among them is."""
+    """Return a value of a file; for a ScriptObject, its ``made``."""
     return value.made if type(value) is ScriptObject else value
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
-    """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
+    """Tensor over a storage.  CorruptFileError if it would exceed it."""
     return rebuild_as(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
 
 
 def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are
-    set."""
+    """Tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are set."""
     memory = storage.elements
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
@@ -95,18 +94,18 @@ def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False,
 
 
 def rebuild_meta(dtype, size, stride, requires_grad):
-    """A tensor without memory."""
+    """Return a meta tensor."""
     tensor = OPS["empty_strided"](tuple(size), tuple(stride), dtype=dtype, device="meta")
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def rebuild_parameter(data, requires_grad=True, hooks=None):
-    """A Parameter over the memory of a tensor."""
+    """Return a Parameter over the storage of a tensor."""
     return Parameter(data, requires_grad)
 
 
 def rebuild_parameter_with_state(data, requires_grad, hooks, state):
-    """A Parameter with attributes of its own."""
+    """Return a Parameter with additional attributes."""
     return with_state(Parameter(data, requires_grad), state)
 
 
@@ -127,7 +126,7 @@ def rebuild_from_type(function, kind, args, state):
 
 
 def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, requires_grad):
-    """A tensor of a class that answers operators itself, without memory."""
+    """Return a tensor without storage of a class with ``__torch_dispatch__``."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
         raise CorruptFileError(f"{kind!r} should be the class of a tensor", "a subclass of Tensor", REMEDY)
     return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset,
@@ -135,7 +134,7 @@ def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, r
 
 
 def with_state(made: Tensor, state):
-    """A tensor with attributes: of a dict, or of a pair of one and the values of ``__slots__``."""
+    """Set attributes of a tensor: from a dict, or a pair of one and the values of ``__slots__``."""
     state, slots = state if isinstance(state, tuple) else (state, None)
     for name, value in {**(state or {}), **(slots or {})}.items():
         if name not in OWN:
@@ -144,9 +143,8 @@ def with_state(made: Tensor, state):
 
 
 def attributes(tensor: Tensor):
-    """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has
-    some."""
-    own = getattr(type(tensor), "__parts__", ())  # what the class keeps there for itself
+    """Attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, if its class has some."""
+    own = getattr(type(tensor), "__parts__", ())  # attributes that the class itself uses
     found = {name: value for name, value in vars(tensor).items()
              if name not in OWN and name != "_wraps" and name not in own}
     slots = slots_of(tensor)
@@ -163,7 +161,7 @@ def sparse_parts(tensor):
 
 
 def layout_named(name) -> layout:
-    """The layout of this name.  CorruptFileError for others."""
+    """Return the layout of this name.  CorruptFileError for others."""
     found = {str(known): known for known in (*LAYOUTS, jagged)}.get(name)
     if found is None:
         raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors",
@@ -172,7 +170,7 @@ def layout_named(name) -> layout:
 
 
 def rebuild_sparse(layout, parts):
-    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is
+    """Return a sparse tensor with the components of ``sparse_parts``; files from before PyTorch 2.0 do not say if it is
     coalesced."""
     from ..sparse.compressed import sparse_compressed_tensor
     from ..sparse.tensor import sparse_coo_tensor
@@ -184,7 +182,7 @@ def rebuild_sparse(layout, parts):
 
 
 def rebuild_nested(rows, starts, lengths, at, layout):
-    """A nested tensor from its parts.  RuntimeError for parts that do not fit together."""
+    """Return a nested tensor from its parts.  RuntimeError for inconsistent parts."""
     from ..nested.tensor import restored
     made = restored(rows, starts, lengths, at, layout)
     made.ragged.check(rows.size(at - 1))
@@ -192,7 +190,8 @@ def rebuild_nested(rows, starts, lengths, at, layout):
 
 
 def rebuild_uneven(elements, sizes):
-    """A nested tensor whose examples differ in several sizes.  RuntimeError for sizes of other numbers of elements."""
+    """Return a nested tensor whose examples differ in several sizes.  RuntimeError if the sizes need another number of
+    elements."""
     from ..nested.uneven import made_uneven
     sizes = [tuple(map(int, one)) for one in sizes]
     if elements.dim() != 1 or len({len(one) for one in sizes}) > 1 or any(min(one, default=0) < 0 for one in sizes) or (

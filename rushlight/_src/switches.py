@@ -9,9 +9,9 @@ PRECISIONS = ("highest", "high", "medium")
 precision = "highest"
 tf32_of_convolutions = True
 blas_library = "default"  # of matmuls on GPUs
-accumulates_halves = False  # whether sums of float16 may be float16
-uses_dnn, deterministic_dnn = True, False  # whether cuDNN may compute anything; whether only what is always the same
-reducing = {"float16": True, "bfloat16": True}  # whether sums of parts of a product may be in the result's dtype
+accumulates_halves = False  # float16 sums may be accumulated in float16
+uses_dnn, deterministic_dnn = True, False  # cuDNN is enabled; only deterministic algorithms
+reducing = {"float16": True, "bfloat16": True}  # split-K sums may have the dtype of the result
 interop_threads = 1
 warn_always = False
 
@@ -36,7 +36,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def allow_tf32_of_convolutions(allowed: bool):
-    """Whether convolutions of float32 may be computed by tf32, on GPUs."""
+    """Allow or forbid TF32 in float32 convolutions, on GPUs."""
     global tf32_of_convolutions
     changed, tf32_of_convolutions = tf32_of_convolutions != bool(allowed), bool(allowed)
     if changed:
@@ -49,12 +49,12 @@ def allows_tf32(library: str) -> bool:
 
 
 def reduces(dtype: str) -> bool:
-    """Whether sums of parts of a product, which a library adds up, may be in the dtype of its operands."""
+    """True if a library may add partial sums of a matmul in the dtype of its operands."""
     return reducing.get(dtype, True)
 
 
 def change(name: str, value):
-    """Sets one of this file's switches that decide how plans come out."""
+    """Set one of this module's switches that affect plans."""
     if globals()[name] != value:
         globals()[name] = value
         forget_plans()
@@ -67,18 +67,18 @@ def surroundings() -> tuple:
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` allowed; "highest" at first."""
+    """Last argument of ``set_float32_matmul_precision``; "highest" at first."""
     return precision
 
 
 def get_num_threads() -> int:
-    """How many threads kernels run on."""
+    """Number of threads that kernels run on."""
     from .devices.cpu.llvm import pool
     return pool.get_num_threads()
 
 
 def set_num_threads(n: int):
-    """Sets how many threads kernels run on."""
+    """Set the number of threads that kernels run on."""
     from .devices.cpu.llvm import pool
     if n != pool.get_num_threads():
         pool.set_num_threads(n)
@@ -109,8 +109,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Remembers whether warnings are to come again each time; Python's filters decide
-    (``warnings.simplefilter("always")``)."""
+    """Choose if warnings are repeated each time; Python's filters decide (``warnings.simplefilter("always")``)."""
     globals()["warn_always"] = bool(b)
 
 

@@ -79,7 +79,7 @@ def apart(gradients, others):
 
 
 def own(gradient, value):
-    """Return a gradient in the dtype and strides of its value, as a value of its own; zeros for None."""
+    """Return a gradient in the dtype of its value, contiguous if that is; zeros for None."""
     if gradient is None:
         return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
     gradient = P.convert(gradient, dtype=value.dtype)
