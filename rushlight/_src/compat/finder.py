@@ -22,7 +22,7 @@ VERSION = "2.13.0+rushlight"
 
 
 class Loader(importlib.abc.Loader):
-    """Gives the real module under its other name, and leaves the module's own identity as it was."""
+    """Return the real module under its other name, and leave the module's own identity unchanged."""
 
     def __init__(self, real, fullname):
         self.real, self.fullname = real, fullname
@@ -36,12 +36,12 @@ class Loader(importlib.abc.Loader):
         module.__spec__, module.__loader__, module.__package__, module.__name__ = self.identity
 
     def get_code(self, fullname):
-        """For ``python -m torch.distributed.run`` and its like."""
+        """Return the code for ``python -m torch.distributed.run`` and similar calls."""
         return importlib.util.find_spec(self.real).loader.get_code(self.real)
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Answers for ``torch``, ``torchvision`` and everything below them."""
+    """Meta-path finder for ``torch``, ``torchvision`` and everything below them."""
 
     def find_spec(self, fullname, path=None, target=None):
         name, _, rest = fullname.partition(".")
@@ -66,7 +66,7 @@ def standing_in(name):
 
 
 class Metadata(importlib.metadata.Distribution):
-    """What ``importlib.metadata`` says of ``torch``."""
+    """Metadata of ``torch`` for ``importlib.metadata``."""
 
     def read_text(self, filename):
         return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename in (
@@ -77,7 +77,7 @@ class Metadata(importlib.metadata.Distribution):
 
 
 class MetadataFinder(importlib.metadata.DistributionFinder):
-    """Finds that metadata."""
+    """Meta-path finder of that metadata."""
 
     def find_spec(self, fullname, path=None, target=None):
         return None

@@ -1,5 +1,4 @@
-"""Running programs with the name ``torch`` meaning Rushlight, in the first process and in those of Python that it
-starts."""
+"""Run programs with ``torch`` naming Rushlight, in this process and in the Python processes that it starts."""
 from __future__ import annotations
 
 import io
@@ -25,7 +24,7 @@ def for_children():
 
 
 def main_module(file: str | None) -> types.ModuleType:
-    """A new main module, as Python makes one for a script."""
+    """Make a new main module, as Python does for a script."""
     module = types.ModuleType("__main__")
     module.__builtins__ = __builtins__
     module.__spec__ = module.__loader__ = None
@@ -50,8 +49,7 @@ def run_file(path: str):
 
 
 def run(arguments: list[str]):
-    """Runs what Python's own command line would run for these arguments: a script, ``-m module``, ``-c code`` or
-    ``-``."""
+    """Run what Python's command line would run for these arguments: a script, ``-m module``, ``-c code`` or ``-``."""
     install()
     for_children()
     kind, rest = arguments[0], arguments[1:]

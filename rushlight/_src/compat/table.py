@@ -53,7 +53,7 @@ def room(name: str) -> dict[str, list[str]]:
 
 
 def lines_of(path: str) -> list[str] | None:
-    """The lines of a path of PyTorch, None where the table does not have it."""
+    """Return the lines of a path of PyTorch, None if the table lacks it."""
     parts = path.split(".", 2)
     return room(parts[1] if len(parts) > 1 else THEIRS).get(path)
 
@@ -126,7 +126,7 @@ def find(package: str, name: str):
 
 
 class Finder:
-    """Finds the modules of the table below our package: last in ``sys.meta_path``, asked for what is no file."""
+    """Last finder in ``sys.meta_path``: finds modules of the package that only the table has."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
@@ -136,11 +136,11 @@ class Finder:
 
 
 class Loader:
-    """Makes a module whose names come from the table."""
+    """Make a module whose names come from the table."""
 
     @staticmethod
     def create_module(spec):
-        about = "Names of PyTorch that live in other rooms, or refuse to be used."
+        about = "Names of PyTorch that other modules define, and placeholders that raise an error."
         if "settings" in lines_of(theirs(spec.name)):
             from ..core.configuration import Configuration
             return Configuration(spec.name, about)

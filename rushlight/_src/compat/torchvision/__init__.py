@@ -11,10 +11,10 @@ def get_image_backend() -> str:
 
 
 def set_image_backend(backend):
-    """ValueError for another than PIL."""
+    """Raise ValueError for another backend than PIL."""
     if backend != "PIL":
         raise ValueError(f"Invalid backend '{backend}': images are read with PIL")
 
 
 def disable_beta_transforms_warning():
-    """There is no such warning."""
+    """Do nothing: there is no such warning."""

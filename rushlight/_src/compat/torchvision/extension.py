@@ -21,7 +21,7 @@ def _has_ops() -> bool:
 
 
 def _assert_has_ops():
-    """They are there."""
+    """Do nothing: the operators exist."""
 
 
 def _check_cuda_version() -> int:
@@ -29,12 +29,12 @@ def _check_cuda_version() -> int:
 
 
 def _load_library(name) -> bool:
-    """Whether operators of this name are here: those of regions and of images are."""
+    """True if operators of this name exist here: those of regions and of images do."""
     return name in ("_C", "_C_stable", "image")
 
 
 def _register_custom_op():
-    """Nothing: ONNX files are written from primitives."""
+    """Do nothing: ONNX files are written from primitives."""
 
 
 def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):

@@ -9,7 +9,7 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 
 
 def pil_loader(path):
-    """A file as an RGB image."""
+    """Read a file as an RGB image."""
     from PIL import Image
     with open(path, "rb") as file:
         return Image.open(file).convert("RGB")
@@ -27,7 +27,7 @@ def find_classes(directory):
 
 
 def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, allow_empty=False):
-    """The files of each class: [(path, class)].  FileNotFoundError for a class without any."""
+    """List the files of each class: [(path, class)].  FileNotFoundError for a class without any."""
     def wanted(name):
         return is_valid_file(name) if is_valid_file is not None else name.lower().endswith(tuple(extensions))
     found = []

@@ -16,7 +16,7 @@ class VisionDataset(Dataset):
         self.transform, self.target_transform, self.transforms = transform, target_transform, transforms
 
     def changed(self, image, target):
-        """A sample after the transforms."""
+        """Apply the transforms to a sample."""
         if self.transforms is not None:
             return self.transforms(image, target)
         image = image if self.transform is None else self.transform(image)
@@ -27,5 +27,5 @@ class VisionDataset(Dataset):
 
 
 def refuse_download(name, wanted):
-    """RuntimeError for files that are not there."""
+    """RuntimeError for missing files."""
     raise RuntimeError(f"Dataset not found: {name} reads {wanted}. Files are not downloaded here: put them there.")

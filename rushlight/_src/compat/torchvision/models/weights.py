@@ -1,10 +1,9 @@
-"""Trained weights: there are none in this package, and nothing is downloaded; a file of them is loaded by
-``load_state_dict``."""
+"""Trained weights: this package has none and downloads nothing; load a file with ``load_state_dict``."""
 from __future__ import annotations
 
 
 class Weights:
-    """Weights that torchvision would download: they can be named, and a builder that is given them refuses."""
+    """Names of weights that torchvision would download: builders raise an error for them."""
 
     def __init__(self, model: str, name: str):
         self.model, self.name = model, name
@@ -21,7 +20,7 @@ def weights_class(name: str, *versions: str):
 
 
 def check(weights, model: str):
-    """NotImplementedError if a builder is to start from trained weights."""
+    """NotImplementedError if a builder should start from trained weights."""
     if weights not in (None, False):
         raise NotImplementedError(
             f"{model}(weights={weights!r}): trained weights are not part of this torchvision substitute, and nothing "

@@ -29,7 +29,7 @@ class Pairs:
         return boxes[..., 2:] - boxes[..., :2]
 
     def apart(self, eps):
-        """The squared distance of the centres in parts of the hull's squared diagonal."""
+        """Squared distance of the centers relative to the hull's squared diagonal."""
         centres = [(boxes[..., :2] + boxes[..., 2:]) / 2 for boxes in (self.a, self.b)]
         return (centres[0] - centres[1]).square().sum(-1) / (self.hull.square().sum(-1) + eps)
 
@@ -43,7 +43,7 @@ class Pairs:
 
 
 def distance_box_iou(boxes1, boxes2, eps=1e-7):
-    """Intersection over union less the distance of centres, of every pair of [n, 4] and [m, 4]: [n, m]."""
+    """Intersection over union less the distance of centers, of every pair of [n, 4] and [m, 4]: [n, m]."""
     pairs = Pairs(boxes1[..., :, None, :], boxes2[..., None, :, :])
     return pairs.inter / pairs.union - pairs.apart(eps)
 
@@ -61,7 +61,7 @@ def complete_box_iou(boxes1, boxes2, eps=1e-7):
 
 
 def reduced(loss, reduction):
-    """ValueError for another reduction than none, mean and sum; the mean of nothing is 0."""
+    """Reduce a loss; the mean of no elements is 0.  ValueError for reductions other than none, mean and sum."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(
             f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'")
@@ -79,13 +79,13 @@ def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
 
 
 def distance_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the distance intersection over union, as ``generalized_box_iou_loss``."""
+    """1 less the distance intersection over union; other arguments as in ``generalized_box_iou_loss``."""
     pairs = Pairs(boxes1, boxes2)
     return reduced(1 - pairs.inter / (pairs.union + eps) + pairs.apart(eps), reduction)
 
 
 def complete_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the complete intersection over union, as ``generalized_box_iou_loss``."""
+    """1 less the complete intersection over union; other arguments as in ``generalized_box_iou_loss``."""
     pairs = Pairs(boxes1, boxes2)
     iou = pairs.inter / (pairs.union + eps)
     return reduced(1 - iou + pairs.apart(eps) + pairs.shapes(iou, eps), reduction)
