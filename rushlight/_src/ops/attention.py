@@ -120,7 +120,7 @@ def roots_of(size):
 
 
 def who(kernel: str, query) -> str:
-    """Whose kernel computes attention (``AttentionSpec.kernel``): libraries of vendors are for other devices than the
+    """Select the kernel of attention (``AttentionSpec.kernel``): vendor libraries are for devices other than the
     host."""
     if query.device.provider.on_host:
         return ""
@@ -128,7 +128,7 @@ def who(kernel: str, query) -> str:
 
 
 def checked_kernel(*arguments):
-    """(the first kernel allowed that can do this, why those before it cannot); RuntimeError where none can."""
+    """(first allowed kernel that supports the call, reasons why earlier ones do not); RuntimeError if none does."""
     refused = {}
     for kernel in kernels.allowed:
         reason = refusals[kernel](*arguments)
@@ -149,7 +149,7 @@ def elsewhere(*arguments):
 
 
 def refusal_of_vendor(query, key, value, mask, probability, shares):
-    """Why the library of the device's vendor does not compute attention; None where it does."""
+    """Reason why the library of the device's vendor does not compute attention; None if it does."""
     declined = query.device.provider.target().declines_vendor_attention(query, value)
     if declined is not None:
         return declined
@@ -207,7 +207,7 @@ def vjp(g, y, scores, allowed, bias, causal):
 
 @op(composite=True)
 def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=None):
-    """Each element (or slice along ``dim``) repeated a number of times."""
+    """Repeat each element (or slice along ``dim``) a number of times."""
     if repeats is None:
         input, repeats = OPS["arange"](input.numel()), input
     x = input.reshape(-1) if dim is None else input
@@ -227,7 +227,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
 
 @op(composite=True, method=False, name="_repeat_positions")
 def repeated(repeats, size, at, output_size):
-    """How often each of ``size`` positions comes, as the positions: [output_size] int64."""
+    """Repeat each of ``size`` positions by its count: [output_size] int64."""
     import numpy as np
     from ..core.exchange import from_numpy
     counts = repeats.reshape(-1).cpu().numpy()
@@ -309,7 +309,7 @@ op(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=Fals
 
 @op(composite=True, namespace=F)
 def one_hot(tensor, num_classes=-1):
-    """[*] integers -> [*, classes] with a one at each integer's place.
+    """[*] integers -> [*, classes] with a one at each integer's index.
 
     >>> torch.nn.functional.one_hot(torch.tensor([1, 0]), 3)
     tensor([[0, 1, 0],
@@ -330,7 +330,7 @@ def one_hot(tensor, num_classes=-1):
 
 @op(composite=True, method=False, name="_one_hot_of_all")
 def one_hot_of_all(tensor):
-    """``one_hot`` with as many classes as there are, the largest being the last."""
+    """``one_hot`` with as many classes as occur: the largest integer is the last class."""
     return (tensor.unsqueeze(-1) == OPS["arange"](int(tensor.max()) + 1)).to(int64)
 
 

@@ -85,7 +85,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 
 
 class OutOfTable(RuntimeError):
-    """A position is no row of the table of embeddings."""
+    """A position is outside of the embedding table."""
 
     def __init__(self, text):
         super().__init__(f"Expected idx >= 0 && idx < num_embeddings: {text}")
@@ -94,7 +94,7 @@ class OutOfTable(RuntimeError):
 @op(method=False, name="_bags_of_table", out_of_range=OutOfTable,
     overwritable=lambda weight, **_: ("weight",) if weight.dtype.is_half else ())  # PyTorch copies it to float32
 def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """Bags of the rows of weight [v, d] at these positions: the rows are read where they are summed."""
+    """Bags of the rows of weight [v, d] at these positions: rows are read while they are reduced."""
     rows = P.take(weight, as_dtype(input, int64), dim=0)
     return bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset)
 
@@ -133,7 +133,7 @@ def in_rows(rows, mode):
 
 
 def in_runs(rows, counted, offsets, nothing, reaching):
-    """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1].
+    """Reduce rows [n, d] from each offset on, and count those in each bag: [b, d] and [b, 1].
 
     ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; later elements
     are in no bag or, if True, in the last.
@@ -155,7 +155,7 @@ def in_runs(rows, counted, offsets, nothing, reaching):
 
 # --- segments ---------------------------------------------------------------------------------------------------------
 def segments(lengths, size):
-    """The segment of each of ``size`` elements, row by row; one past the last for elements of none."""
+    """Segment of each of ``size`` elements, row by row; the number of segments for elements in none."""
     flat = lengths.reshape(-1, lengths.shape[-1])
     out = np.full((len(flat), size), lengths.shape[-1])
     for row, found in zip(out, flat):
@@ -165,7 +165,7 @@ def segments(lengths, size):
 
 
 def into_segments(values, place, count, start, axis, combine):
-    """Elements combined, from ``start`` on, at the places of their segments; those of place ``count`` are in none."""
+    """Combine elements, starting with ``start``, into their segments; those of index ``count`` are in none."""
     shape = tuple(count + 1 if k == axis else s for k, s in enumerate(values.shape))
     total = P.scatter(P.full(shape=shape, value=start, dtype=values.dtype), place, values, dim=axis, combine=combine)
     rank = len(shape)
@@ -175,7 +175,7 @@ def into_segments(values, place, count, start, axis, combine):
 
 @op(method=False, name="_in_segments")
 def in_segments(data, place, count, start, axis, combine):
-    """[..., n, ...] -> [..., count, ...]: each segment's "add", "mul", "max" or "min", from ``start`` on."""
+    """Reduce segments, [..., n, ...] -> [..., count, ...]: "add", "mul", "max" or "min", starting with ``start``."""
     return into_segments(data, place, count, start, axis, combine)
 
 

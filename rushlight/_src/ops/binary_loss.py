@@ -1,4 +1,4 @@
-"""Losses of two classes: binary cross entropies."""
+"""Losses for two classes: binary cross entropies."""
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING, bool_, type_name
@@ -29,7 +29,7 @@ def weigh(loss, weight):
 
 @op(method=False, name="_bce")
 def bce_core(input, target, weight, reduction):
-    """-(y log x + (1 - y) log(1 - x)), logarithms cut at -100."""
+    """-(y log x + (1 - y) log(1 - x)), with logarithms of at least -100."""
     x = upcast(input)
     log_x, log_rest = P.maximum(P.log(x), -100.0), P.maximum(P.log1p(P.neg(x)), -100.0)
     y = upcast(target)

@@ -1,4 +1,4 @@
-"""Tensors from nothing: constants, ranges, random numbers."""
+"""Factory functions: constants, ranges, random numbers."""
 from __future__ import annotations
 
 import functools
@@ -34,7 +34,7 @@ def is_only_known(device) -> bool:
 
 @op(method=False, name="_filled")
 def filled(value: Scalar, size, dtype, device=None):
-    """A tensor full of one value."""
+    """A tensor filled with one value."""
     value = as_dtype(value, dtype)
     if isinstance(value, Tensor):
         return P.copy(P.expand(value, shape=tuple(size)))
@@ -45,7 +45,7 @@ SPLIT = (1 << 27) + 1.0  # a double times this, rounded, gives its upper half
 
 
 def in_halves(x):
-    """A float64 as a sum of two of 26 bits."""
+    """Split a float64 into a sum of two with 26 bits each."""
     far = P.mul(x, SPLIT)
     high = P.sub(far, P.sub(far, x))
     return high, P.sub(x, high)
@@ -81,12 +81,12 @@ def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
 
 
 def whole(value):
-    """A size or count as an int; symbols stay what they are."""
+    """Return a size or count as an int; symbols are unchanged."""
     return value if isinstance(value, Expr) else int(value)
 
 
 def checked_sizes(size):
-    """Sizes as ints.  TypeError for what is none, RuntimeError for one below 0."""
+    """Return sizes as ints.  TypeError for other objects, RuntimeError for negative ones."""
     given = sizes_of(size)
     if {*map(type, given)} <= {int} and min(given, default=0) >= 0:
         return given
@@ -113,7 +113,7 @@ def constant(size, value, dtype, device, requires_grad):
 
 
 def is_sparse(layout) -> bool:
-    """True for the layout of sparse tensors."""
+    """True for sparse layouts."""
     return layout is not None and layout.name not in ("strided", "jagged")
 
 
@@ -148,7 +148,7 @@ def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False
 @op(composite=True, method=False)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
          names=None):
-    """A tensor full of one value; its dtype is the value's unless given."""
+    """A tensor filled with one value; its dtype is the value's unless given."""
     full_in(layout)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return constant(checked_sizes((size,)), value, dtype, device, requires_grad)
@@ -214,12 +214,12 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
 def in_plain_rows(meta) -> bool:
-    """Whether strides are those of a fresh tensor, of dimensions of size 1, too."""
+    """True if strides are row-major, also for dimensions of size 1."""
     return tuple(meta.strides) == row_major(meta.shape)
 
 
 def full_of(input, value, dtype, device, requires_grad, memory_format):
-    """One value, in the shape and layout of input."""
+    """One value, in the shape and strides of input."""
     meta = input._rush_meta
     if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(
             meta):
@@ -244,7 +244,7 @@ zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 @op(composite=True, method=False, by_rows=True, fresh="filled")
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
               memory_format=None):
-    """One value, in the shape and layout of input."""
+    """One value, in the shape and strides of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     check_number(value, dtype or input.dtype)
     return full_of(input, value, dtype, device, requires_grad, memory_format)
@@ -317,8 +317,8 @@ def range(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=
 
 
 def floating_for(name, dtype, *values):
-    """The dtype that was given, or else the default one, complex where a number is.  RuntimeError where a complex
-    number meets a real dtype."""
+    """Return the given dtype, or else the default one, complex if a number is.  RuntimeError for a complex number with
+    a real dtype."""
     if not any(isinstance(v, complex) for v in values):
         return dtype or dtypes.Defaults.floating
     found = dtypes.Defaults.floating.to_complex()
@@ -338,8 +338,8 @@ def point_count(name, steps):
 
 @op(method=False, name="_linspace")
 def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
-    """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends
-    and step in the dtype, each point once."""
+    """``count`` points from start to end, both included; rounded symmetrically, as in PyTorch: ends and step in the
+    dtype, each point once."""
     wide = dtype if dtype.is_complex else float64
     rounded = (lambda v: P.convert(P.convert(v, dtype=dtype), dtype=float64)) if dtype is float32 else lambda v: v
     start, end = rounded(as_dtype(start, wide)), rounded(as_dtype(end, wide))

@@ -45,8 +45,8 @@ MODES_OF_CDIST = {None: None, "use_mm_for_euclid_dist_if_necessary": None, "use_
 
 @op(method=False, name="_distances")
 def distances(x1, x2, p):
-    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not written
-    down: [*, n, m]."""
+    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not
+    materialized: [*, n, m]."""
     rows = P.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     others = P.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     return OPS["norm"](OPS["sub"](rows, others), p, -1)

@@ -1,4 +1,4 @@
-"""Dropout of attention's weights: which are kept follows from the counter-based stream, so that no mask is ever kept.
+"""Dropout of attention weights: the counter-based RNG stream determines which are kept, so that no mask is stored.
 
 A probability is a ``level`` here, an int: 16-bit numbers below it drop their weight. It may be a symbol, so that one
 plan serves all probabilities.
@@ -18,12 +18,12 @@ LEVELS = 1 << 16  # numbers that a probability is rounded to
 
 
 def level_of(p: float) -> int:
-    """The level below which a number drops its weight, for a probability."""
+    """Return the level below which a 16-bit random number drops its weight, for a probability."""
     return round(p * LEVELS)
 
 
 def larger(level):
-    """The factor for what is left."""
+    """Factor of the kept weights."""
     left = LEVELS - level
     return LEVELS / left if left else 0.0
 
@@ -67,7 +67,7 @@ def factors_numpy(shape, keys, seed, place, level, part=()):
 
 
 def dropper(shape, keys, seed, place, level, part=()):
-    """A function that multiplies weights [n, h, l, s] by those factors, in primitives."""
+    """Return a function that multiplies weights [n, h, l, s] by those factors, in primitives."""
     if not level:
         return lambda x: x
     n, h, queries = shape

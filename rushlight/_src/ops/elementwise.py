@@ -25,7 +25,7 @@ ONE = (sample((3, 4)), sample(()), sample((2, 0)))
 
 
 def refuse_bool(name, *values):
-    """RuntimeError where an operand is of bools."""
+    """RuntimeError if an operand is bool."""
     if any((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
         raise RuntimeError(
             f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
@@ -265,7 +265,7 @@ def xlogy(input, other: Scalar):
 
 
 def times_log(x, y, log, lowest):
-    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) where that is finite (y above
+    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) if that is finite (y above
     ``lowest``), else 0."""
     if not isinstance(y, Tensor):
         y = P.full(shape=(), value=y, dtype=x.dtype)
@@ -277,7 +277,7 @@ def times_log(x, y, log, lowest):
 
 
 def mathematical(name, doc, inplace_too=True, namespace="", **traits):
-    """An operator of floats, or of integers as floats, that is one primitive of the same name."""
+    """Declare an operator on floats, or on integers as floats, that is one primitive of the same name."""
     def body(input):
         return getattr(P, name)(floating(input))
     body.__name__, body.__doc__ = name, doc
@@ -559,7 +559,7 @@ def ldexp(input, other):
 
 @op
 def sum_to_size(input, *size):
-    """Summed down to a shape it broadcasts from."""
+    """Sum down to a shape that broadcasts to the input's."""
     from ..core.kinds import sum_to
     from .shape import sizes_of
     size = tuple(1 if s == 1 else s for s in sizes_of(size))  # a symbol found to be 1 is that number from here on

@@ -8,8 +8,7 @@ from ..core.op import OPS
 
 
 def write_changes(name: str, target, value):
-    """Writes those elements of ``value`` that differ from the target's; warns that this is not to be relied on.
-    Returns the target."""
+    """Write the elements of ``value`` that differ from the target's, with a deprecation warning. Returns the target."""
     warnings.warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing "

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms (Cooley & Tukey 1965), and the short-time transforms made of them."""
+"""Discrete Fourier transforms (Cooley & Tukey 1965), and short-time transforms by them."""
 from __future__ import annotations
 
 import math
@@ -21,12 +21,12 @@ NAMESPACE = "fft"
 
 # --- primitives: unnormalised, so that each is the transpose of another -----------------------------------------------
 def along(dim, rank, size):
-    """A vector's shape along one dimension."""
+    """Shape of a vector along one dimension."""
     return tuple(size if k == dim else 1 for k in range(rank))
 
 
 def resized(x, dim, size):
-    """Cut or filled up with zeros at the end of a dimension."""
+    """Truncate a dimension, or pad it with zeros at the end."""
     have = x.shape[dim]
     if have == size:
         return x
@@ -47,7 +47,7 @@ def real_transform_gradient(g, y, x, dim):
 
 
 def real_inverse_gradient(g, y, x, dim, size):
-    """Every coefficient but the first (and the middle one of an even size) stands for its mirror image too."""
+    """Every coefficient but the first (and the middle one of an even size) also represents its mirror image."""
     rank, half = len(x.shape), x.shape[dim]
     k = P.iota(size=half, dtype=int64)
     once = P.logical_or(P.eq(k, 0), P.eq(P.mul(k, 2), size))
@@ -89,7 +89,7 @@ def scaled(x, scale):
 
 
 def working(input, complex_):
-    """The input as floating (complex where wanted)."""
+    """Convert the input to a floating (or complex) dtype."""
     if input.dtype.is_half:
         raise RuntimeError(f"Unsupported dtype {input.dtype} for FFTs: use .float() first")
     dtype = input.dtype if input.dtype.is_inexact else Defaults.floating
@@ -133,14 +133,14 @@ def complex_transform(name, input, s, dim, norm, inverse):
 
 
 def transformed(x, dims, inverse):
-    """The transform along one dimension after the other."""
+    """Transform one dimension after the other."""
     for dim in reversed(dims):
         x = P.fft(x, dims=(dim,), inverse=inverse)
     return x
 
 
 def from_real(name, input, s, dim, norm, inverse):
-    """Real to half complex: along the last of dims, then complex along the others.  The inverse direction (ihfft)
+    """Real to half complex: transform the last of dims, then the others as complex.  The inverse direction (ihfft)
     conjugates."""
     real_only(name, input)
     dims, sizes = plan_dims(name, input, s, dim)
@@ -239,7 +239,7 @@ ifftshift = shift("ifftshift", lambda n: -(n // 2), "The inverse of fftshift.")
 
 # --- short-time transforms --------------------------------------------------------------------------------------------
 def window_of(name, window, n_fft, win_length, like):
-    """The window, in the middle of n_fft zeros."""
+    """The window, centered in n_fft zeros."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}, n_fft={n_fft}")
     if window is None:
@@ -333,7 +333,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
 
 
 def added(frames, hop, total):
-    """Frames [n, frames, size] added up, ``hop`` apart: [n, total]."""
+    """Add up frames [n, frames, size], ``hop`` apart: [n, total]."""
     n, count, size = frames.shape
     at = (OPS["arange"](count).unsqueeze(1) * hop + OPS["arange"](size)).reshape(-1)
     return frames.new_zeros((n, total)).index_add(1, at, frames.reshape(n, count * size))

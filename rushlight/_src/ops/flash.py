@@ -57,13 +57,13 @@ class AttentionOperands(NamedTuple):
 
 
 def attend(operands: AttentionOperands, spec: AttentionSpec):
-    """(attention, the logarithm of each row's total) by the primitive."""
+    """(attention, log-sum-exp of each row) by the primitive."""
     return P.attention(*operands, **vars(spec))
 
 
 def specified(first: int):
-    """A rule of the primitives, which get ``first`` values and the operands as arguments and the spec as parameters, of
-    a function of the values, the AttentionOperands and the AttentionSpec."""
+    """Make a rule of the primitives, whose arguments are ``first`` values and the operands, from a function of the
+    values, the AttentionOperands and the AttentionSpec."""
     def wrapped(function):
         def rule(*values, **how):
             return function(*values[:first], AttentionOperands(*values[first:]), AttentionSpec(**how))
@@ -74,8 +74,8 @@ def specified(first: int):
 
 # --- meaning ----------------------------------------------------------------------------------------------------------
 def weights_numpy(q, k, x: AttentionOperands, spec: AttentionSpec):
-    """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere),
-    and plain scores."""
+    """Probabilities [n, h, l, s], log-sum-exp of each row (infinity, and zeros, for fully masked rows), and plain
+    scores."""
     plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(spec.scale)
     if spec.mods is not None:
         scores = spec.mods.scores_numpy(plain, x.captured)
@@ -91,7 +91,7 @@ def weights_numpy(q, k, x: AttentionOperands, spec: AttentionSpec):
 
 
 def shared(x, q):
-    """Heads of keys or values, repeated for the heads of queries that share them."""
+    """Repeat heads of keys or values for the heads of queries that share them."""
     return np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
@@ -157,9 +157,9 @@ def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
 # --- double backward, written with smaller primitives -----------------------------------------------------------------
 @specified(5)
 def second_gradient(g, y, grad, out, lse, x, spec):
-    """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp
-    - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f
-    * grad v^T."""
+    """Gradients of the results of attention_gradient.  With probabilities p, factors f of dropout, and slopes s = p *
+    (dp - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp
+    = f * grad v^T."""
     mask, causal = x.mask, spec.causal
     if x.starts and spec.drop:
         raise NotImplementedError(
@@ -229,7 +229,7 @@ def within_sequences(starts, rows, columns, causal):
 
 
 def sequence_of(starts, count):
-    """The sequence that each of ``count`` rows is of, and where that begins: [1, count] each."""
+    """Sequence of each of ``count`` rows, and its start: [1, count] each."""
     starts = P.convert(starts, dtype=int64)
     sequences = starts.shape[0] - 1
     ends = P.reshape(P.slice(starts, starts=(1,), steps=(1,), shape=(sequences,)), shape=(sequences, 1))
@@ -244,7 +244,7 @@ def place_within(count, begin):
 
 
 def visible(rows, columns):
-    """[rows, columns] bools: whether a causal query may look."""
+    """Causal mask [rows, columns]: True if a query sees a key."""
     row = P.reshape(P.iota(size=rows, dtype=int64), shape=(rows, 1))
     return P.le(P.reshape(P.iota(size=columns, dtype=int64), shape=(1, columns)), row)
 
@@ -268,7 +268,7 @@ def describe(x, spec):
 
 
 def in_order_of(x, size):
-    """[n, h, l, size] in memory of its own, its first three dimensions nested as those of ``x`` are."""
+    """Copy [n, h, l, size] to new storage with the order of the first three dimensions of ``x``."""
     shape = (*x.shape[:-1], size)
     order = sorted(range(3), key=lambda dim: (x.strides[dim], -dim))
     return Meta(shape, tuple(nested_strides(shape, (3, *order))), x.dtype, x.device)
@@ -331,29 +331,29 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
 
 @op(method=False, name="_flex_attention")
 def flex(query, key, value, blocks, captured, causal, scale, mods):
-    """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
+    """Attention with user-defined score functions: its result, and the log-sum-exp of each row."""
     return attend(AttentionOperands(query, key, value, blocks=blocks, captured=tuple(captured)),
                   AttentionSpec(causal, scale, mods.at((*query.shape[:3], key.shape[2]), captured)))
 
 
 @op(method=False, name="_attention_part")
 def part(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
-    """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined.
-    ``mask``: None, or what broadcasts to [n, h, l, keys].  Weights are dropped as those of the whole, in which these
-    are a ``part`` (of AttentionSpec)."""
+    """Attention [n, h, l, e] to some of the keys, and the log-sum-exp of each row, which combines parts. ``mask``:
+    None, or a tensor that broadcasts to [n, h, l, keys].  Weights are dropped as a ``part`` (of AttentionSpec) of the
+    full attention."""
     return attend(AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place),
                   AttentionSpec(causal, scale, drop=drop, part=part))
 
 
 @op(method=False, name="_attention_part_gradient")
 def part_gradient(grad, out, lse, query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
-    """The gradients of queries, keys and values that are a part: ``out`` and ``lse`` are those of all keys."""
+    """Gradients of queries, keys and values of a part: ``out`` and ``lse`` are those of all keys."""
     operands = AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place)
     return P.attention_gradient(grad, out, lse, *operands, **vars(AttentionSpec(causal, scale, drop=drop, part=part)))
 
 
 def mask_over(mask, query, key):
-    """A mask of every row and key, read along rows; None where there is none."""
+    """A mask of every row and key, read along rows; None without a mask."""
     shape = (*query.shape[:-1], key.shape[-2])
     return None if mask is None else P.expand(mask, shape=expanded(mask.shape, shape))
 
@@ -374,7 +374,7 @@ def sequences_of(query, key, value, starts, seed, place, spec: AttentionSpec):
 
 
 def four(x):
-    """[*, l, e] as [n, h, l, e]."""
+    """View [*, l, e] as [n, h, l, e]."""
     *lead, rows, size = x.shape
     if len(lead) == 2:
         return x
@@ -385,7 +385,7 @@ def four(x):
 
 
 def refusal(query, key, value, mask, probability, shares):
-    """Why attention goes by its formula instead of the primitive; None where it does not."""
+    """Reason why attention uses its formula instead of the primitive; None if it does not."""
     lead = tuple(query.shape[:-2])
     declined = query.device.provider.target().declines_attention(query, value)
     if declined is not None:

@@ -21,7 +21,7 @@ def index_of(name, dim, input, index):
 
 @op(moves=True)
 def index_select(input, dim, index):
-    """The slices at the positions of a vector along a dimension."""
+    """Slices at the positions of a vector along a dimension."""
     at, index = index_of("index_select", dim, input, index)
     if len(index.shape) > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
@@ -39,13 +39,13 @@ def index_select(input, dim, index):
 
 
 def lifted(x):
-    """The same tensor, with one dimension where it has none."""
+    """Return the same tensor, with one dimension if it has none."""
     return x if x.shape else P.reshape(x, shape=(1,))
 
 
 @op(out_of_range=RuntimeError, moves=True, out_exact=True)
 def gather(input, dim, index, *, sparse_grad=False):
-    """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension.
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements read along a dimension.
 
     The result has the shape of ``index`` (int64).  RuntimeError for an index that is out of range.
 
@@ -73,7 +73,7 @@ def gather(input, dim, index, *, sparse_grad=False):
 
 @op
 def take_along_dim(input, indices, dim=None):
-    """Elements picked along a dimension, with broadcasting."""
+    """Elements read along a dimension, with broadcasting."""
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
@@ -103,7 +103,7 @@ def take(input, index):
 
 
 def written_part(index, src):
-    """The part of ``src`` that is written: of the shape of ``index``, and after checks of ranks and sizes."""
+    """Part of ``src`` that is written: of the shape of ``index``, after checks of ranks and sizes."""
     if len(src.shape) != len(index.shape):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if any(b > a for a, b in zip(src.shape, index.shape)):
@@ -114,7 +114,7 @@ def written_part(index, src):
 
 
 def scatter_arguments(name, input, dim, index, src):
-    """The dimension, index and what is written, with as many dimensions as the input has, at least one."""
+    """Dimension, index and written values, with as many dimensions as the input has, at least one."""
     at, given = wrapped(dim, len(input.shape)), isinstance(src, Tensor) and not is_number(src)
     if index.dtype not in (int64, int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
@@ -172,7 +172,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
 
 
 def reduce_into(input, source, place, reduce, include_self):
-    """``source`` combined into a copy of input; ``place(base, values, combine)`` knows where."""
+    """Combine ``source`` into a copy of input by ``place(base, values, combine)``."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
     if combine is None:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -299,7 +299,7 @@ select_scatter, slice_scatter, diagonal_scatter = _register_regions()
 
 @op(composite=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of input with src in place of the elements that ``as_strided`` sees.
+    """A copy of input with src in place of the elements of ``as_strided``.
 
     RuntimeError for what reaches beyond input, and for a src of another size.
     """

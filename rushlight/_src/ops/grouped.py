@@ -77,7 +77,7 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_
 
 @op(autocast=None, method=False, name="_scaled_product")
 def scaled_product(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum):
-    """What ``_scaled_mm`` returns."""
+    """Compute the result of ``_scaled_mm``."""
     if not (input.dtype.is_byte and mat2.dtype.is_byte):
         raise ValueError(
             f"Expected float8 matrices, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
@@ -103,5 +103,5 @@ def vjp(g, y, *args):
 
 
 def single(x):
-    """One number without dimensions; several as they are."""
+    """Return a one-element tensor without dimensions; others unchanged."""
     return P.reshape(x, shape=()) if product(x.shape) == 1 else x

@@ -1,4 +1,4 @@
-"""Indexing, gathering and scattering."""
+"""Indexing by ``[]``, for reads and writes, and nonzero."""
 from __future__ import annotations
 
 import numpy as np
@@ -25,8 +25,8 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 
 def parse(tensor, key):
-    """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool
-    masks kept)."""
+    """Expand an index to a list with one entry for each dimension of the input or None: ints, slices, None, tensors
+    (bool masks unchanged)."""
     if isinstance(key, list) and len(key) < 32 and any(k is None or k is Ellipsis
                                                        or isinstance(k, (list, tuple, range, slice, Tensor,
                                                                          np.ndarray)) for k in key):
@@ -63,12 +63,12 @@ def parse(tensor, key):
 
 
 def on_host(x) -> bool:
-    """Whether native code may read a tensor's memory."""
+    """True if native code may read a tensor's memory."""
     return x._rush_meta.device.provider.on_host
 
 
 def without_data(x) -> bool:
-    """Whether a tensor has no elements to read, whatever its class says of its device."""
+    """True if a tensor has no elements to read, whatever device its class reports."""
     return not x._rush_meta.device.provider.has_data
 
 
@@ -78,7 +78,7 @@ def is_place(k) -> bool:
 
 
 def place_at(dim, place):
-    """What ``_pick`` does where the place can be read: a view."""
+    """Compute ``_pick`` as a view if the index can be read."""
     return (lambda x: OPS["select"](x, dim, place.item())) if is_idle() and not without_data(place) else None
 
 
@@ -100,7 +100,7 @@ def picked(x, entries):
 
 
 def consumed(entry) -> int:
-    """How many dimensions an entry of an index stands for."""
+    """Number of dimensions that an entry of an index covers."""
     if is_mask(entry):
         return entry.dim()
     return int(entry is not None and not isinstance(entry, bool))
@@ -119,7 +119,7 @@ def slice_entry(k):
 
 
 def static(entries):
-    """Entries as the static parameter of ``index_basic``; advanced ones become full slices."""
+    """Return entries as the static parameter of ``index_basic``; advanced ones become full slices."""
     return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor)
                  else k for k in entries)
 
@@ -159,7 +159,7 @@ def __getitem__(self, key):
 
 
 def prepared(x, entries):
-    """The basic part of an index applied, and the tensors by the dimension they index (None elsewhere)."""
+    """Apply the basic part of an index; return the tensors by the dimension they index (None elsewhere)."""
     masks = []
     for k in entries:
         if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
@@ -217,7 +217,7 @@ def nonzero_vector(flags):
 
 
 def positions(x, indices):
-    """The indexed dimensions brought to the front, and the position in them of each looked-up element.
+    """Move the indexed dimensions to the front, and compute the index of each element in them.
 
     Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index
     dimensions go).
@@ -276,7 +276,7 @@ def laid(out, order):
 
 @op(composite=True, method=False)
 def index(input, indices):
-    """input[indices], with a tensor or None for each dimension; a mask stands for the dimensions it has."""
+    """input[indices], with a tensor or None for each dimension; a mask covers as many dimensions as it has."""
     if any(isinstance(i, Tensor) and i.dtype.name not in INTEGERS or is_mask(i) for i in indices):
         input, indices = prepared(input, parse(input, tuple(slice(None) if i is None else i for i in indices)))
     indices = list(indices) + [None] * (input.dim() - len(indices))
@@ -288,7 +288,7 @@ def is_mask(entry) -> bool:
 
 
 def expands(shape, target) -> bool:
-    """Whether a shape broadcasts to another one."""
+    """True if a shape broadcasts to another one."""
     try:
         return broadcast(shape, target) == target
     except RuntimeError:
@@ -335,15 +335,14 @@ def index_put(input, indices, values, accumulate=False):
 
 
 def is_fill(entries, value) -> bool:
-    """Whether one number is written, where one mask says."""
+    """True if one number is written at one mask."""
     given = [entry for entry in entries if isinstance(entry, Tensor)]
     return len(given) == 1 and is_mask(given[0]) and not any(type(n) is not int or n != 1
                                                              for n in value._rush_meta.shape)
 
 
 def refuse_read(target, entries, value, indices):
-    """OverlapError where what is written somewhere in a target, or says where, is read from it; one number for a mask
-    is read before."""
+    """OverlapError if the values or indices share storage with the target; one number for a mask is read first."""
     refuse_shared("index_put_", target, *(() if is_fill(entries, value) else (value,)),
                   *(i for i in indices if not is_mask(i)))
 
@@ -400,7 +399,7 @@ def __setitem__(self, key, value):
 
 
 def indexed_rank(x, indices) -> int:
-    """How many dimensions ``x[indices]`` has."""
+    """Number of dimensions of ``x[indices]``."""
     tensors = [i for i in indices if i is not None]
     return x.dim() - len(tensors) + max(i.dim() for i in tensors)
 
@@ -416,7 +415,7 @@ def as_scalar(value, target):
 
 @op(composite=True, dynamic=True, out_exact=True)
 def nonzero(input, *, as_tuple=False):
-    """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
+    """Indices of nonzero elements: [n, dims] int64, or a tuple of vectors."""
     flags = in_memory(input.detach() if input.dtype is bool_ else input.detach() != 0)
     if not input.dim():
         found = places(flags.reshape(1), 1, int64)
@@ -425,7 +424,7 @@ def nonzero(input, *, as_tuple=False):
 
 
 def in_memory(x):
-    """A tensor's elements, known and in row-major order.  NotImplementedError where there are none."""
+    """Return a tensor's elements in row-major order.  NotImplementedError for a tensor without elements."""
     if without_data(x):
         raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
     x = x.contiguous()
@@ -442,8 +441,7 @@ def unmeasured(some, input, *, as_tuple=False):
 
 @op(composite=True)
 def nonzero_static(input, *, size, fill_value=-1):
-    """The indices of the first ``size`` elements that are not zero, filled up with ``fill_value``: [size, dims]
-    int64."""
+    """Indices of the first ``size`` nonzero elements, padded with ``fill_value``: [size, dims] int64."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     found = nonzero(input)[:size]

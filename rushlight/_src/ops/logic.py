@@ -63,7 +63,7 @@ bitwise_xor = bitwise("bitwise_xor", "logical_xor", "xor")
 
 @op(inplace_too=True)
 def bitwise_not(input):
-    """Every bit turned; logical negation of bools."""
+    """Bitwise complement; logical negation of bools."""
     if input.dtype.is_inexact:
         raise RuntimeError(f"bitwise_not is not implemented for {input.dtype}: it wants integers or bools")
     return P.logical_not(input) if input.dtype is bool_ else P.bitwise_not(input)
@@ -141,8 +141,7 @@ def places(input=None, *rest):
 
 @op(name="where", number_first=True, otherwise=places)
 def where_(condition, input=None, other=None):
-    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each
-    dimension.
+    """input where condition holds, else other; without them, the indices where it holds: one vector for each dimension.
 
     TypeError for one of the two alone, RuntimeError for a condition that is neither bool nor uint8.
     """

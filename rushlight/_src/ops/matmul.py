@@ -93,7 +93,7 @@ def of_rank(name, first, second, autocast=AUTOCAST):
 
 @op(autocast=None)
 def _int_mm(input, mat2):
-    """The product of a matrix of int8 or uint8 and one of int8, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
+    """Multiply a matrix of int8 or uint8 by one of int8, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
     if input.dtype not in (int8, uint8) or mat2.dtype is not int8:
         raise RuntimeError(
             f"_int_mm: expected a matrix of int8 or uint8 and one of int8, but got {input.dtype} and {mat2.dtype}; mm "
@@ -113,8 +113,8 @@ FEW_ROWS = 16  # their matmul takes as long as reading the weights
 
 @op(autocast=None, method=False)
 def _weight_int8pack_mm(input, mat2, scales):
-    """input @ mat2.T * scales, of weights in bytes with one scale a row.  [m, k] of float32 or halves, [n, k] of int8,
-    [n] of input's dtype -> [m, n].
+    """input @ mat2.T * scales, with int8 weights and one scale for each row.  [m, k] of float32 or 16-bit floats, [n,
+    k] of int8, [n] of input's dtype -> [m, n].
 
     Sums and scales are float32, rounded once.  RuntimeError for other dtypes and shapes.
 
@@ -188,7 +188,7 @@ def inner(input, other):
 
 @op(autocast=None)
 def outer(input, vec2):
-    """All products of two vectors' elements."""
+    """Products of all pairs of two vectors' elements."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
         raise RuntimeError(f"outer: Expected 1-D arguments, but got {len(input.shape)}D and {len(vec2.shape)}D")
     a, b = promoted(input, vec2)

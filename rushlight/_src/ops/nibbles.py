@@ -39,7 +39,7 @@ def unpacked(weight):
 
 
 def weights(weight, scales):
-    """[k, n]: what the numbers of [n, k / 2] bytes mean, with [groups, n, 2] scales and zeros."""
+    """Dequantized weights [k, n] of [n, k / 2] bytes, with [groups, n, 2] scales and zeros."""
     q = P.convert(P.sub(unpacked(weight), MIDDLE), dtype=float32)
     groups, n, depth = scales.shape[0], weight.shape[0], q.shape[0]
     grouped = P.reshape(q, shape=(groups, depth // groups, n))
@@ -75,8 +75,8 @@ primitive("nibble_matmul",
 
 @op(autocast=None, method=False)
 def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
-    """Numbers from 0 to 15, [n, k] of int32, packed for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.
-    `innerKTiles` is of no meaning here.
+    """Pack integers from 0 to 15, [n, k] of int32, for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.
+    `innerKTiles` has no effect.
 
     RuntimeError for another dtype or rank, unless n is a multiple of 16 and k of 2.
 

@@ -1,4 +1,4 @@
-"""Pooling and rearranging of images."""
+"""Pooling and rearrangement of images."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ F = "nn.functional"
 
 
 def pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
-    """How many windows start along a dimension."""
+    """Number of windows along a dimension."""
     span = dilation * (kernel - 1) + 1
     count = (size + 2 * padding - span + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (count - 1) * stride >= size + padding:  # the last window must start inside
@@ -114,7 +114,7 @@ def max_pool_of(rank):
 
     @rule(core)
     def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
-        """The whole gradient of a window goes to the first of its largest elements."""
+        """The gradient of a window goes entirely to the first of its largest elements."""
         planes, places, source = tuple(input.shape[:-rank]), y[1], upcast(g[0])
         flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
         lined = (*planes, product(places.shape[-rank:]))
@@ -205,7 +205,7 @@ def check_adaptive(name, rank, input):
 
 
 def equal_parts(x, sizes):
-    """The mean of equal parts along the last dimensions."""
+    """Mean of equal parts along the last dimensions."""
     lead, rank = x.shape[:-len(sizes)], len(sizes)
     parts = [n // count for n, count in zip(x.shape[-rank:], sizes)]
     grouped = P.reshape(x, shape=(*lead, *(n for pair in zip(sizes, parts) for n in pair)))
@@ -249,8 +249,8 @@ def parts_of(size, count):
 
 
 def longest_part(size, count):
-    """The most elements of one of ``count`` nearly equal parts: a part has its share of ``size``, rounded down, and
-    touches one further element at an end that is no whole share."""
+    """Maximum length of ``count`` nearly equal parts: a part has its share of ``size``, rounded down, and overlaps one
+    more element at each end that is not a multiple of the share."""
     if count == 0:
         return 0
     share, rest = size // count, size % count
@@ -273,7 +273,7 @@ def part_sums(input, dim, count):
 
 @rule(part_sums)
 def vjp(g, y, input, dim, count):  # noqa: F811
-    """The parts that an element is in are a part of the parts: the sums the other way round."""
+    """Gradient: an element is in adjacent parts, so that it is ``part_sums`` with the sizes exchanged."""
     return [part_sums(g, dim, input.shape[dim])]
 
 

@@ -18,7 +18,7 @@ EXTREME = {whole: BOUNDS[base] for base, whole in WHOLE.items()}
 
 
 def reciprocal(scale: float) -> float:
-    """1 / scale as kernels see it: both are float32."""
+    """1 / scale as kernels compute it: both are float32."""
     return float(np.float32(1) / np.float32(scale))
 
 
@@ -66,19 +66,19 @@ def value(x):
 
 
 def stored(x, scale, zero_point, base):
-    """A float32 tensor quantized by one scale and zero point."""
+    """Quantize a float32 tensor with one scale and zero point."""
     return meaning(steps(x, scale, zero_point, base), quantized(base, PerTensor(scale, zero_point)))
 
 
 @op(method=False, autocast=None, name="_quantized")
 def quantize_tensor(input, scale, zero_point, dtype):
-    """A float32 tensor as a quantized one."""
+    """Quantize a float32 tensor."""
     return stored(input, scale, zero_point, dtype)
 
 
 @op(method=False, autocast=None, name="_quantized_channels")
 def quantize_channels(input, scales, zero_points, scheme, dtype):
-    """A float32 tensor quantized by a scale and a zero point each channel, [n] of float32 each; ``scheme``: the parts
+    """Quantize a float32 tensor with a scale and a zero point for each channel, float32 [n] each; ``scheme``: the parts
     of the PerChannel."""
     scheme = PerChannel(*scheme)
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
@@ -134,14 +134,14 @@ def requantized(sums, shift, multiplier, offset, zero_point, low, base):
 
 @op(method=False, autocast=None, name="_int8_operand")
 def int8_operand(weight):
-    """The whole weights [n, k] of a linear layer as the second factor of a product, int8 [k, n], and their sums, int32
-    [n]."""
+    """Return the integer weights [n, k] of a linear layer as the second matmul operand, int8 [k, n], and their sums,
+    int32 [n]."""
     return P.permute(weight, dims=(1, 0)), totals(weight)
 
 
 @op(method=False, autocast=None, name="_weight_sums")
 def weight_sums(weight):
-    """The sums of the whole weights [o, *] of each result, int32 [o]."""
+    """Sums of the integer weights [o, *] of each output, int32 [o]."""
     return totals(weight)
 
 
@@ -152,16 +152,16 @@ def totals(weight):
 
 @op(method=False, autocast=None, name="_requantizing")
 def requantizing(total, scales, bias, x_scale, x_zero_point, scale):
-    """(shift, multiplier, offset) of ``requantized``: for weights of these sums and scales, [o] of int32 and float32,
-    and a bias [o] or None."""
+    """(shift, multiplier, offset) of ``requantized`` for weights with these sums and scales, int32 and float32 [o], and
+    a bias [o] or None."""
     shift = P.mul(total, -x_zero_point)
     multiplier = P.div(P.mul(scales, x_scale), scale)
     return shift, multiplier, P.div(bias, scale) if bias is not None else P.mul(multiplier, 0.0)
 
 
 def unfolded(x, kernel, stride, padding, dilation, fill):
-    """The patches of images [n, *space, c], with ``fill`` around them: (a list of [n, *out, c], one a tap; the sizes of
-    out)."""
+    """Patches of images [n, *space, c], padded with ``fill``: (a list of [n, *out, c], one for each kernel tap; the
+    sizes of out)."""
     rank = len(kernel)
     if any(padding):
         ends = (0, *padding, 0)
@@ -189,7 +189,7 @@ def lies_channels_last(x) -> bool:
 
 
 def depthwise_sums(taps, weight):
-    """Sums over taps alone: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
+    """Depthwise sums over taps: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
     total, lines = None, P.reshape(weight, shape=(weight.shape[0], len(taps)))
     for k, tap in enumerate(taps):
         column = P.slice(lines, starts=(0, k), steps=(1, 1), shape=(weight.shape[0], 1))
@@ -210,8 +210,8 @@ def whole_convolution(x, weight, stride, padding, dilation, groups, border):
 @op(method=False, autocast=None, name="_quantized_convolution")
 def quantized_convolution(input, weight, shift, multiplier, offset, stride, padding, dilation, groups, scale,
                           zero_point, low, dtype):
-    """The convolution of a quantized tensor [n, c, *space] by whole weights as one of ``dtype`` [n, o, *out], channels
-    last in memory; other values as ``requantizing`` gives them."""
+    """Convolution of a quantized tensor [n, c, *space] by integer weights as ``dtype`` [n, o, *out], channels-last;
+    other arguments from ``requantizing``."""
     x, zero = whole(input), scheme_of(input).zero_point
     sums = whole_convolution(channels_last(x), weight, stride, padding, dilation, groups, zero)
     q = requantized(sums, shift if zero else None, multiplier, offset, zero_point, low, dtype)
@@ -220,8 +220,8 @@ def quantized_convolution(input, weight, shift, multiplier, offset, stride, padd
 
 @op(method=False, autocast=None, name="_turned_weight")
 def turned_weight(weight, groups):
-    """The whole weights [c, o / groups, *kernel] of a transposed convolution as those of the convolution that computes
-    it, [o, c / groups, *kernel]: with their taps from the last to the first."""
+    """Return the integer weights [c, o / groups, *kernel] of a transposed convolution as those of the equivalent
+    convolution, [o, c / groups, *kernel]: with flipped taps."""
     ins, outs, *kernel = weight.shape
     rank = len(kernel)
     w = P.reshape(weight, shape=(groups, ins // groups, outs, *kernel))
@@ -230,8 +230,8 @@ def turned_weight(weight, groups):
 
 
 def around(kernel, stride, padding, output_padding, dilation, transposed):
-    """(low, high, inner) of ``prims.pad`` that make of images [n, *space, c] those over which a convolution needs no
-    padding, a transposed one no stride either; below 0: elements that no result reads."""
+    """(low, high, inner) of ``prims.pad`` for images [n, *space, c], such that a convolution needs no padding, and a
+    transposed one no stride either; negative: elements that no result reads."""
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)] if transposed else list(padding)
     high = [end + more for end, more in zip(low, output_padding)]
     return {"low": (0, *low, 0), "high": (0, *high, 0),
@@ -240,8 +240,8 @@ def around(kernel, stride, padding, output_padding, dilation, transposed):
 
 @op(method=False, autocast=None, name="_spread_image")
 def spread_image(input, kernel, stride, padding, output_padding, dilation):
-    """A quantized tensor [n, c, *space] as that over which a transposed convolution is one of stride 1 without padding:
-    between the elements, and around them, is what stands for 0."""
+    """Pad a quantized tensor [n, c, *space] so that a transposed convolution becomes one of stride 1 without padding:
+    zero points between the elements, and around them."""
     x = P.pad(channels_last(whole(input)), **around(kernel, stride, padding, output_padding, dilation, True),
               value=scheme_of(input).zero_point)
     return meaning(channels_first(x), input._rush_meta.dtype)
@@ -250,8 +250,8 @@ def spread_image(input, kernel, stride, padding, output_padding, dilation):
 @op(method=False, autocast=None, name="_dynamic_convolution")
 def dynamic_convolution(input, factor, total, scales, bias, reduce_range, stride, padding, output_padding, dilation,
                         groups, transposed):
-    """The convolution, or the transposed one, of a float32 tensor [n, c, *space], quantized by its own extremes, by
-    whole weights: float32 [n, o, *out], channels last in memory."""
+    """Convolution, or transposed convolution, of a float32 tensor [n, c, *space], quantized by its own extremes, by
+    integer weights: float32 [n, o, *out], channels-last."""
     inverse, scale, zero = of_extremes(input, reduce_range)
     x = P.pad(channels_last(input), **around(factor.shape[2:], stride, padding, output_padding, dilation, transposed),
               value=0)
@@ -265,8 +265,8 @@ def dynamic_convolution(input, factor, total, scales, bias, reduce_range, stride
 
 @op(method=False, autocast=None, name="_quantized_linear")
 def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point, low, dtype):
-    """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and
-    ``requantizing`` give them."""
+    """Linear layer of a quantized tensor [*, k] as ``dtype`` [*, n]; other arguments from ``int8_operand`` and
+    ``requantizing``."""
     x, zero = whole(input), scheme_of(input).zero_point
     depth, columns = factor.shape
     sums = P.int_matmul(P.reshape(x, shape=(product(x.shape[:-1]), depth)), factor)
@@ -277,8 +277,7 @@ def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point
 # --- pairs, and scales that are known at run time ---------------------------------------------------------------------
 @op(method=False, autocast=None, name="_quantized_pair")
 def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
-    """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing
-    with ``relu``."""
+    """Sum ("add") or product ("mul") of two quantized tensors as ``dtype``; at least ``zero_point`` with ``relu``."""
     turned = lies_channels_last(input) and lies_channels_last(other)  # memory of its own is then in that order, too
     a, b = (value(channels_last(one) if turned else one) for one in (input, other))
     x = P.add(a, b) if operator == "add" else P.mul(a, b)
@@ -304,8 +303,8 @@ def quantized_matmul(input, other, scale, zero_point, dtype):
 
 
 def of_extremes(x, reduce_range):
-    """(1 / scale, scale, zero point) as float32 tensors of one element for the extremes of a float32 tensor and bytes
-    from 0 to 255 (127 with a reduced range), as FBGEMM chooses them."""
+    """(1 / scale, scale, zero point), one-element float32 tensors, for the extremes of a float32 tensor and integers
+    from 0 to 255 (127 with a reduced range), as in FBGEMM."""
     rank = len(x.shape)
     most = 127.0 if reduce_range else 255.0
     low = P.minimum(P.amin(x, tuple(range(rank))), 0.0)
@@ -326,8 +325,8 @@ def of_extremes(x, reduce_range):
 
 @op(method=False, autocast=None, name="_dynamic_linear")
 def dynamic_linear(input, factor, total, scales, bias, reduce_range):
-    """The linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other values as
-    ``int8_operand`` gives them."""
+    """Linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other arguments from
+    ``int8_operand``."""
     inverse, scale, zero = of_extremes(input, reduce_range)
     q = cut(P.round(P.add(P.mul(input, inverse), zero)), 0, 255, uint8)
     depth, columns = factor.shape

@@ -31,7 +31,7 @@ def check_elements(name, x, dtype):
 
 
 def lone(name, what, value, dtype):
-    """A number, or a tensor that holds one as a tensor without dimensions of a dtype."""
+    """Return a number, or a one-element tensor as a 0-dim tensor of a dtype."""
     if not isinstance(value, Tensor):
         return float(value)
     if product(value.shape) != 1:
@@ -40,7 +40,7 @@ def lone(name, what, value, dtype):
 
 
 def floats(x):
-    """Halves as float32.  AssertionError for what is no float."""
+    """Convert 16-bit floats to float32.  AssertionError for other dtypes than floats."""
     if x.dtype in (float16, bfloat16):
         return P.convert(x, dtype=float32)
     if x.dtype is not float32:
@@ -49,7 +49,7 @@ def floats(x):
 
 
 def inverse_of(scale):
-    """1 / scale as float32, of a number or a tensor of any float."""
+    """1 / scale as float32, of a number or a floating tensor."""
     if not isinstance(scale, Tensor):
         return 1.0 / scale
     if scale.dtype is float32:
@@ -63,7 +63,7 @@ def cut(x, low, high, dtype):
 
 
 def along(values, x, axis):
-    """[n] as a tensor that broadcasts along dimension ``axis`` of another."""
+    """Reshape [n] to broadcast along dimension ``axis`` of another tensor."""
     return P.reshape(values, shape=tuple(x.shape[k] if k == axis else 1 for k in range(len(x.shape))))
 
 
@@ -91,7 +91,7 @@ def dequantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype,
 
 @op(namespace=NAMESPACE, autocast=None)
 def quantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype):
-    """As ``quantize_per_tensor`` with a scale and zero point for each index of a dimension: [*], [n], [n] -> [*]."""
+    """Like ``quantize_per_tensor`` with a scale and zero point for each index of a dimension: [*], [n], [n] -> [*]."""
     name = "quantize_per_channel"
     check_bounds(name, quant_min, quant_max, dtype)
     axis = wrapped(axis, len(input.shape))
@@ -102,7 +102,7 @@ def quantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max,
 
 @op(namespace=NAMESPACE, autocast=None)
 def dequantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None):
-    """As ``dequantize_per_tensor`` with a scale for each index of a dimension, and a zero point if there are any."""
+    """Like ``dequantize_per_tensor`` with a scale for each index of a dimension, and optional zero points."""
     check_elements("dequantize_per_channel", input, dtype)
     check_bounds("dequantize_per_channel", quant_min, quant_max, dtype)
     axis, real = wrapped(axis, len(input.shape)), out_dtype or float32
@@ -114,7 +114,7 @@ def dequantize_per_channel(input, scales, zero_points, axis, quant_min, quant_ma
 
 
 def extremes(input, dims, keepdim=False):
-    """(the least element or 0, the largest element or 0) of floats, as float32."""
+    """(minimum or 0, maximum or 0) of floats, as float32: a range that includes 0."""
     x = floats(input)
     low, high = P.minimum(P.amin(x, dims), 0.0), P.maximum(P.amax(x, dims), 0.0)
     shape = tuple(1 if k in dims else size for k, size in enumerate(x.shape)) if keepdim else None
@@ -122,7 +122,7 @@ def extremes(input, dims, keepdim=False):
 
 
 def check_choice(name, input, low, high, dtype):
-    """RuntimeError where no scale can be chosen: no elements, or no numbers between the bounds."""
+    """RuntimeError if no scale can be chosen: no elements, or empty bounds."""
     check_bounds(name, low, high, dtype)
     if not product(input.shape):
         raise RuntimeError(f"{name}: cannot compute aminmax over an empty tensor, which has no extremes")
@@ -147,7 +147,7 @@ def choose_qparams(input, quant_min, quant_max, eps, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def choose_qparams_symmetric(input, quant_min, quant_max, eps, dtype):
-    """As ``choose_qparams`` with bounds as far below 0 as above it: the zero point is 0 (128 for uint8)."""
+    """Like ``choose_qparams`` with bounds symmetric around 0: the zero point is 0 (128 for uint8)."""
     check_choice("choose_qparams_symmetric", input, quant_min, quant_max, dtype)
     low, high = extremes(input, tuple(range(len(input.shape))))
     scale = P.maximum(P.div(P.maximum(P.neg(low), high), float(quant_max - quant_min) / 2), float(eps))
@@ -169,7 +169,7 @@ def choose_qparams_per_token(input, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def choose_qparams_per_token_asymmetric(input, dtype):
-    """(scales, zero points) for each row of the last dimension and numbers from -128 to 127: [*, k] -> float64 and
+    """(scales, zero points) for each row of the last dimension and integers from -128 to 127: [*, k] -> float64 and
     int64 [*, 1]."""
     low, high = extremes(input, (len(input.shape) - 1,), True)
     scale = P.maximum(P.div(P.sub(high, low), 255.0), EPSILON)
@@ -181,7 +181,7 @@ def choose_qparams_per_token_asymmetric(input, dtype):
 
 
 def check_tokens(input, scales, zero_points):
-    """AssertionError where there is not one scale and zero point for each row."""
+    """AssertionError unless there is one scale and zero point for each row."""
     rows = product(input.shape[:-1])
     for what, values in (("scales", scales), ("zero_points", zero_points)):
         if product(values.shape) != rows:
@@ -244,8 +244,8 @@ def dequantize_per_channel_group(w_int8, scales, zero_points, quant_min, quant_m
 
 @op(namespace=NAMESPACE, autocast=None)
 def fake_quant_per_channel(input, scales, zero_points, axis, quant_min, quant_max):
-    """Floats rounded to whole steps of a scale for each index of a dimension; the gradient goes straight through, but
-    for what was cut off."""
+    """Round floats to multiples of a scale for each index of a dimension; the straight-through gradient is 0 for
+    clamped elements."""
     if input.dtype is not float32:
         raise AssertionError(f"Expecting input to have dtype torch.float32, but got dtype: {input.dtype}")
     scales, zero_points = (along(P.convert(v, dtype=float32), input, wrapped(axis, len(input.shape)))
@@ -269,8 +269,8 @@ def of_sums(sums, shift, multiplier, bias):
 
 @op(method=False, autocast=None, name="_decomposed_terms")
 def terms(total, scales, zero_point, scale):
-    """(shift, multiplier) of ``of_sums`` for weights of these sums and scales, [n] of int32 and float32, and an input
-    of one scale and zero point."""
+    """(shift, multiplier) of ``of_sums`` for weights with these sums and scales, int32 and float32 [n], and an input
+    with one scale and zero point."""
     return P.mul(total, -zero_point), P.mul(scales, scale)
 
 
@@ -284,8 +284,8 @@ def whole_linear(input, factor, shift, multiplier, bias):
 
 @op(method=False, autocast=None, name="_decomposed_linear_dynamic")
 def whole_linear_dynamic(input, factor, total, scales, scale, zero_point, bias):
-    """``whole_linear`` of an input whose scale and zero point, tensors of one element, are known when it runs; sums
-    of weights and their scales: int32 [n] and float32 [n]."""
+    """``whole_linear`` of an input whose scale and zero point are one-element tensors, known at run time; sums of
+    weights and their scales: int32 [n] and float32 [n]."""
     zero = P.convert(P.reshape(zero_point, shape=()), dtype=int32)
     scale = lone("linear", "scale", scale, float32)
     return whole_linear.body(input, factor, P.mul(total, P.neg(zero)), P.mul(scales, scale), bias)

@@ -42,7 +42,7 @@ def per_channel(tensor, name) -> PerChannel:
 
 
 def numbers_of(values, dtype):
-    """A tensor of these Python numbers."""
+    """Make a tensor of Python numbers."""
     return from_numpy(np.array(values, dtype.numpy))
 
 
@@ -58,7 +58,7 @@ def qscheme(self):
 
 @attach
 def q_scale(self) -> float:
-    """The scale of a tensor quantized by one."""
+    """Scale of a per-tensor quantized tensor."""
     return scheme_of(self).scale if scheme(self, "q_scale") else None
 
 
@@ -70,21 +70,21 @@ def q_zero_point(self) -> int:
 
 @attach
 def q_per_channel_scales(self):
-    """The scales of a tensor quantized each channel, float64 (float32 where zero points are fractions)."""
+    """Scales of a per-channel quantized tensor, float64 (float32 with floating-point zero points)."""
     found = per_channel(self, "q_per_channel_scales")
     return numbers_of(found.scales, float32 if found.floating else float64)
 
 
 @attach
 def q_per_channel_zero_points(self):
-    """The zero points of a tensor quantized each channel, int64 (float32 where they are fractions)."""
+    """Zero points of a per-channel quantized tensor, int64 (float32 if they are floating point)."""
     found = per_channel(self, "q_per_channel_zero_points")
     return numbers_of(found.zero_points, float32 if found.floating else int64)
 
 
 @attach
 def q_per_channel_axis(self) -> int:
-    """The dimension whose indices have a scale each."""
+    """Dimension whose indices have a scale each."""
     return per_channel(self, "q_per_channel_axis").axis
 
 
@@ -109,7 +109,7 @@ def check_zero_point(zero_point, dtype, name):
 
 
 def plain(number):
-    """A number, or the only element of a tensor."""
+    """Return a number, or the only element of a tensor."""
     return number.item() if isinstance(number, Tensor) else number
 
 
@@ -190,7 +190,7 @@ def int_repr(input):
 
 @op(composite=True, method=False)
 def quantize_per_tensor_dynamic(input, dtype, reduce_range):
-    """``quantize_per_tensor`` by the scale and zero point that the extremes of the input ask for."""
+    """``quantize_per_tensor`` with the scale and zero point for the extremes of the input."""
     low, high = (0.0, 0.0) if not input.numel() else (x.item() for x in input.aminmax())
     scale, zero_point = chosen(low, high, dtype, reduce_range)
     return quantize_per_tensor(input, scale, zero_point, dtype)
@@ -200,7 +200,7 @@ LEAST_SCALE = float(np.float32(6.1e-5))
 
 
 def chosen(low, high, dtype, reduce_range):
-    """The scale and zero point for values from ``low`` to ``high``, as FBGEMM chooses them."""
+    """Scale and zero point for values from ``low`` to ``high``, as in FBGEMM."""
     qmin, qmax = (-64, 63) if dtype is qint8 and reduce_range else (
         0, 127) if dtype is quint8 and reduce_range else BOUNDS[dtype]
     low, high = np.float32(min(low, 0.0)), np.float32(max(high, 0.0))
@@ -245,7 +245,7 @@ def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
 @op(composite=True, method=False)
 def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None, device=None, pin_memory=False,
                             memory_format=None):
-    """A quantized tensor of this size whose numbers are 0."""
+    """A quantized tensor of this size whose values are 0."""
     check_base(dtype)
     return OPS["_with_meaning"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), float(scale),
                                 int(zero_point), dtype)
@@ -254,7 +254,7 @@ def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None
 @op(composite=True, method=False)
 def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtype, layout=None, device=None,
                                         pin_memory=False, memory_format=None):
-    """A tensor quantized each channel, of this size, whose numbers are 0."""
+    """A per-channel quantized tensor of this size whose values are 0."""
     check_base(dtype)
     given = tuple(scales.to(float64).tolist()), tuple(zero_points.tolist()), int(axis), zero_points.is_floating_point()
     return OPS["_with_meanings"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), given, dtype)
@@ -263,14 +263,14 @@ def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtyp
 @op(composite=True, method=False)
 def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                     memory_format=None):
-    """A tensor of this size quantized as another one is."""
+    """A tensor of this size with the quantization scheme of another one."""
     found = scheme_of(qtensor)
     return _empty_affine_quantized(size, dtype=dtype or qtensor.dtype, scale=found.scale, zero_point=found.zero_point)
 
 
 # --- what operators do ------------------------------------------------------------------------------------------------
 def rule(*names):
-    """Enters what operators of these names do with quantized tensors."""
+    """Register rules of operators with these names for quantized tensors."""
     def enter(function):
         for name in names:
             made = function(OPS[name])
@@ -283,8 +283,8 @@ def rule(*names):
 
 
 def in_place(body):
-    """A rule with the switch ``inplace``, the last parameter: the result is written into the input's memory, and the
-    input stands for what the result does from then on; views of it keep their scale, as PyTorch's do."""
+    """Add the parameter ``inplace``, the last one, to a rule: the result is written into the input's storage, and the
+    input takes the result's scheme; its views keep their scale, as in PyTorch."""
     def rule_of(input, *args, inplace=False, **kwargs):
         if args and type(args[-1]) is bool:
             *args, inplace = args
@@ -352,7 +352,7 @@ def of_whole_numbers(operator):
 
 @op(method=False, autocast=None, name="_quantized_max_pool")
 def quantized_max_pool(input, rank, kernel_size, stride, padding, dilation, ceil_mode):
-    """The maximum of every window, channels last in memory: tap by tap."""
+    """Maximum of every window, channels-last: tap by tap."""
     x, single = unbatched(whole(input), rank, f"max_pool{rank}d")
     kernel, stride, padding, dilation, out, high = geometry(f"max_pool{rank}d", x, rank, kernel_size, stride, padding,
                                                             dilation, ceil_mode)
@@ -395,7 +395,7 @@ RANGES = {"sigmoid": (0.0, 256), "nn.functional.hardsigmoid": (0.0, 256), "tanh"
 
 @rule(*RANGES)
 def of_known_range(operator):
-    """Results within bounds that do not depend on the input have a scale that fits these."""
+    """Rule for results within bounds that do not depend on the input: their scale fits the bounds."""
     least, parts = RANGES[operator.name]
 
     def body(input, *args, **kwargs):
@@ -407,7 +407,7 @@ def of_known_range(operator):
 
 @rule("eq", "ne", "lt", "le", "gt", "ge")
 def compared(operator):
-    """Comparisons of what the numbers stand for."""
+    """Rule that compares dequantized values."""
     def body(input, other):
         return operator.body(*(OPS["_dequantized"](x) if isinstance(x, Tensor) and x.is_quantized else x
                                for x in (input, other)))
@@ -416,7 +416,7 @@ def compared(operator):
 
 @rule("cat")
 def cat(operator):
-    """Tensors that are quantized in other ways than the first are quantized as that is."""
+    """Quantize tensors with other schemes like the first, and concatenate."""
     def body(tensors, dim=0):
         first = tensors[0]
         found = scheme_of(first)

@@ -1,4 +1,4 @@
-"""Reductions over dimensions, and statistics made of them."""
+"""Reductions over dimensions, and statistics based on them."""
 from __future__ import annotations
 
 import inspect
@@ -81,7 +81,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 
 @op(composite=True)
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
-    """The mean of what is not NaN."""
+    """The mean of elements that are not NaN."""
     from .logic import isnan, logical_not
     if not input.dtype.is_inexact:
         raise RuntimeError(
@@ -132,7 +132,7 @@ def flatten_dims(x, dims):
 
 
 def nonempty(name, input, dims, dim=None):
-    """IndexError where one of the dimensions has no elements; RuntimeError where none was named."""
+    """IndexError if one of the dimensions has no elements; RuntimeError if none was given."""
     for d in dims:
         if type(input.shape[d]) is int and input.shape[d] == 0:
             if dim == ():
@@ -234,7 +234,7 @@ def extreme_along(input, dim, keepdim, largest):
 
 
 def overloaded_form(input, dim: object = None, keepdim=False, *, other=None):
-    """The parameters of ``max`` and ``min``; whether ``dim`` comes by position or by name matters to their bodies."""
+    """Parameters of ``max`` and ``min``; their bodies distinguish ``dim`` by position from ``dim`` by name."""
 
 
 def overloaded(name, largest):
@@ -283,7 +283,7 @@ any, all = truth("any"), truth("all")
 
 @op(samples=SAMPLES[:2])
 def count_nonzero(input, dim=None):
-    """How many elements are not zero."""
+    """Number of nonzero elements."""
     dims = dims_of(input, dim)
     return reduced(P.sum, P.convert(P.ne(input, 0), dtype=int64), dims, False)
 
@@ -301,7 +301,7 @@ def moments(x, dims, correction):
 
 @op(method=False, name="_variance_of_few")
 def variance_of_few(x, dims, every, freedom):
-    """The variance (kept) of elements with ``freedom`` <= 0 degrees of freedom: a sum of squares over 0."""
+    """Variance (kept) of elements with ``freedom`` <= 0 degrees of freedom: a sum of squares over 0."""
     return P.div(moments(x, dims, 0)[1], 0.0)
 
 
@@ -351,7 +351,7 @@ def variance(name, finish):
 
 @op(method=False, name="_root_of_squares")
 def root_of_squares(input):
-    """The square root of a sum of squares, which is least at 0: the gradient is 0 there."""
+    """Square root of a sum of squares, whose minimum is at 0: the gradient is 0 there."""
     return P.sqrt(input)
 
 
@@ -492,7 +492,7 @@ def dist(input, other, p=2):
 
 @op(composite=True, inplace_too=True)
 def renorm(input, p, dim, maxnorm):
-    """Sub-tensors along ``dim`` scaled down to a p-norm of at most ``maxnorm``."""
+    """Scale sub-tensors along ``dim`` down to a p-norm of at most ``maxnorm``."""
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.dim() < 2:

@@ -1,4 +1,4 @@
-"""Images and signals resampled to other sizes."""
+"""Resampling of images and signals."""
 from __future__ import annotations
 
 import functools
@@ -37,7 +37,7 @@ def cubic_weights(t, a=-0.75):
 
 
 def whole(points, last, low=0.0):
-    """Points rounded down, within [low, last], as positions."""
+    """Round points down, clamped to [low, last], to indices."""
     return P.convert(P.minimum(P.maximum(P.floor(points), low), last), dtype=int64)
 
 
@@ -65,14 +65,14 @@ def taps_of(size, count, scale, mode, align_corners):
 
 
 def beside(input, taps):
-    """Taps on the device of what they resample."""
+    """Move taps to the device of the input."""
     where = input._rush_meta.device
     return taps if where.provider.on_host else tuple(v.to(where) for v in taps)
 
 
 @op(method=False, name="_resampled", saves_nothing=True)
 def resampled(input, taps, dim):
-    """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
+    """Resample one dimension as a weighted sum of elements: ``taps`` are alternating positions and weights."""
     x = upcast(input)
     if len(taps) == 1:
         return P.take(input, taps[0], dim=dim)
@@ -139,7 +139,7 @@ def fixed_point(weights):
 
 @op(method=False, name="_bytes_of")
 def bytes_of(total, unit):
-    """Sums in fixed point rounded to bytes, halves up."""
+    """Round fixed-point sums to bytes, ties up."""
     return P.convert(P.minimum(P.maximum(P.floor(P.add(P.div(total, unit), 0.5)), 0.0), 255.0), dtype=uint8)
 
 
@@ -161,8 +161,8 @@ def scaled(size, factor):
 @op(composite=True, namespace=F)
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
                 antialias=False):
-    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images
-    with channels last stay so."""
+    """Resample to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.
+    Channels-last images stay channels-last."""
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if suggests_channels_last(input._rush_meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
@@ -170,18 +170,18 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 
 
 def name_sizes(sizes) -> str:
-    """Sizes of dimensions of space with their letters: "H: 4, W: 3"."""
+    """Spatial sizes with their letters: "H: 4, W: 3"."""
     return ", ".join(f"{letter}: {size}" for letter, size in zip("DHW"[-len(sizes):], sizes))
 
 
 def refuse_dtype(mode, input):
-    """NotImplementedError for a dtype that a mode does not take."""
+    """NotImplementedError for a dtype that a mode does not support."""
     raise NotImplementedError(
         f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
 
 
 def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
-    """What ``interpolate`` computes."""
+    """Compute ``interpolate``."""
     rank = input.dim() - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError(
@@ -237,8 +237,7 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
 
 
 def weighted(input, sizes, scales, mode, align_corners, antialias):
-    """Images resampled to ``sizes``, one dimension after the other, the last one first; bytes are rounded after
-    each."""
+    """Resample images to ``sizes``, one dimension after the other, the last one first; bytes are rounded after each."""
     stored = input.dtype is uint8 and mode in ("bilinear", "bicubic")
     if not stored and not input.dtype.is_inexact:
         refuse_dtype(mode, input)

@@ -1,4 +1,4 @@
-"""Random variables that are drawn by a library's rejection samplers, from a place in our stream."""
+"""Random variables drawn by NumPy's rejection samplers, at an offset in Rushlight's RNG stream."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +8,7 @@ from .random import stream_for
 
 
 def drawn(make, like, generator):
-    """``make(stream)`` as a tensor of the dtype of ``like``."""
+    """Convert ``make(stream)`` to a tensor of the dtype of ``like``."""
     from ..core.exchange import computed
     return computed(np.asarray(make(stream_for(like.numel(), generator)), dtype=np.float64), like.dtype)
 
@@ -69,7 +69,7 @@ def standard_gamma_grad(input, output):
 @op(composite=True, method=False, name="_sample_dirichlet", sampler="batch")
 def sample_dirichlet(input, generator=None):
     """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to
-    numbers above 0 and below 1.
+    values above 0 and below 1.
 
     A gamma variable of a shape a below 1 is one of the shape a + 1 times U ** (1 / a), which may be less than any
     float: shares are computed from logarithms.

@@ -23,15 +23,15 @@ def cumsum_gradient(g, y, x, dim):
 
 
 def along(x, dim: int, first: int, count: int):
-    """``count`` elements of x along a dimension, from ``first`` on."""
+    """Slice of ``count`` elements of x along a dimension, from ``first`` on."""
     starts = tuple(first if d == dim else 0 for d in range(len(x.shape)))
     shape = tuple(count if d == dim else s for d, s in enumerate(x.shape))
     return P.slice(x, starts=starts, steps=(1,) * len(x.shape), shape=shape)
 
 
 def cumprod_gradient(g, y, x, dim):
-    """Of element k: the product of those before it, times S[k] = g[k] + x[k + 1] S[k + 1].  The recurrence is solved
-    in steps of 1, 2, 4 and so on, without a division, so that zeros of x are numbers like others."""
+    """Gradient of element k: the product of those before it, times S[k] = g[k] + x[k + 1] S[k + 1].  The recurrence is
+    solved in steps of 1, 2, 4 and so on, without division, so that zeros of x need no special case."""
     size = x.shape[dim]
     factors = P.conj(x) if x.dtype.is_complex else x
 
@@ -101,7 +101,7 @@ def logcumsumexp_gradient(g, y, x, dim):
 
 
 def sum_of_logs(total, x):
-    """log(exp(total) + exp(x)) of complex numbers; its angle is counted on from that of the larger one."""
+    """log(exp(total) + exp(x)) of complex numbers; its angle continues that of the larger one."""
     larger = total.real > x.real
     high, low = np.where(larger, total, x), np.where(larger, x, total)
     finite = np.isfinite(high.real)
@@ -118,7 +118,8 @@ def running_log_sum(x, dim):
 
 
 def weighed_sum_numpy(v, x, y, dim, later):
-    """In logarithms, positive and negative v of real numbers apart, so that nothing overflows where x is far from y."""
+    """Compute in logarithms, with positive and negative real v separately, so that nothing overflows where x is far
+    from y."""
     def along(part):
         with np.errstate(divide="ignore"):
             logs = np.log(part)
@@ -216,7 +217,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
 
 @op(method=False, name="_step_along")
 def step_along(input, dim):
-    """Each element less the one before along a dimension; of bools whether they differ."""
+    """Each element less the one before along a dimension; for bools, True if they differ."""
     rank = len(input.shape)
     shape = tuple(s - 1 if d == dim else s for d, s in enumerate(input.shape))
     ahead = P.slice(input, starts=tuple(int(d == dim) for d in range(rank)), steps=(1,) * rank, shape=shape)

@@ -42,8 +42,8 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
 
 @op(method=False, name="_search")
 def search(edges, input, right, out_int32):
-    """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above
-    it), by halving."""
+    """Binary search for the first index in a row of sorted edges [n] or [*, n] that is not below an element (or, right,
+    that is above it)."""
     edges, x = promoted(edges, input)
     needs(BOOL, "searchsorted", x, FLOATING)
     size = operator.index(edges.shape[-1])
@@ -66,7 +66,7 @@ def unmeasured(some, sorted_sequence, input, *, out_int32=False, right=False, si
 
 @op(composite=True)
 def bucketize(input, boundaries, *, out_int32=False, right=False):
-    """The bucket, between sorted boundaries, that each value falls in."""
+    """Index of the bucket, between sorted boundaries, of each value."""
     if boundaries.dim() != 1:
         raise RuntimeError(
             f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
@@ -75,7 +75,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
 
 @op(composite=True)
 def bincount(input, weights=None, minlength=0):
-    """How often each non-negative integer occurs (or the sum of its weights)."""
+    """Count of each non-negative integer (or the sum of its weights)."""
     if input.dtype.is_inexact or input.dtype.name == "bool":
         raise NotImplementedError(f"bincount is not implemented for {input.dtype}: it wants integers")
     if input.dim() != 1:
@@ -94,7 +94,7 @@ def bincount(input, weights=None, minlength=0):
 
 @op(method=False, name="_occurrences")
 def occurrences(input, weights, size):
-    """How often each integer below ``size`` occurs in [n], or the sum of the weights where it does."""
+    """Count of each integer below ``size`` in [n], or the sum of its weights."""
     ones = P.full(shape=tuple(input.shape), value=1, dtype=int64) if weights is None else weights
     return P.put(P.full(shape=(size,), value=0, dtype=ones.dtype), as_dtype(input, int64), ones, dim=0, combine="add")
 
@@ -143,7 +143,7 @@ def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
 
 @op(composite=True, aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
-    """Whether each element occurs among the test elements."""
+    """True for elements that occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): expected at least one of elements and test_elements to be a tensor")
     like = elements if isinstance(elements, Tensor) else test_elements
@@ -156,7 +156,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 @op(method=False, name="_occurs")
 def occurs(input, among, invert):
-    """Whether each element occurs among others [n], which are put in order and searched."""
+    """True for elements that occur among others [n], which are sorted and searched."""
     x, among = promoted(input, among)
     order, _ = P.sort(among, dim=0, descending=False)
     last = among.shape[0] - 1

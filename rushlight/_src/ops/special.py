@@ -19,7 +19,7 @@ NAMESPACE = "special"
 
 
 def over(x, y, at_zero):
-    """y / x, and ``at_zero`` where x is 0."""
+    """y / x, and ``at_zero`` if x is 0."""
     return P.where(P.eq(x, 0), at_zero, P.div(y, P.where(P.eq(x, 0), 1.0, x)))
 
 
@@ -71,7 +71,7 @@ for _name, _public in PLAIN.items():
 
 # --- functions of two -------------------------------------------------------------------------------------------------
 def gamma_density(a, x):
-    """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularised incomplete gamma function."""
+    """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularized incomplete gamma function."""
     return P.exp(P.sub(P.sub(P.mul(P.sub(a, 1.0), P.log(x)), x), P.lgamma(a)))
 
 

@@ -1,5 +1,4 @@
-"""One layer of a transformer's encoder as a single operator: for inference, where nothing is kept for a backward
-pass."""
+"""A transformer encoder layer as a single operator, for inference: nothing is saved for a backward pass."""
 from __future__ import annotations
 
 import math

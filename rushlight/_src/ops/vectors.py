@@ -1,4 +1,4 @@
-"""Sums and products of vectors and matrices that are no contraction: trace, Kronecker product, cross product."""
+"""Sums and products of vectors and matrices that are not contractions: trace, Kronecker product, cross product."""
 from __future__ import annotations
 
 from ..core.advice import warn

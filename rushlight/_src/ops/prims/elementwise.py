@@ -1,4 +1,4 @@
-"""Primitives that compute each element by itself: arithmetic, functions, comparisons, logic, bits."""
+"""Elementwise primitives: arithmetic, functions, comparisons, logic, bits."""
 from __future__ import annotations
 
 import math
@@ -86,7 +86,7 @@ hypot = binary("hypot", np.hypot, lambda y, a, b: (P.div(a, y), P.div(b, y)))
 
 
 def share(beyond, a, b, y):
-    """1 unless ``b`` is beyond ``a`` (NaN is beyond nothing), 1/2 at a tie."""
+    """1 unless ``b`` exceeds ``a`` (NaN exceeds nothing), 1/2 at a tie."""
     return P.where(beyond(a, b), 0.0, P.where(P.eq(a, b), P.full(shape=(), value=0.5, dtype=y.dtype), 1.0))
 
 
@@ -153,7 +153,8 @@ sigmoid = unary("sigmoid", sigmoid_numpy, lambda y, x: P.mul(y, P.sub(1.0, y)))
 
 # --- elementwise: comparison, logic, bits -----------------------------------------------------------------------------
 def nothing(args):
-    """No arguments must be alike: logical operators compare each with 0 in its own dtype, and ``where`` converts."""
+    """Require no common dtype: logical operators compare each argument with 0 in its own dtype, and ``where``
+    converts."""
     return ()
 
 
@@ -185,7 +186,7 @@ def is_meta(value):
 
 
 def where_vjp(g, y, c, a, b):
-    """The cotangent goes whole to the side that was chosen (never through a product, so that infinities stay out)."""
+    """The entire cotangent goes to the chosen side (without multiplication, so that infinities do not spread)."""
     left = sum_to(P.where(c, g, 0), a.shape) if is_tensor(a) else None
     right = sum_to(P.where(c, 0, g), b.shape) if is_tensor(b) else None
     return [None, left, right]
@@ -216,7 +217,7 @@ convert = primitive("convert", Convert(convert_numpy), lambda x, dtype: 0)
 
 
 class Copy(Convert):
-    """out[i] = x[i], in row-major memory whatever the layout of x."""
+    """out[i] = x[i], in row-major storage whatever the strides of x."""
 
     arity = 1
 
@@ -231,7 +232,7 @@ copy = primitive("copy", Copy(lambda x: x), lambda x: 0)
 
 
 class After(Elementwise):
-    """out[i] = x[i], known only once ``mark`` (one number) is: what is computed from it is computed again, not kept."""
+    """out[i] = x[i], available only after ``mark`` (one element): nodes that depend on it are recomputed, not saved."""
 
     computes, passes = False, True
 

@@ -1,4 +1,4 @@
-"""Primitives that show elements at other places: reshape, permute, slice, pad, windows, cat."""
+"""Primitives that rearrange elements: reshape, permute, slice, pad, windows, cat."""
 from __future__ import annotations
 
 import builtins
@@ -193,7 +193,7 @@ def locate(shape, strides, start):
 
 
 def laid_down(x, shape, strides, start, length):
-    """Elements added up in a vector, each at its place by these strides."""
+    """Add up elements in a vector, each at its offset by these strides."""
     return put_flat(P.full(shape=(length,), value=0, dtype=x.dtype), locate(shape, strides, start), x, "add")
 
 
@@ -204,7 +204,7 @@ def put_flat(vector, at, values, combine):
 
 
 def overlapping(shape, strides) -> bool:
-    """Whether several elements may be one place in memory."""
+    """True if several elements may have one address."""
     reach = 1
     for stride, size in sorted((stride, size) for size, stride in zip(shape, strides) if not is_one(size)):
         if stride < reach:

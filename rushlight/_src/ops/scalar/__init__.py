@@ -17,7 +17,7 @@ SPECIAL: dict = {}
 
 
 def special(name):
-    """Enters a function as the meaning of an operation on floats, given in float64."""
+    """Register a function as the definition of an operation on floats, given in float64."""
 
     def enter(function):
         SPECIAL[name] = function

@@ -17,7 +17,7 @@ def scaled_complement(a):
 
 
 def bell(a, scale=1.0):
-    """e^(-scale a^2), scale 1 or 1/2, exact to the last place also where the square is large."""
+    """e^(-scale a^2), scale 1 or 1/2, accurate to the last place also for large squares."""
     square, lost = exact.two_product(lesser(a, 40.0), lesser(a, 40.0))
     return exact.exp((square * -scale, lost * -scale))
 

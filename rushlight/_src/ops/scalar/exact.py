@@ -49,7 +49,7 @@ def multiply(x, y):
 
 
 def times(x, c):
-    """A pair by a double."""
+    """Multiply a pair by a double."""
     p, e = two_product(x[0], c)
     return quick_sum(p, fma(x[1], c, e))
 
@@ -115,7 +115,7 @@ EXP = [1 / math.factorial(k) for k in range(2, 15)]
 
 
 def exp(x):
-    """e^x of a pair as a double, rounded well within the last place; denormal where it is that small."""
+    """e^x of a pair as a double, with an error well below the last place; denormal if it is that small."""
     high = greater(lesser(x[0], 800.0), -800.0)
     low = where(apply("eq", high, x[0]), x[1], number(0.0, float64))
     n = apply("round", high * (1 / math.log(2)))

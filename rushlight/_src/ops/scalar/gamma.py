@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and its derivatives, the latter by the Hurwitz zeta function."""
+"""Logarithm of the gamma function and its derivatives, the latter by the Hurwitz zeta function."""
 from __future__ import annotations
 
 import math
@@ -15,7 +15,7 @@ HALF_LOG = 0.9189385332046728  # log(2 pi) / 2
 
 
 def sine_of_pi(x):
-    """sin(pi x) and cos(pi x), x first brought to the nearest half."""
+    """sin(pi x) and cos(pi x), after reducing x to the nearest half."""
     n = apply("round", x * 2.0)
     part = x - n * 0.5
     r, lost = exact.two_product(part, number(math.pi, float64))
@@ -104,7 +104,7 @@ def to_minus(q, s):
 
 
 def right_zeta(s, q):
-    """Of s > 1 and a pair q > 0."""
+    """Hurwitz zeta function of s > 1 and a pair q > 0."""
     far = exact.two_sum(q[0], number(float(FIRST), float64))
     far = far[0], far[1] + q[1]
     power, r = to_minus(far, s), 1.0 / far[0]
@@ -125,7 +125,7 @@ def right_zeta(s, q):
 
 @special("zeta")
 def zeta(s, q):
-    """Left of 0, where s is whole, the terms up to 0 are those of two more such sums."""
+    """Left of 0, for integral s, the terms up to 0 are those of two more such sums."""
     floor = apply("floor", q)
     negative, none = apply("lt", q, 0.0), number(0.0, float64)
     right = right_zeta(s, exact.chosen(negative, exact.two_sum(q, -floor), (q, none)))

@@ -1,9 +1,8 @@
-"""The regularised incomplete gamma functions P and Q: whichever of the two is small is computed, the other is what it
-leaves of 1.
+"""The regularized incomplete gamma functions P and Q: the smaller of the two is computed, the other is 1 less it.
 
 Below ``x = a`` by a series, above it by a continued fraction (DLMF 8.7.1, 8.9.2), near it for large a by the uniform
-expansion (8.12, Temme 1979), and for small a and x by what two series leave of 1 (8.7.3).  What they have in common,
-x^a e^-x / Gamma(a + 1), has its exponent in two doubles.
+expansion (8.12, Temme 1979), and for small a and x by 1 less two series (8.7.3).  Their common factor, x^a e^-x /
+Gamma(a + 1), has a double-double exponent.
 """
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ def sides(a, x):
 
 
 def regular(a, x, which):
-    """P or Q with their values at the ends: a step where a is 0 or infinite, NaN for negative arguments."""
+    """P or Q, including limits: a step for a = 0 and infinite a, NaN for negative arguments."""
     usual = both(both(apply("gt", a, 0.0), apply("lt", a, math.inf)),
                  both(apply("gt", x, 0.0), apply("lt", x, math.inf)))
     found = sides(where(usual, a, number(1.0, float64)), where(usual, x, number(1.0, float64)))[which]
