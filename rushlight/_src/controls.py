@@ -57,7 +57,7 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
         if not inspect.isfunction(function):
             raise TypeError(f"substitute_in_graph() decorates a Python function, not {type(function).__name__}")
         if isinstance(marks.of(original_fn), marks.Compiled):
-            raise ValueError(f"another function stands for {original_fn} in compiled code already")
+            raise ValueError(f"function {original_fn} already has a substitute in compiled code")
         if not skip_signature_check:
             check_parameters(original_fn, function)
         marks.put(original_fn, marks.Compiled(function))
@@ -76,7 +76,7 @@ def check_parameters(original, function):
              for signature in (wanted, inspect.signature(function))]
     if shape[0] != shape[1]:
         raise TypeError(
-            f"the signature {inspect.signature(function)} of what is to stand for {original} is not {wanted}: use the "
+            f"the signature {inspect.signature(function)} of the substitute of {original} is not {wanted}: use the "
             "same parameters, or skip_signature_check=True")
 
 

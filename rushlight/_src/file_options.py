@@ -14,9 +14,9 @@ class Options:
 
     def __setattr__(self, name, value):
         if not hasattr(type(self), name) or name == "idle":
-            raise AttributeError(f"there is no setting {name!r}")
+            raise AttributeError(f"unknown setting {name!r}")
         if name in self.idle and value != getattr(type(self), name):
-            warn(f"{name} = {value!r} has no effect here")
+            warn(f"{name} = {value!r} has no effect")
         super().__setattr__(name, value)
 
 

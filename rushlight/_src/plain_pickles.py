@@ -46,11 +46,11 @@ class PlainDtype:
     def __init__(self, name, *flags):
         self.dtype = np.dtype(str(name))
         if self.dtype.kind not in KINDS:
-            raise pickle.UnpicklingError(f"arrays in this pickle may be of numbers and text, not of {self.dtype}")
+            raise pickle.UnpicklingError(f"arrays in this pickle may contain numbers and strings, not {self.dtype}")
 
     def __setstate__(self, state):
         if state[1] not in ORDERS:
-            raise pickle.UnpicklingError(f"{state[1]!r:.20} is no byte order")
+            raise pickle.UnpicklingError(f"{state[1]!r:.20} is not a byte order")
         self.dtype = self.dtype.newbyteorder(state[1])
 
 

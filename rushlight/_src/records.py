@@ -118,7 +118,7 @@ class PyTorchFileWriter:
         elif isinstance(data, (str, bytes, bytearray, memoryview)):
             content = data.encode() if isinstance(data, str) else data
         else:
-            raise TypeError("write_record() takes text, bytes or a storage, not "
+            raise TypeError("write_record() expected a string, bytes or a storage, got "
                             f"{type(data).__name__}")
         self._records.append(name)
         self._archive.write(name, memoryview(content).cast("B")[:size] if size else b"")

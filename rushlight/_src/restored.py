@@ -53,14 +53,14 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
                                "one stride for each size, none below 0")
     turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
     if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
-        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}",
-                               "complex numbers where they are conjugated", REMEDY)
+        raise CorruptFileError(f"a tensor of {dtype} with the bits {' and '.join(metadata)}",
+                               "a complex dtype for the conj bit", REMEDY)
     meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
     if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
         raise CorruptFileError(
             f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit "
             "into its storage "
-            f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
+            f"of {nbytes} bytes", "a storage that contains it", REMEDY)
     tensor = wrap(memory._rush_storage, offset + memory._rush_offset * memory.itemsize // dtype.itemsize, meta,
                   meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
@@ -83,7 +83,7 @@ def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False,
     if base is None or kind not in (per_tensor_affine, per_channel_affine,
                                     per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine
                                                                                         else 4):
-        raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}",
+        raise CorruptFileError(f"a quantized tensor of {whole.dtype} with {parts}",
                                "integers, and a scheme with its scales and zero points", REMEDY)
     if kind is per_tensor_affine:
         return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)

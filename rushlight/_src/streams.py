@@ -19,7 +19,7 @@ def device_given(value) -> Device:
         return accelerator()
     found = placed(Device(accelerator().type, value) if isinstance(value, int) else value)
     if found.index is None:
-        raise NoDeviceError(f"device '{found}' has no streams of work: what it is given is done when the call returns",
+        raise NoDeviceError(f"device '{found}' has no streams: its calls are synchronous",
                             "an accelerator's device")
     return found
 

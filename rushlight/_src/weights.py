@@ -124,7 +124,7 @@ class WeightsUnpickler(pickle._Unpickler):
         # strings of Python 2 are bytes where encoding="bytes" is given
         if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] not in (
                 "storage", b"storage") or not isinstance(saved[1], Dtype):
-            refuse("it refers to something that is no storage")
+            refuse("it refers to an object that is not a storage")
         return self.storages(*saved[1:])
 
     # --- what is called, and what is written to -----------------------------------------------------------------------
@@ -156,7 +156,7 @@ class WeightsUnpickler(pickle._Unpickler):
         vars(target).update(state)
 
     def load_other(self):
-        refuse("it makes an object without naming its class, or by another program's numbers")
+        refuse("it makes an object without naming its class, or by codes of another program")
 
 
 def shallow(value):

@@ -170,7 +170,7 @@ def read_input(before, begin, length) -> Traced:
     origin = next((node for node, given in getattr(top(), "given", {}).items() if given is owner), None)
     if origin is None:
         raise NotImplementedError("as_strided of a computed value that is not contiguous shows elements of its storage "
-                                  "that are not elements of the value: take contiguous() first")
+                                  "outside of the value: call contiguous() first")
     value = traced(origin)
     for step in steps:
         value = repeated(step, value)
@@ -339,7 +339,7 @@ def put_region(step: Node, before: Traced, value: Traced, written):
     """Like ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
     if has_gaps(before._rush_meta):
         raise NotImplementedError(f"a write through as_strided of a tensor with strides {before.stride()}, whose "
-                                  "storage has elements that the tensor does not show: take contiguous() first")
+                                  "storage has elements outside of the tensor: call contiguous() first")
     begin, length = region_of(step, before._rush_meta)
     shape, strides, offset = (step.params[k] for k in ("shape", "strides", "offset"))
     return put_storage(before, locate(shape, strides, offset - begin), value, written, -begin, length)

@@ -63,7 +63,7 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
             if contribution is NotImplemented:
                 if argument in active:
                     raise NotImplementedError(
-                        f"the derivative of {node.op.name.rpartition('.')[2]} by argument {place + 1} is not "
+                        f"the derivative of {node.op.name.rpartition('.')[2]} for argument {place + 1} is not "
                         "implemented")
                 continue
             add(argument, contribution)

@@ -220,7 +220,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which "
-             "can leak memory: write autograd.grad() instead, or set the "
+             "can leak memory: use autograd.grad() instead, or set the "
              ".grad of parameters to None when they are no longer needed.")
     if inputs is None:
         if Whole.run is not None and not create_graph and not state.anomaly:
@@ -267,7 +267,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                 raise RuntimeError(
                     "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                     "dimension, and the others must be those of the "
-                    f"output: there are {list(rows.shape)} and {list(output.shape)}")
+                    f"output: got {list(rows.shape)} and {list(output.shape)}")
         from ..transforms.vmap import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused,
                                        False, materialize_grads))(*gradients)

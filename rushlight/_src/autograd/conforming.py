@@ -19,7 +19,7 @@ def conform(producer: GradNode | None, node: GradNode, slot: int, gradient: Tens
         if not is_broadcast(tuple(meta.shape), tuple(gradient.shape)):
             raise RuntimeError(
                 f"{described(producer, node, slot)} - got {list(gradient.shape)} but expected shape compatible with "
-                f"{list(meta.shape)}: the shape of the tensor was changed in place where that is not recorded")
+                f"{list(meta.shape)}: the shape of the tensor was changed in place without being recorded")
         gradient = OPS["sum_to_size"](gradient, tuple(meta.shape))
     if gradient.is_complex() and not meta.dtype.is_complex:
         gradient = gradient.real

@@ -151,16 +151,16 @@ def refuse_view(view: Tensor, what: str):
             raise LeafWrittenError(
                 f"Output {view._rush_output} of {class_name(node).removesuffix('Backward')} is a view and {what}. "
                 "This view was created inside a custom Function (or because an input was returned as-is), whose "
-                "backward would not know of the write.",
-                "a tensor that no Function gave as a view, or a write under no_grad()",
+                "backward would not see the write.",
+                "a tensor that is no view from a Function, or a write under no_grad()",
                 "change a clone(), or write in other memory: y = y + 1 for y += 1")
         whose = ("A view was" if node is None else
                  f"Output {view._rush_output} of {class_name(node)} is a view of a view which was")
         mode, block = (("inference", "inference_mode") if view._rush_seen <= history.INFERRED
                        else ("no_grad", "no_grad"))
         raise LeafWrittenError(
-            f"{whose} created in {mode} mode and {what}: what is written would become part of a history that the view "
-            f"has no part in. Both the view and the write belong inside the {block} block, or both outside.",
+            f"{whose} created in {mode} mode and {what}: the written value would become part of a history that "
+            f"does not contain the view. Both the view and the write belong inside the {block} block, or both outside.",
             f"a view that was recorded, or a write under {block}()",
             "make the view with recording enabled, or change its detach()")
     name = "UnbindBackward0" if view._rush_grad_node is None else class_name(view._rush_grad_node)
@@ -252,7 +252,7 @@ def check_within(base: Meta, meta: Meta, start: int):
     if meta.numel and (start < 0 or start * meta.itemsize + meta.nbytes > size):
         raise StorageBoundsError(
             f"a view of sizes {list(meta.shape)}, strides {list(meta.strides)} and start {start} was written, which "
-            f"reaches beyond the {list(base.shape)} of its base: its memory was replaced by other memory",
+            f"exceeds the sizes {list(base.shape)} of its base: its storage was replaced by another one",
             "the gradient of a view whose elements its base has")
 
 

@@ -38,7 +38,7 @@ def replaced(gradient, changed, hook):
     if not isinstance(changed, Tensor):
         raise TypeError(
             f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or "
-            "None to leave the gradient as it is")
+            "None to leave the gradient unchanged")
     if gradient is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value, as hook '{name}' does")
     if tuple(changed.shape) != tuple(gradient.shape):

@@ -26,7 +26,7 @@ class Accelerator:
         """Provider of the devices; NoDeviceError if there is none."""
         found = provided(self._kind)
         if found is None:
-            raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name here",
+            raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name",
                                 f"torch.{self._kind}.is_available()", "use the CPU")
         return found
 

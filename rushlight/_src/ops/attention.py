@@ -140,7 +140,7 @@ def checked_kernel(*arguments):
     if refused.get("FLASH_ATTENTION") == f"{float64}" and query.device.provider.on_host:
         return "MATH", reasons  # in that precision the formula is the kernel
     raise RuntimeError(
-        "No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: "
+        "No available kernel. Aborting execution. No kernel that sdpa_kernel() allows supports the call: "
         f"{reasons or 'there are none'}.")
 
 

@@ -68,7 +68,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if weight.dtype in (int64, int32) and input.is_floating_point():
         import warnings
         warnings.warn(
-            "embedding_bag: the arguments are (input, weight), in this order; they were given the other way round",
+            "embedding_bag: the arguments are (input, weight), in this order, but were swapped",
             stacklevel=2)
         input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)

@@ -93,7 +93,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
             f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
             "floating targets", "Convert them: target.float()")
     if pos_weight is not None and pos_weight.dtype is bool_:
-        raise RuntimeError("pos_weight must be a tensor of numbers, got torch.bool. Convert it: pos_weight.float()")
+        raise RuntimeError("pos_weight must be a numeric tensor, got torch.bool. Convert it: pos_weight.float()")
     return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
 
 

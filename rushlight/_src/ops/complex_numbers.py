@@ -72,7 +72,7 @@ def view_as_real(input):
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     if input.is_conj():
         raise RuntimeError(
-            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. "
+            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not stored. "
             "resolve_conj() gives a copy that can be viewed.")
     return P.view_as_real(input)
 

@@ -92,8 +92,8 @@ def checked_sizes(size):
         return given
     for s in given:
         if isinstance(s, bool) or not hasattr(s, "__index__"):
-            raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints",
-                               "convert it with int()")
+            raise OperandError(f"argument 'size' must be tuple of ints, but contains {s!r}, a {type(s).__name__}",
+                               "ints", "convert it with int()")
     out = tuple(map(whole, given))
     if any(s < 0 for s in out):
         raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")

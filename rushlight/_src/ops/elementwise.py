@@ -213,7 +213,7 @@ def nextafter(input, other):
     """The next floating number from input towards other."""
     x, y = promoted(input, other)
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: it wants floating point numbers")
+        raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: expected a floating-point dtype")
     return NEXT_HALF.get(x.dtype, P.nextafter)(x, y)
 
 
@@ -523,7 +523,7 @@ def entr(input):
     """-x log(x), 0 at 0, -inf for negative x."""
     x = floating(input)
     if x.dtype.is_complex:
-        raise NotImplementedError(f"entr is not implemented for {x.dtype}: it wants real numbers")
+        raise NotImplementedError(f"entr is not implemented for {x.dtype}: expected a real dtype")
     return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), -math.inf, P.where(P.eq(x, 0), 0.0, P.neg(P.mul(x, P.log(x))))))
 
 

@@ -59,14 +59,14 @@ NOT_POSITIVE = failures.declare(4, LinAlgError,
                                 "is not positive-definite "
                                 "(the leading minor of order {at} is not positive-definite).")
 NOT_CONVERGENT = failures.declare(5, LinAlgError,
-                                  "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or "
+                                  "linalg.eigh: {where}The algorithm did not converge. The input may contain NaN or "
                                   "infinity.")
 
 NO_PIVOT = failures.declare(7, RuntimeError,
                             "{where}pivots must lie between 1 and the number of rows, LU.size(-2): did you properly "
                             "pass the result of lu_factor?")
 NO_SINGULAR_VALUES = failures.declare(6, LinAlgError,
-                                      "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or "
+                                      "linalg.svd: {where}The algorithm did not converge. The input may contain NaN or "
                                       "infinity.")
 
 
@@ -85,7 +85,7 @@ def converging(function, name):
             return function(*args, **params)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(
-                f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or "
+                f"linalg.{name}: the algorithm did not converge ({error}). The input may contain NaN or "
                 "infinity.") from None
     return run
 

@@ -245,8 +245,8 @@ def window_of(name, window, n_fft, win_length, like):
     if window is None:
         if win_length > 1:
             warn(f"{name}: a window was not provided, and a rectangular one is applied, which leaks between "
-                 f"frequencies. Give one such as hann_window({win_length}), or "
-                 f"ones({win_length}) if that is meant.")
+                 f"frequencies. Pass one such as hann_window({win_length}), or "
+                 f"ones({win_length}) for a rectangular one.")
         window = like.new_ones(win_length)
     elif tuple(window.shape) != (win_length,):
         raise RuntimeError(

@@ -15,7 +15,7 @@ MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "refle
 def warn_of_corners(name, align_corners):
     """Warn that the default has changed: what a call without ``align_corners`` means depends on the version."""
     if align_corners is None:
-        warn(f"{name}: align_corners=False is the default since PyTorch 1.3. Say which of True and False is meant.")
+        warn(f"{name}: align_corners=False is the default since PyTorch 1.3. Pass align_corners=True or False.")
 
 
 @op(composite=True, namespace=F)

@@ -426,7 +426,7 @@ def nonzero(input, *, as_tuple=False):
 def in_memory(x):
     """Return a tensor's elements in row-major order.  NotImplementedError for a tensor without elements."""
     if without_data(x):
-        raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
+        raise NotImplementedError("nonzero indices are data-dependent, and meta tensors have no data")
     x = x.contiguous()
     return x.concrete() if x._rush_storage is None else x
 

@@ -97,7 +97,7 @@ def _int_mm(input, mat2):
     if input.dtype not in (int8, uint8) or mat2.dtype is not int8:
         raise RuntimeError(
             f"_int_mm: expected a matrix of int8 or uint8 and one of int8, but got {input.dtype} and {mat2.dtype}; mm "
-            "takes other dtypes")
+            "accepts other dtypes")
     for x in (input, mat2):
         if len(x.shape) != 2:
             raise RuntimeError(f"_int_mm: expected two matrices, but got {len(input.shape)}-D and {len(mat2.shape)}-D")

@@ -210,7 +210,7 @@ def tensor_split(input, indices_or_sections, dim=0):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         if cuts > MOST_PARTS:
-            raise OutOfMemoryError(f"tensor_split: {cuts} parts are more than memory holds", f"at most {MOST_PARTS}")
+            raise OutOfMemoryError(f"tensor_split: {cuts} parts do not fit into memory", f"at most {MOST_PARTS}")
         base, more = total // cuts, total % cuts
         cuts = [k * base + min(k, more) for k in range(1, cuts)]
     spans = [bounds(a, b, None, total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]

@@ -21,7 +21,7 @@ def check_bounds(name, low, high, dtype):
         raise AssertionError(f"{name}: unsupported dtype: {dtype}; it wants uint8, int8, int16 or int32")
     least, most = limits_of(dtype)
     if has_value(low) and low < least or has_value(high) and high > most:
-        raise AssertionError(f"{name}: {dtype} holds numbers from {least} to {most}, got bounds of {low} and {high}")
+        raise AssertionError(f"{name}: {dtype} has the range {least} to {most}, got bounds of {low} and {high}")
 
 
 def check_elements(name, x, dtype):

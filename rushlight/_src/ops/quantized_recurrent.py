@@ -46,7 +46,7 @@ def restored_cell(parts) -> CellParams:
     """CellParams from a file's parts."""
     kind, _, _, numbers, weights = parts
     if kind not in ("quantized_dynamic", "quantized_fp16"):
-        raise RuntimeError(f"parameters of a recurrent cell of the kind {kind}: there are quantized_dynamic and "
+        raise RuntimeError(f"unknown parameters of a recurrent cell: {kind}; expected quantized_dynamic or "
                            "quantized_fp16")
     ih, hh = (getattr(one, "made", one) for one in weights)
     return CellParams(ih, hh, bool(numbers[0]) if numbers else False)

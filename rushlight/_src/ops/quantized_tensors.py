@@ -443,7 +443,7 @@ def in_order(operator):
 def unwritten(operator):
     def body(*args, **kwargs):
         raise NotImplementedError(
-            f"Could not run 'aten::{operator.name}' with quantized tensors: there is no quantized form of it")
+            f"Could not run 'aten::{operator.name}' with quantized tensors: it is not implemented for them")
     return body
 
 

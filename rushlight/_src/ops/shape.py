@@ -19,7 +19,7 @@ def inferred(shape, numel):
     """Replace the -1 in a shape by its size."""
     if any(type(s) is int and s < -1 for s in shape):
         raise NegativeSizeError(f"invalid shape dimension in {list(shape)}",
-                                "sizes of 0 or more, or one -1 for what is left")
+                                "sizes of 0 or more, and at most one -1")
     if -1 not in [s for s in shape if type(s) is int]:
         if product(shape) != numel:
             raise wrong_count(shape, numel)
@@ -115,8 +115,8 @@ def view(input, *shape):
             f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides "
             f"{list(input._rush_meta.strides)} seen as "
             f"{list(shape)} (at least one dimension spans across two contiguous subspaces)",
-            "dimensions joined only where they follow each other in memory",
-            "Use .reshape(...) instead, which copies where it must")
+            "only dimensions that are contiguous in memory can be joined",
+            "Use .reshape(...) instead, which copies if necessary")
     return P.reshape(input, shape=shape)
 
 
@@ -274,7 +274,7 @@ def expanded(shape, wanted):
                 f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton "
                 f"dimension {k}.  "
                 f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}",
-                "sizes equal to the tensor's where that is not 1", "use repeat() to have copies")
+                "sizes equal to the tensor's unless that is 1", "use repeat() for copies")
         out.append(size)
     return tuple(out)
 

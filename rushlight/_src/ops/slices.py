@@ -141,7 +141,7 @@ def as_strided(input, size, stride, storage_offset=None):
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
     if any(s < 0 for s in size):
-        raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
+        raise NegativeSizeError(f"as_strided: sizes {list(size)} contain a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     holder = input._rush_holder()
@@ -161,8 +161,8 @@ def as_strided(input, size, stride, storage_offset=None):
     if held is None and product(size) and (start < own or start - own + span(size, stride) > span(
             holder.shape, holder._rush_meta.strides)):
         raise StorageBoundsError(
-            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} show memory beyond the elements "
-            f"of a value of a program, which begin at {own}", "a region within the value")
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} exceed the elements "
+            f"of a value of a program, which start at {own}", "a region within the value")
     return turning(strided(holder, size, stride, start - own), holder._rush_turned ^ input._rush_turned)
 
 

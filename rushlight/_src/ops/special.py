@@ -47,7 +47,7 @@ def of_one(name, primitive_, doc, samples=ONE, **traits):
     def body(input):
         if input.dtype.is_complex:
             raise NotImplementedError(
-                f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
+                f"special.{name} is not defined for complex tensors: expected a real dtype")
         return getattr(P, primitive_)(floating(input))
     body.__name__, body.__doc__ = name, doc
     return op(body, namespace=NAMESPACE, samples=samples, **traits)

@@ -105,7 +105,7 @@ class Batch(Level):
         except Unreadable:
             if op.traits.get("dynamic"):
                 raise RuntimeError(
-                    f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to "
+                    f"vmap: the result shape of {op.name} depends on the elements, which differ from example to "
                     "example. Use an "
                     "operator whose result has a fixed shape, such as torch.where.") from None
             if op.name.endswith("_"):

@@ -184,7 +184,7 @@ class Trace(Interpreter):
             check_one_dtype(op, nodes)
             if op.kind.computes and meta.dtype.is_byte:
                 raise NotImplementedError(
-                    f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert "
+                    f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, a storage-only dtype: convert "
                     "to float32 to compute, and back")
         node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
         self.nodes.append(node)
@@ -252,8 +252,8 @@ def check_quantized(op: Op, nodes, meta):
     same = op is P.convert and bool(found) and meta.dtype is found[0]
     if op not in (P.copy, P.meaning) and not moved and not same:
         raise NotImplementedError(
-            f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute "
-            "with dequantize(), or "
+            f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it is not implemented for them. "
+            "Compute with dequantize(), or "
             "with the integers, int_repr()")
 
 

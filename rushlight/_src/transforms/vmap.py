@@ -111,8 +111,8 @@ def batch_size(func, leaves, dims) -> int:
     sizes = {leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None}
     if not sizes:
         raise ValueError(
-            f"vmap({name_of(func)}): at least one Tensor must be mapped over, but there is none for which in_dims "
-            "names a dimension")
+            f"vmap({name_of(func)}): at least one Tensor must be mapped over, but in_dims names no "
+            "dimension")
     if len(sizes) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
                          f"{[leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None]} for the mapped dimension")

@@ -28,4 +28,4 @@ class VisionDataset(Dataset):
 
 def refuse_download(name, wanted):
     """RuntimeError for missing files."""
-    raise RuntimeError(f"Dataset not found: {name} reads {wanted}. Files are not downloaded here: put them there.")
+    raise RuntimeError(f"Dataset not found: {name} reads {wanted}. Rushlight does not download: put it there.")
