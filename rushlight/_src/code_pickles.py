@@ -138,7 +138,7 @@ def reduce_enum(obj):
             None, fill_class)
 
 
-# --- what files of programs call when they are read ------------------------------------------------------------------
+# --- functions that program files call when they are read -------------------------------------------------------------
 def import_module(name):
     """Return a module by its name."""
     __import__(name)

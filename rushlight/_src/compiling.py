@@ -54,7 +54,7 @@ def compile_forward(self, *args, **kwargs):
     self.forward = compile(self.forward, *args, **kwargs)
 
 
-Module.compile = compile_forward  # modules need not know the compiler, which knows them
+Module.compile = compile_forward  # the compiler imports modules, not the other way round
 
 
 def compiled(target, owner):

@@ -54,7 +54,7 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
     turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
     if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
         raise CorruptFileError(f"a tensor of {dtype} with the bits {' and '.join(metadata)}",
-                               "a complex dtype for the conj bit", REMEDY)
+                               "a complex dtype for conjugated elements", REMEDY)
     meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
     if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
         raise CorruptFileError(

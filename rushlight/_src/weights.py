@@ -127,7 +127,7 @@ class WeightsUnpickler(pickle._Unpickler):
             refuse("it refers to an object that is not a storage")
         return self.storages(*saved[1:])
 
-    # --- what is called, and what is written to -----------------------------------------------------------------------
+    # --- checks of callables and of written objects -------------------------------------------------------------------
     def users(self, found) -> bool:
         """True if the user allowed a class or function."""
         return any(found is (one[0] if isinstance(one, tuple) else one) for one in SAFE.values())

@@ -16,7 +16,7 @@ from ..graph.views import step_of, view_of_input
 from ..ops.prims.views import locate, overlapping, put_flat
 from ..transforms.trace import Trace, Traced, traced
 
-WHOLE = ("reshape", "permute", "flip")  # views that show every element once
+WHOLE = ("reshape", "permute", "flip")  # views that contain every element once
 
 
 class Recording(Trace):
@@ -79,7 +79,7 @@ class Recording(Trace):
 
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
-        some = bool(op.traits.get("some")) and is_expanded(target._rush_meta)  # such a target keeps what is not written
+        some = bool(op.traits.get("some")) and is_expanded(target._rush_meta)  # such a target keeps unwritten elements
         if not some and not op.traits.get("uniform"):
             check_distinct(op.name, target._rush_meta)
         value = super().call(op, args, kwargs)
@@ -143,7 +143,7 @@ def repeat_each(owner: Traced, steps):
     value = traced(owner.node)
     yield value
     for k, step in enumerate(steps):
-        with recording(not step.constant):  # what was detached stays so, wherever it is looked at
+        with recording(not step.constant):  # a detached value stays detached in all its views
             value = repeated(step, value, (owner, *steps[:k]))
         yield value
 
@@ -264,7 +264,7 @@ def put_back(step: Node, before: Traced, value: Traced, written):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if step.op is P.meaning:  # the same numbers, read otherwise
         return P.meaning(value, dtype=before._rush_meta.dtype), written
-    if step.op is P.within:  # it shows every element
+    if step.op is P.within:  # it contains every element
         return value, written
     if step.op is P.strided and not before._rush_meta.contiguous:
         return put_region(step, before, value, written)

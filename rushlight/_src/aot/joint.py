@@ -110,7 +110,7 @@ def node_vjp(node: Node, g):
         results = list(rule(g, y, *values))
         arguments = list(node.used)
         if len(results) != len(arguments):
-            # rules know nothing of numbers that are only known at run time
+            # rules do not handle run-time scalars
             arguments = [a for a in arguments if not a.weak and a.number is None]
         if len(results) != len(arguments):
             raise TypeError(

@@ -248,7 +248,7 @@ def inmost_gradient(output, gradient):
         return inmost_gradient(output.inner, output.inner_gradient(gradient))
     if isinstance(gradient, Composed) and not (gradient.is_sparse and isinstance(output, Tensor) and output.is_leaf):
         return gradient.as_gradient()
-    return gradient  # a leaf keeps a gradient of COO layout as it is given
+    return gradient  # a leaf keeps a COO gradient unchanged
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,

@@ -57,7 +57,7 @@ def differentiate(op, args, kwargs, answer, within, numbers=True):
     refuse_leaf(op, args)
     refuse_view(op, args)
     before = as_before(op, args, kwargs, numbers)
-    versions = versions_of(*before)  # what shares memory with a target is stale once that is written
+    versions = versions_of(*before)  # aliases of a target are stale once that is written
     with recording(False):
         results = answer(args, kwargs)
     return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers, versions)
@@ -108,7 +108,7 @@ def seen(op, args, kwargs):
     if composition(op) is not None or opened(op):
         return None
     func = overload_of(op, args, kwargs)
-    if op.name == "_to_dtype":  # _to_copy knows it as a keyword alone
+    if op.name == "_to_dtype":  # keyword-only in _to_copy
         args, kwargs = args[:1], {"dtype": args[1]} if len(args) > 1 else kwargs
     return func, *func.spelled(args, kwargs)
 

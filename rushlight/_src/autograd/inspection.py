@@ -79,7 +79,7 @@ def parameters(plan):
         yield "self" if name == "input" else name, found
 
 
-ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyTorch makes a tensor
+ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyTorch converts to a tensor
 
 
 def wants(plan) -> list:

@@ -22,7 +22,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     base = target._base
     if base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
         refresh(target)
-    shadow = alias(target)  # takes the results of recording; the arguments still show the history before
+    shadow = alias(target)  # gets the results of recording; the arguments still have the history before it
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
         store_i64(values, place, extra._rush_storage.address)
@@ -31,9 +31,9 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     try:
         (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     finally:
-        sharing.count_end(target)  # whatever recording raises
+        sharing.count_end(target)  # also if recording raises
     packing, mine.packing = mine.packing, 0
-    counter(target).version = version  # what is saved of the arguments is as they were before
+    counter(target).version = version  # saved arguments have their values from before the write
     if plan.wanted:
         history.record(plan, args, (shadow, *extras), values)
         if shadow._rush_grad_node is not None:

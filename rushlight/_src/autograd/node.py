@@ -13,7 +13,7 @@ from .passing import DelayedError, UndefinedGrad
 from .slow_paths import Before, call_function, unreached
 
 _numbers = itertools.count()
-notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: what users note at it
+notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: users' metadata
 # id of a GradNode: its GraphNode, which keeps it, while anybody holds one
 seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 

@@ -89,7 +89,7 @@ class Reverse(Level):
 
     kind = Tracked
     name = "grad"
-    leaves = False  # whether tensors may be made leaves of their own, as in programs that the engine differentiates
+    leaves = False  # True if tensors may become separate leaves, as in programs that the engine differentiates
 
     def __enter__(self):
         self.outer = held(PUSHED | GRAD, self.outer, self)
@@ -185,7 +185,7 @@ def pull_back(outputs, cotangents, sources) -> list:
 
 # --- an operator as forward and backward operators --------------------------------------------------------------------
 MOST_CHOICES = 16  # derivatives of one call, by the values of its run-time scalars
-MOST_KNOWN = 512  # derivatives of calls of one operator, by what is given
+MOST_KNOWN = 512  # derivatives of calls of one operator, by arguments
 
 
 class Linearised:
@@ -246,11 +246,11 @@ def describe(given, scalars, values, key):
 
 
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
-    # a body of operators may write into what it made
+    # a body may write into its intermediate values
     written = op.traits.get("captured") or op.traits.get("composite") and "into" not in op.traits
     trace = Recording() if written else Trace()
     arguments = Arguments(op, given, names, trace, scalars)
-    with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
+    with trace, recording(1), DisableTorchFunction():  # the program's modes see its calls, not their derivatives
         results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
         outputs = [r.node for r in (results if several else [results])]
@@ -267,7 +267,7 @@ def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     made.residuals = tuple(seen.index(n) for n in d.cut.residuals)
     made.reached = tuple(arguments.tensors.index(s) for s, _ in d.found)
     made.backward = backward_operator(f"{op.name}.backward", d.backward)
-    if d.cut.extras or op.traits.get("captured"):  # whose own body writes, which levels below may refuse
+    if d.cut.extras or op.traits.get("captured"):  # its own body writes, which lower levels may refuse
         made.forward = backward_operator(f"{op.name}.forward", c.graph)
     if op.traits.get("random"):
         for part in filter(None, (made.forward, made.backward)):

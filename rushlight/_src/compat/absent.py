@@ -11,12 +11,12 @@ import typing
 
 from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, QuantizedError
 
-COMING = {  # type of device -> what such devices come with
+COMING = {  # type of device -> package that provides such devices
     "cuda": "GPUs of NVIDIA and AMD come with rushlight[cuda], or rushlight[rocm], and the vendor's driver",
     "xpu": "GPUs of Intel come with rushlight[webgpu]", "mps": "Apple's GPUs come with rushlight[webgpu]",
     "mtia": "there is no extra for such devices"}
 EXTRAS = "devices come with the extras rushlight[cuda], rushlight[rocm] and rushlight[webgpu]"
-REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
+REASONS = {  # prefix of a path -> error that its names raise, and reason; the longest match counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
     **dict.fromkeys(("ao", "quantization", "jit.quantized"),
                     (QuantizedError,
@@ -119,7 +119,7 @@ class AbsentObject:
         raise self._error(self._text)
 
     def __getattr__(self, name):
-        if name.startswith("__"):  # what the interpreter and tools look for
+        if name.startswith("__"):  # attributes that the interpreter and tools look up
             raise AttributeError(name)
         self._refuse()
 

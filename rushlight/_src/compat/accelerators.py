@@ -73,7 +73,7 @@ class Accelerator:
         """Wait until a device has done all enqueued work."""
         self._provider().synchronize(self._index(device))
 
-    # --- what a device is ---
+    # --- device properties ---
     def get_device_properties(self, device=None):
         """Its ``name``, ``total_memory`` in bytes and ``multi_processor_count``."""
         return self._provider().properties(self._index(device))

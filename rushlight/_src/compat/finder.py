@@ -13,7 +13,7 @@ from .homes import activate
 
 NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "functorch": "rushlight.functorch"}
-STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # where the package itself is not installed
+STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # if the package itself is not installed
 ELSEWHERE = dict.fromkeys((  # modules of an installed torchvision that load or describe its compiled operators
     "torchvision.extension", "torchvision._meta_registrations", "torchvision._autograd_registrations",
     "torchvision.ops._register_onnx_ops"),
@@ -102,6 +102,6 @@ def install():
     real.__name__ = NAME  # some programs compare
     activate()
     from ...torch_version import TorchVersion
-    real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find
+    real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose API this is
     from ..extensions import load_postponed_extensions
     load_postponed_extensions()

@@ -30,7 +30,7 @@ import types
 from ..core.later import Beyond, loaded
 
 FOLDER = os.path.join(os.path.dirname(__file__), "names")
-# modules by whose name their package knows another object, as PyTorch has them
+# modules whose name is another object in their package, as in PyTorch
 STANDING = os.path.join(os.path.dirname(__file__), "standing.txt")
 OURS, THEIRS = "rushlight", "torch"
 

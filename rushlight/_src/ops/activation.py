@@ -43,7 +43,7 @@ def switched(operator, name):
             return operator(input, *args, **kwargs)
         if f"{operator.name}_" in OPS:
             return OPS[f"{operator.name}_"](input, *args, **kwargs)
-        # the derivative reads what is overwritten
+        # the derivative reads the overwritten values
         source = input.clone() if input.requires_grad and is_recording() else input
         return input.copy_(operator(source, *args, **kwargs))
     body.__name__, body.__doc__ = name, operator.doc
@@ -179,7 +179,7 @@ def hardswish_(input):
     """x * hardsigmoid(x)."""
     needs(FLOATING, "hardswish", input, FLOATING)
     x = upcast(input)
-    kept = P.where(P.ge(P.abs(x), 3.0), 0.0, x)  # so that infinities do not meet a gradient of 0
+    kept = P.where(P.ge(P.abs(x), 3.0), 0.0, x)  # so that infinities are not multiplied by a gradient of 0
     curve = P.div(P.mul(kept, P.add(kept, 3.0)), 6.0)
     return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, curve)), input)
 

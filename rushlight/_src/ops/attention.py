@@ -49,7 +49,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al.
     2017)."""
     asked = None
-    if attn_mask is None and not dropout_p and not mine.stack:  # by these it is known which kernel there is
+    if attn_mask is None and not dropout_p and not mine.stack:  # these determine the kernel
         asked = query._rush_meta, key._rush_meta, value._rush_meta, enable_gqa, kernels.allowed, query.device.provider
         if asked in settled:
             return flash(query, key, value, None, None, None, bool(is_causal), None if scale is None else float(scale),
@@ -91,7 +91,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
     root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(
         abs(scale)), -1 if scale is not None and scale < 0 else 1
-    half = query.dtype if query.dtype.is_half else None  # what a score of many units loses to rounding, exp() magnifies
+    half = query.dtype if query.dtype.is_half else None  # exp() magnifies the rounding errors of large scores
     if half:
         query, key, value = query.float(), key.float(), value.float()
     scores = (query * root * sign) @ (key.transpose(-2, -1) * root)

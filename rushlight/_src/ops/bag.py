@@ -186,7 +186,7 @@ def vjp(g, y, data, place, count, start, axis, combine):
     if not count:
         return [P.full(shape=tuple(data.shape), value=0, dtype=data.dtype), None]
     at = P.minimum(place, count - 1)
-    own = lambda x: P.gather(x, at, dim=axis)  # what an element's segment has
+    own = lambda x: P.gather(x, at, dim=axis)  # value of an element's segment
     total = lambda chosen: own(into_segments(P.convert(chosen, dtype=data.dtype), place, count, 0.0, axis, "add"))
     g, unknown = own(g), P.ne(data, data)
     if combine in ("max", "min"):

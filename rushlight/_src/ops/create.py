@@ -59,7 +59,7 @@ def fused(k, step, start):
     total = P.add(start, product)
     part = P.sub(total, start)
     lost = P.add(lost, P.add(P.sub(start, P.sub(total, part)), P.sub(product, part)))
-    return P.add(total, P.where(P.eq(P.mul(lost, 0.0), 0.0), lost, 0.0))  # halves of numbers near the largest overflow
+    return P.add(total, P.where(P.eq(P.mul(lost, 0.0), 0.0), lost, 0.0))  # splits near the maximum overflow
 
 
 @op(method=False, name="_range")

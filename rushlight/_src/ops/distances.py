@@ -26,7 +26,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
             f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} "
             f"X2: {list(x2.shape)}")
     check_dtypes(x1, x2)
-    if not p >= 0:  # NaN is no norm, either
+    if not p >= 0:  # NaN is not a norm either
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in MODES_OF_CDIST:
         raise ValueError(

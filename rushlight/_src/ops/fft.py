@@ -19,7 +19,7 @@ AUTOCAST = "float32"  # sensitive to rounding
 NAMESPACE = "fft"
 
 
-# --- primitives: unnormalised, so that each is the transpose of another -----------------------------------------------
+# --- primitives: unnormalized, so that each is the transpose of another -----------------------------------------------
 def along(dim, rank, size):
     """Shape of a vector along one dimension."""
     return tuple(size if k == dim else 1 for k in range(rank))

@@ -331,7 +331,7 @@ def strided_scatter(input, src, strides, stride, start):
         low, reach = min(start, 0), max(span(input.shape, strides), start + span(src.shape, stride))
         known = laid_down(P.add(P.reshape(order, shape=tuple(input.shape)), 1), input.shape, strides, -low, reach - low)
         order = P.where(P.eq(known, 0), count, P.sub(known, 1))
-        flat = P.pad(flat, low=(0,), high=(1,), inner=(0,), value=0)  # the last one is of what is left out
+        flat = P.pad(flat, low=(0,), high=(1,), inner=(0,), value=0)  # the last one is for omitted elements
     at = P.strided(order, shape=tuple(src.shape), strides=tuple(stride), offset=start - low)
     out = P.put(flat, P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")
     return P.reshape(P.slice(out, starts=(0,), steps=(1,), shape=(count,)), shape=tuple(input.shape))

@@ -254,7 +254,7 @@ def index_rows(input, indices):
     x, count, at, place = positions(input, indices)
     lead = product(x.shape[:count])
     if lead and any(type(size) is int and size == 0 for size in x.shape[count:]):
-        # of rows without elements PyTorch takes any position, here alone
+        # only here, PyTorch accepts any index into rows without elements
         at = P.full(shape=tuple(at.shape), value=0, dtype=int64)
     flat = P.reshape(x, shape=(lead, *x.shape[count:]))
     out = P.take(flat, at, dim=0)

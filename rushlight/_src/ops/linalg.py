@@ -221,7 +221,7 @@ def least_squares(a, b, cutoff, driver):
     """Return the solution, rank and singular values (only ``gelsd`` and ``gelss`` return these): by QR factors if these
     prove that every matrix has full rank."""
     least = min(a.shape[-2:])
-    cutoff = None if driver == "gels" else cutoff  # which takes the rank to be full
+    cutoff = None if driver == "gels" else cutoff  # which assumes full rank
     if driver == "gelss" and cutoff is not None and cutoff >= 1:  # no singular value is above the largest; others take
         x, rank, values = P.lstsq(a, b, cutoff=cutoff)            # such a cutoff for that of the dtype
         return P.mul(x, 0), P.mul(rank, 0), values

@@ -76,7 +76,7 @@ def shift(name, operator):
         if dtype.is_inexact:
             raise NotImplementedError(f"{name} is not implemented for {dtype}: it wants integers")
         move, most = getattr(P, name.replace("bitwise_", "")), 8 * dtype.itemsize - 1
-        signs = name == "bitwise_right_shift" and dtype.is_signed  # what is left of a number when all bits have gone
+        signs = name == "bitwise_right_shift" and dtype.is_signed  # the value after all bits are shifted out
         if has_value(y):
             return move(x, y) if 0 <= y <= most else move(x, most) if signs else P.mul(x, 0)
         inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))

@@ -208,7 +208,7 @@ def plus(name, product_of, ranks, autocast=AUTOCAST, **aliases):
             input, mat1, mat2 = promoted(input, mat1, mat2)
         one_dtype(name, input, mat1, mat2)
         result = mat1.dtype
-        out = product_of(upcast(mat1), upcast(mat2))  # halves round once, after the sum
+        out = product_of(upcast(mat1), upcast(mat2))  # 16-bit floats are rounded once, after the sum
         if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:

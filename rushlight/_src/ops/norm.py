@@ -108,7 +108,7 @@ def rms_norm_(input, weight, rank, eps):
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     count = product(x.shape[d] for d in dims)
     out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), real(eps))))
-    if weight is not None:  # of any dtype: of a product with complex numbers the real part is what is left
+    if weight is not None:  # of any dtype: for complex numbers only the real part of the product remains
         wide = float64 if weight.dtype is float64 else x.dtype
         out, weight = (v if v.dtype is wide else P.convert(v, dtype=wide) for v in (out, weight))
         out = P.mul(out, P.reshape(weight, shape=tuple(x.shape[d] for d in dims)))
@@ -357,6 +357,6 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
         raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
     square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
     near = square.unfold(1, size, 1)
-    # whole, as averages of integers are in pooling
+    # an integer, as averages of integers are in pooling
     mean = near.mean(-1) if near.dtype.is_inexact else near.sum(-1) // size
     return input / (mean * alpha + k).pow(beta)

@@ -90,7 +90,7 @@ def max_pool_of(rank):
         best = P.argmax(seen, (rank + 2,))  # which element of its window
         if exact and x.dtype.is_floating_point:
             best = last_of_none(seen, best)
-        if product(kernel) <= 256:  # what a backward keeps of it is a byte then
+        if product(kernel) <= 256:  # then the backward saves one byte of it
             best = P.convert(P.convert(best, dtype=uint8), dtype=int64)
         at = None
         inner = best
@@ -100,7 +100,7 @@ def max_pool_of(rank):
             start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]),
                               shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
             position = P.add(P.mul(place, dilation[k]), start)
-            if padding[k]:  # where nothing is above -inf, the first element that is no border
+            if padding[k]:  # without elements above -inf, the first one outside of the padding
                 position = P.where(P.lt(position, 0), P.remainder(position, dilation[k]), position)
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)

@@ -278,7 +278,7 @@ def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point
 @op(method=False, autocast=None, name="_quantized_pair")
 def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
     """Sum ("add") or product ("mul") of two quantized tensors as ``dtype``; at least ``zero_point`` with ``relu``."""
-    turned = lies_channels_last(input) and lies_channels_last(other)  # memory of its own is then in that order, too
+    turned = lies_channels_last(input) and lies_channels_last(other)  # new storage then has that order, too
     a, b = (value(channels_last(one) if turned else one) for one in (input, other))
     x = P.add(a, b) if operator == "add" else P.mul(a, b)
     found = stored(P.maximum(x, 0.0) if relu else x, scale, zero_point, dtype)

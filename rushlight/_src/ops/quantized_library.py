@@ -315,7 +315,7 @@ def enter_convolutions():
 enter_convolutions()
 
 
-# --- elementwise, and what is computed in float32 ---------------------------------------------------------------------
+# --- elementwise operators, and those computed in float32 -------------------------------------------------------------
 def combined(operator, relu):
     def run(qa, qb, scale=None, zero_point=None):
         if not isinstance(qb, Tensor):

@@ -52,7 +52,7 @@ def restored_cell(parts) -> CellParams:
     return CellParams(ih, hh, bool(numbers[0]) if numbers else False)
 
 
-MAKERS = {LINEAR: restored_linear, CELL: restored_cell}  # PyTorch's class -> what makes an object of its state
+MAKERS = {LINEAR: restored_linear, CELL: restored_cell}  # PyTorch's class -> constructor from its state
 
 
 @entry("make_quantized_cell_params_dynamic")

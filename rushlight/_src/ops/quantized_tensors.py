@@ -268,7 +268,7 @@ def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_
     return _empty_affine_quantized(size, dtype=dtype or qtensor.dtype, scale=found.scale, zero_point=found.zero_point)
 
 
-# --- what operators do ------------------------------------------------------------------------------------------------
+# --- rules of operators -----------------------------------------------------------------------------------------------
 def rule(*names):
     """Register rules of operators with these names for quantized tensors."""
     def enter(function):

@@ -87,7 +87,7 @@ def roll(input, shifts, dims=None):
     shifts, dims = (tuple(v) if isinstance(v, (tuple, list)) else (v,) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    if not input.numel():  # whatever the dimensions are, as in PyTorch
+    if not input.numel():  # independent of the dimensions, as in PyTorch
         return input.clone()
     out = input
     for shift, dim in zip(shifts, dims):
@@ -235,7 +235,7 @@ def constant_pad_nd(input, pad, value=0):
 
 def border(x, at, low, high, mode):
     """Extend one dimension by reflection, repetition of the edge, or wrapping around."""
-    if mode == "circular" and min(low, high) < 0:  # what is cut off does not come round again
+    if mode == "circular" and min(low, high) < 0:  # cropped elements do not wrap around
         if x.shape[at] + low + high < 0:
             raise RuntimeError(
                 f"Negative padding value is resulting in an empty dimension: padding ({low}, {high}) at dimension {at} "

@@ -98,7 +98,7 @@ def reread(x, meta, offset):
     """Reinterpret the memory of a tensor as another dtype."""
     from ..core.tensor import alias as alias_memory
     made = alias_memory(x, meta, offset)
-    # what has no gradient is no part of a history
+    # values without a gradient have no history
     made._base = x if meta.dtype.is_inexact and not x._rush_needs_grad else None
     return made
 

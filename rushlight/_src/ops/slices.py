@@ -170,7 +170,7 @@ def as_strided(input, size, stride, storage_offset=None):
 def strided(input, size, stride, start):
     """A view of storage with any sizes and strides, ``start`` elements after input's first one."""
     order = None if input._rush_meta.contiguous else dense_strides(input.shape, input.stride())
-    if order is not None:  # then the storage is known by the elements of input, whether it is computed or not
+    if order is not None:  # then the elements of input determine the storage, computed or not
         ones = [d for d, size in enumerate(input.shape) if is_one(size)]
         input = P.permute(input, dims=(*ones, *reversed(order)))
     return P.strided(input, shape=size, strides=stride, offset=start)

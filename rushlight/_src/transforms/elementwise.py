@@ -6,7 +6,7 @@ from ..core.meta import Meta
 from ..core.native import Op, Tensor
 from .trace import Trace, ValueNeeded
 
-LENGTH = 2  # of each dimension of what stands for tensors
+LENGTH = 2  # size of each dimension of the placeholder tensors
 known: dict = {}
 
 

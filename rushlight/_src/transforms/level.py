@@ -30,11 +30,11 @@ class Wrapped(Tensor):
     value: Tensor
     place_shown = ""
     parent = replay = None
-    detached = False  # whether it shares its parent's elements, and has a derivative of its own
+    detached = False  # True if it shares its parent's elements, and has a separate derivative
     writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
     turns = turn = 0  # how often this became a view of itself; the count of ``parent`` when this was made of it
 
-    shown = "GradTrackingTensor"  # what PyTorch calls it
+    shown = "GradTrackingTensor"  # PyTorch's name
 
     def __new__(cls, level, value, meta=None):
         made = blank(cls)

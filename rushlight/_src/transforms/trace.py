@@ -147,7 +147,7 @@ class Trace(Interpreter):
                 given = fitted(given)
             return self.emit(op, given, {k: freeze(bound[k]) for k in names[count:]})
         if op.traits.get("detaches"):
-            lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
+            lower_values(args, self)  # update views now: their recomputation is not part of the operator
         before = len(self.nodes)
         body = body_of(op, args)
         results = self.closed(op, args, kwargs) if "vjp" in op.rules and body is op.body else body(*args, **kwargs)

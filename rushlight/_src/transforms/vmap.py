@@ -132,7 +132,7 @@ def run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
         if level.owns(value) and value.writes:
             leaf.copy_(value.value)
             value.value, value.writes = leaf, value.writes + 1
-    with level:  # results that show what was written are views of it
+    with level:  # results that alias written values are views of them
         outputs = [level.refreshed(o) for o in outputs]
     wanted = broadcast_prefix(out_dims, out_spec)
     if wanted is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and out_spec.is_leaf():

@@ -178,7 +178,7 @@ class Strided(View):
         own = x._rush_meta.strides
         low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
         memory = laid_down(g, shape, strides, offset - low, high - low)
-        if overlapping(x.shape, own):  # each of the elements that are one place gets its share
+        if overlapping(x.shape, own):  # elements with one address share the gradient
             ones = P.full(shape=tuple(x.shape), value=1, dtype=g.dtype)
             memory = P.div(memory, P.maximum(laid_down(ones, x.shape, own, -low, high - low), 1.0))
         return [P.strided(memory, shape=tuple(x.shape), strides=tuple(own), offset=-low)]

@@ -10,7 +10,7 @@ from ...core.dtypes import float64
 from ...core.expr import Expr
 from . import definition
 
-PIECE = 1 << 14  # elements that are worked on at a time, so that what lies between is small
+PIECE = 1 << 14  # elements processed at a time, so that intermediate arrays are small
 
 
 def split(a):

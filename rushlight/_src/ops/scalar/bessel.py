@@ -10,7 +10,7 @@ from . import exact, special
 from .fits import FITS, J0_ROOT, J1_ROOT
 from .pieces import fitted, fma, greater, lesser, magnitude, polynomial, with_sign
 
-FAR = 5.0          # from where on J and Y are said by phases
+FAR = 5.0          # arguments from which J and Y are computed by modulus and phase
 FAR_MODIFIED = 8.0
 SERIES = [[1 / (math.factorial(k) * math.factorial(k + n) * 4.0**k) for k in range(11)] for n in (0, 1)]  # of I near 0
 

@@ -74,7 +74,7 @@ def chosen(condition, x, y):
     return where(condition, x[0], y[0]), where(condition, x[1], y[1])
 
 
-LN2 = (0.6931471805598903, 5.497923018708371e-14)  # the first has 42 bits, so that whole multiples of it are exact
+LN2 = (0.6931471805598903, 5.497923018708371e-14)  # the first has 42 bits, so that integral multiples of it are exact
 ODD = [parts(2, 2 * k + 1) for k in range(1, 5)]
 
 
@@ -110,7 +110,7 @@ def log(x, low=0.0):
     return add(two_sum(e * LN2[0], e * LN2[1]), near)
 
 
-STEP = (0.6931471803691238, 1.9082149292705877e-10)  # ln 2 in parts for whole multiples up to 2^11
+STEP = (0.6931471803691238, 1.9082149292705877e-10)  # ln 2 in parts for integral multiples up to 2^11
 EXP = [1 / math.factorial(k) for k in range(2, 15)]
 
 

@@ -10,7 +10,7 @@ from . import exact, special
 from .fits import DIGAMMA_ROOT, FITS
 from .pieces import both, either, fitted, fma, greater, lesser, magnitude, polynomial
 
-FAR = 8.0  # from where on Stirling's series is used
+FAR = 8.0  # argument from which Stirling's series is used
 HALF_LOG = 0.9189385332046728  # log(2 pi) / 2
 
 
@@ -100,7 +100,7 @@ def to_minus(q, s):
         out = 1.0 / out
     else:
         out = apply("pow", q[0], -s)
-    return fma(out, -s * (q[1] / q[0]), out)  # where s is large, what a sum was rounded by counts
+    return fma(out, -s * (q[1] / q[0]), out)  # for large s, rounding errors of the sum matter
 
 
 def right_zeta(s, q):

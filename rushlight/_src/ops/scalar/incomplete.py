@@ -82,7 +82,7 @@ def sides(a, x):
     one = uniform(where(near, a, number(30.0, float64)), where(near, x, number(30.0, float64)))
     one = apply("rarely", rising, front * lower_series(a, where(rising, x, a)), one)
     one = apply("rarely", falling, front * upper_fraction(a, where(falling, x, a + 2.0)), one)
-    # where numbers so large met that powers of them are beyond all bounds
+    # powers of such large numbers overflow
     one = where(apply("isnan", one), number(0.0, float64), lesser(one, 1.0))
     p, q = where(lower, one, 1.0 - one), where(lower, 1.0 - one, one)
     return p, apply("rarely", small,

@@ -120,7 +120,7 @@ class ResNet(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
-KINDS = {  # block, layers, and what else
+KINDS = {  # block, layers, other options
     "resnet18": (BasicBlock, [2, 2, 2, 2], {}), "resnet34": (BasicBlock, [3, 4, 6, 3], {}),
     "resnet50": (Bottleneck, [3, 4, 6, 3], {}), "resnet101": (Bottleneck, [3, 4, 23, 3], {}),
     "resnet152": (Bottleneck, [3, 8, 36, 3], {}),

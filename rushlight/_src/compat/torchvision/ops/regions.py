@@ -144,7 +144,7 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0):
 def pooled(input, rois, cells, scale):
     """Largest elements, and their indices in the channel, -1 in empty cells."""
     corners = (rois[:, 1:].detach() * scale)
-    corners = (corners.abs() + 0.5).floor() * corners.sign()  # halves go away from zero
+    corners = (corners.abs() + 0.5).floor() * corners.sign()  # ties round away from zero
     left, top, right, bottom = corners.unbind(1)
     height, width = input.shape[2:]
     rows = masks(*bounds(top, (bottom - top + 1).clamp(min=1), cells[0], height), height)
