@@ -1,1 +1,1 @@
-"""The implementation.  What PyTorch has a name for stands above, at PyTorch's path."""
+"""The implementation.  Names that PyTorch has are one package above, at PyTorch's path."""

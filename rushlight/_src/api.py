@@ -1,4 +1,4 @@
-"""The top-level functions that are not operators."""
+"""Top-level functions that are not operators."""
 from __future__ import annotations
 
 from .autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
@@ -23,37 +23,37 @@ from math import e, inf, nan, pi  # noqa: E402
 
 
 def is_tensor(obj) -> bool:
-    """Whether an object is a tensor."""
+    """True if an object is a tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj) -> bool:
-    """Whether an object is a storage."""
+    """True if an object is a storage."""
     from .core.convert import UntypedStorage
     return isinstance(obj, UntypedStorage)
 
 
 @overridable
 def is_floating_point(input) -> bool:
-    """Whether a tensor holds floating-point numbers."""
+    """True if a tensor has a floating-point dtype."""
     return input.is_floating_point()
 
 
 @overridable
 def is_complex(input) -> bool:
-    """Whether a tensor holds complex numbers."""
+    """True if a tensor has a complex dtype."""
     return input.is_complex()
 
 
 @overridable
 def is_conj(input) -> bool:
-    """Whether a tensor's elements are the conjugates of the numbers in memory."""
+    """True if a tensor has the conj bit: its elements are the conjugates of the stored values."""
     return input.is_conj()
 
 
 @overridable
 def is_neg(input) -> bool:
-    """Whether a tensor's elements are the negatives of the numbers in memory."""
+    """True if a tensor has the neg bit: its elements are the negatives of the stored values."""
     return input.is_neg()
 
 
@@ -62,51 +62,50 @@ newaxis = None  # an index that inserts a dimension
 
 @overridable
 def is_signed(input) -> bool:
-    """Whether a tensor's dtype has negative numbers."""
+    """True if a tensor's dtype is signed."""
     return input.is_signed()
 
 
 @overridable
 def is_inference(input) -> bool:
-    """Whether a tensor was made in inference mode."""
+    """True if a tensor was made in inference mode."""
     return input.is_inference()
 
 
 @overridable
 def get_device(input) -> int:
-    """The index of the device a tensor lies on; -1 for the CPU."""
+    """Index of a tensor's device; -1 for the CPU."""
     return input.get_device()
 
 
 @overridable
 def numel(input) -> int:
-    """The number of elements."""
+    """Number of elements."""
     return input.numel()
 
 
 @overridable
 def is_nonzero(input) -> bool:
-    """The truth of a tensor with one element."""
+    """Truth value of a tensor with one element."""
     return bool(input)
 
 
 @overridable
 def is_same_size(input, other) -> bool:
-    """Whether two tensors have the same shape."""
+    """True if two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
 def _has_compatible_shallow_copy_type(input, from_) -> bool:
-    """Whether ``input.data`` can become another tensor's: both are plain tensors of one layout, with data or without,
-    or a class that answers says so."""
+    """True if ``input.data`` can become another tensor's: both are plain tensors of one layout, both or neither on the
+    meta device, or a subclass allows it."""
     found = answered(_has_compatible_shallow_copy_type, (input, from_), {})
     return found if found is not NOBODY else (kind_of(type(input)) == kind_of(type(from_))
                                               and may_stand_for(from_, input))
 
 
 def typename(obj) -> str:
-    """The type of a tensor as ``Tensor.type`` gives it; of what has a name (a class, a function) that name; else the
-    name of the class.
+    """Type of a tensor in the format of ``Tensor.type``; for a class or function its name; else the name of the class.
 
     >>> typename(3), typename(dict)
     ('int', 'dict')
@@ -123,7 +122,7 @@ def get_default_dtype():
 
 
 def set_default_dtype(d):
-    """Sets the dtype of Python floats; plans made under another default are dropped."""
+    """Set the dtype of Python floats; plans made under another default are dropped."""
     if not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, not {d}")
     dtypes.Defaults.floating = d
@@ -132,22 +131,22 @@ def set_default_dtype(d):
 
 
 def get_default_device():
-    """The device of factory functions that name none."""
+    """Default device of factory functions."""
     return devices.preferred()
 
 
 def set_default_device(device):
-    """Sets the device of factory functions that name none."""
+    """Set the default device of factory functions."""
     devices.prefer(devices.cpu if device is None else devices.placed(device))
 
 
 def result_type(tensor1, tensor2):
-    """The dtype in which two operands meet."""
+    """Return the dtype to which two operands are promoted."""
     return result_dtype(tensor1, tensor2)
 
 
 def promote_types(type1, type2):
-    """The smallest dtype that holds both.  TypeError for what is no dtype, and no type of Python's numbers.
+    """Return the smallest dtype that represents both.  TypeError for anything but a dtype or a type of Python numbers.
 
     >>> promote_types(float, dtypes.int32)
     torch.float64
@@ -156,7 +155,7 @@ def promote_types(type1, type2):
 
 
 def can_cast(from_, to):
-    """Whether results of a dtype may be written into tensors of another: nothing falls in category.  TypeError as
+    """True if results of a dtype may be written into tensors of another: the category must not decrease.  TypeError as
     ``promote_types``.
 
     >>> can_cast(int, dtypes.float32), can_cast(float, dtypes.int64)
@@ -175,7 +174,7 @@ def broadcast_shapes(*shapes):
 
 
 def _storage(self):
-    """The elements in the memory under a tensor, all of them.  Deprecated: ``untyped_storage()`` is what there is."""
+    """Storage of a tensor, with its dtype.  Deprecated: use ``untyped_storage()``."""
     from ..storage import storage
     return storage(self)
 
@@ -196,7 +195,7 @@ Tensor.storage, Tensor.storage_type, Tensor._typed_storage = _storage, _storage_
 
 
 def _set(self, source=None, storage_offset=0, size=None, stride=None):
-    """The storage of another tensor taken over, or a storage: all of it as a vector, or sizes and strides from an
+    """Take over the storage of another tensor, or a storage: all of it as a vector, or sizes and strides from an
     offset."""
     if isinstance(source, InProcess):
         dtype = getattr(source, "dtype", self.dtype)

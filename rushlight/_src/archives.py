@@ -1,5 +1,4 @@
-"""Writing the archives of ``save``: entries that are not compressed, each at a multiple of 64 bytes, as PyTorch lays
-them."""
+"""Write the archives of ``save``: uncompressed entries, each at a multiple of 64 bytes, as in PyTorch."""
 from __future__ import annotations
 
 import functools
@@ -13,7 +12,8 @@ LEAD, PADDING = 30, b"FB"  # bytes of a local header before its name; the mark o
 
 
 def can_tell(file) -> bool:
-    """Whether a file knows its position; what writes elsewhere, over a network say, may raise anything instead."""
+    """True if a file knows its position; objects that write elsewhere, over a network for example, may raise any
+    error."""
     try:
         file.tell()
     except Exception:
@@ -30,7 +30,7 @@ class Stream:
 
 
 class Archive:
-    """An archive being written to a file.  Equal entries give equal files: there are no dates in them.
+    """An archive being written to a file.  Equal entries give equal files: there are no timestamps in them.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -54,13 +54,13 @@ class Archive:
             self.write("version", "3\n")
             self.write(".data/serialization_id", f"{int.from_bytes(self.sums.digest(), 'big') % 10**40:040d}")
             for info in self.zip.infolist():
-                info.extra = b""  # the directory at the end needs no padding
+                info.extra = b""  # the central directory needs no padding
         self.zip.close()
         if kind is None and hasattr(self.file, "flush"):
             self.file.flush()
 
     def write(self, name: str, content):
-        """One entry more: text, or bytes as any buffer."""
+        """Write one more entry: a string, or bytes as any buffer."""
         content = content.encode() if isinstance(content, str) else content
         info = zipfile.ZipInfo(f"{self.folder}/{name}")
         info.file_size = memoryview(content).nbytes
@@ -71,14 +71,14 @@ class Archive:
         self.sums.update(f"{name} {info.file_size} {info.CRC};".encode())
 
     def padding(self, info) -> bytes:
-        """The field that moves the content of an entry to a multiple of the alignment."""
+        """Return the extra field that moves the content of an entry to a multiple of the alignment."""
         long = 20 if info.file_size * 1.05 > zipfile.ZIP64_LIMIT else 0  # a field that zipfile adds
         start = self.zip.fp.tell() + LEAD + len(info.filename.encode()) + long + 4
         count = -start % self.alignment
         return PADDING + count.to_bytes(2, "little") + b"Z" * count
 
     def begin(self, pickled: bytes):
-        """The entries with which every archive begins."""
+        """Write the entries with which every archive begins."""
         self.write("data.pkl", pickled)
         self.write(".format_version", FORMAT)
         self.write(".storage_alignment", str(self.alignment))
@@ -86,8 +86,8 @@ class Archive:
 
 
 def folder_of(path: str) -> str:
-    """The folder in the archive of a file: its name without its ending, "archive" where the path is not ASCII.
-    RuntimeError where nothing is left of it.
+    """The top directory in the archive of a file: its name without extension, "archive" if the path is not ASCII.
+    RuntimeError if nothing is left of it.
 
     >>> folder_of("a/model.tar.gz"), folder_of("plain")
     ('model.tar', 'plain')
@@ -113,7 +113,7 @@ global_name = functools.cache(GlobalName)  # one object for each name: a pickle 
 
 
 class FileLike:
-    """A file object of which no more may be known than ``read``, ``seek`` and ``tell``, as ``zipfile`` wants it."""
+    """A file object for ``zipfile`` from one that may only have ``read``, ``seek`` and ``tell``."""
 
     def __init__(self, file):
         self.file = file

@@ -1,4 +1,4 @@
-"""Assertions that programs make of their inputs."""
+"""Assertions of programs about their inputs."""
 from __future__ import annotations
 
 from .core.dtypes import bool_
@@ -10,7 +10,7 @@ NOT_TRUE = "Expected Tensor with single nonzero value, but got zero"
 
 
 def _check_with(error_type, cond, message=None):
-    """Raises ``error_type``, with the text that ``message()`` gives, unless ``cond`` holds.  TypeError for a tensor."""
+    """Raise ``error_type`` with the message ``message()`` unless ``cond`` holds.  TypeError for a tensor."""
     if not isinstance(cond, (bool, int)):
         raise TypeError(f"cond must be a bool, but got {type(cond).__name__}: for tensors use _check_tensor_all")
     if not cond:
@@ -20,8 +20,7 @@ def _check_with(error_type, cond, message=None):
 
 
 def _check(cond, message=None):
-    """RuntimeError with the text that ``message()`` gives unless the condition holds; compiled code goes on assuming
-    it.
+    """RuntimeError with the message ``message()`` unless the condition holds; compiled code assumes it afterwards.
 
     >>> import rushlight as torch
     >>> torch._check(2 > 1, lambda: "never")
@@ -46,7 +45,7 @@ def _check_not_implemented(cond, message=None):
 
 
 def _check_tensor_all_with(error_type, cond, message=None):
-    """Raises ``error_type`` unless a bool tensor holds everywhere."""
+    """Raise ``error_type`` unless all elements of a bool tensor are True."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if cond.dtype is not bool_:
@@ -67,8 +66,8 @@ def _check_is_size(i, message=None, *, max=None):
 
 
 def sym_constrain_range(size, *, min=None, max=None):
-    """Raise RuntimeError unless ``min <= size <= max``; compiled code goes on assuming it.  Raise it for bounds that no
-    number meets, too."""
+    """Raise RuntimeError unless ``min <= size <= max``; compiled code assumes it afterwards.  Empty bounds raise it,
+    too."""
     if min is not None and max is not None:
         _check(min <= max, f"Max must be greater than or equal to min. Got min={min} max={max}")
 
@@ -90,7 +89,8 @@ def sym_constrain_range_for_size(size, *, min=None, max=None):
 
 
 def _constrain_as_size(symbol, min=None, max=None):
-    """Raise RuntimeError unless an integer is a size within bounds; compiled and exported programs go on assuming it.
+    """Raise RuntimeError unless an integer is a size within bounds; compiled and exported programs assume it
+    afterwards.
 
     >>> import rushlight as torch
     >>> torch._constrain_as_size(4, min=1, max=8)
@@ -100,8 +100,8 @@ def _constrain_as_size(symbol, min=None, max=None):
 
 @overridable
 def _assert(condition, message):
-    """AssertionError unless a condition (a bool, or a tensor of one element) holds; of a tensor, programs check it
-    when they run."""
+    """AssertionError unless a condition (a bool, or a tensor of one element) holds; programs check tensors at run
+    time."""
     if isinstance(condition, Tensor):
         require_one(condition)
         refuse_unless(condition, AssertionError(message))
@@ -109,14 +109,14 @@ def _assert(condition, message):
 
 
 def require_one(input):
-    """RuntimeError for a tensor that has no truth, since it has not one element."""
+    """RuntimeError for a tensor without a truth value: one that does not have exactly one element."""
     if input.numel() != 1:
         raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if input.numel() else 'no values'} is "
                            "ambiguous")
 
 
 def _assert_async(input, assert_msg=None):
-    """RuntimeError unless a tensor of one element is true; compiled and exported programs check it when they run.
+    """RuntimeError unless a tensor of one element is true; compiled and exported programs check it at run time.
 
     >>> import rushlight as torch
     >>> torch._assert_async(torch.ones(1).sum() > 0, "never")

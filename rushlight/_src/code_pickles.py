@@ -25,11 +25,11 @@ MARKS = {id(value): name for name, value in vars(dataclasses).items()  # fields 
 
 
 class EmptyCell:
-    """Stands for the content of a cell that has none."""
+    """Represents the content of an empty cell."""
 
 
 class CodePickler(Pickler):
-    """Writes functions and classes that cannot be imported with their code, and the global values that it reads."""
+    """Pickle functions and classes that cannot be imported by their code, and the global values that it reads."""
 
     dispatch = dict(Pickler.dispatch)
 
@@ -60,7 +60,7 @@ class CodePickler(Pickler):
         return super().reducer_override(obj)
 
     def reduce_function(self, obj):
-        """Return what makes a function again; its globals, defaults and cells follow, as they may refer to it."""
+        """Reduce a function; its globals, defaults and cells follow, as they may refer to it."""
         _, namespace = self.namespaces.setdefault(id(obj.__globals__), (obj.__globals__, {
             "__name__": obj.__globals__.get("__name__", obj.__module__)}))
         names = read_names(obj.__code__)
@@ -111,7 +111,7 @@ def names_of_modules(function) -> list:
 
 
 def content_of(cell):
-    """Return what a cell of a closure holds; ``EmptyCell`` for nothing."""
+    """Return the content of a closure's cell; ``EmptyCell`` if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -119,7 +119,7 @@ def content_of(cell):
 
 
 def reduce_class(obj):
-    """Return what makes a class again; its attributes follow, as they may refer to it."""
+    """Reduce a class; its attributes follow, as they may refer to it."""
     slots = obj.__dict__.get("__slots__")
     body = {"__module__": obj.__module__, "__qualname__": obj.__qualname__,
             **({} if slots is None else {"__slots__": slots})}
@@ -129,7 +129,7 @@ def reduce_class(obj):
 
 
 def reduce_enum(obj):
-    """Return what makes an enumeration again: its members are made with it."""
+    """Reduce an enumeration with its members."""
     members = {name: member._value_ for name, member in obj.__members__.items()}
     state = {name: value for name, value in vars(obj).items()
              if name not in (*MADE_BY_CLASS, *MADE_BY_ENUM, *members)
@@ -138,7 +138,7 @@ def reduce_enum(obj):
             None, fill_class)
 
 
-# --- what files of programs call when they are read ------------------------------------------------------------------
+# --- functions that program files call when they are read -------------------------------------------------------------
 def import_module(name):
     """Return a module by its name."""
     __import__(name)
@@ -157,7 +157,7 @@ def make_function(version, code, namespace, name, closure, imports):
 
 
 def fill_function(function, state):
-    """Give a function what may refer to it."""
+    """Give a function the attributes that may refer to it."""
     function.__globals__.update(state["globals"])
     function.__defaults__, function.__kwdefaults__ = state["defaults"], state["kwdefaults"]
     function.__module__, function.__qualname__ = state["module"], state["qualname"]
@@ -166,7 +166,7 @@ def fill_function(function, state):
 
 
 def make_proxy(content):
-    """Return a dict that cannot be written."""
+    """Return a read-only dict."""
     return types.MappingProxyType(content)
 
 

@@ -1,4 +1,4 @@
-"""What users call to compile: ``compile``, and how they steer it."""
+"""Public API for compilation: ``compile``, and functions that control it."""
 from __future__ import annotations
 
 import functools
@@ -12,15 +12,15 @@ from ..optim.optimizer import Optimizer
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
-    """A function or module that runs as compiled graphs, captured when it is called and again when what was assumed no
-    longer holds.
+    """Return a function or module that runs as compiled graphs, captured when it is called, and again when a guard
+    fails.
 
-    ``fullgraph`` refuses to run any part uncompiled; ``dynamic`` says whether numbers vary from call to call (None:
-    those that were seen to change); ``backend`` is a name or ``backend(graph_module, example_inputs) -> callable``
-    (None: our own, or what ``compiler.set_default_backend`` chose).  Of a class, calls of instances are compiled.  The
-    environment variable TORCHDYNAMO_DISABLE=1 leaves everything as it is.  ``mode`` "max-autotune" measures choices
-    that are estimated otherwise, once, and remembers them; ``options`` are a backend's.  TypeError for what cannot be
-    called, RuntimeError for modes and options that there are not.
+    ``fullgraph`` raises an error for parts that would run uncompiled.  ``dynamic``: True treats sizes and numbers as
+    dynamic, None those that were seen to change.  ``backend`` is a name or ``backend(graph_module, example_inputs) ->
+    callable`` (None: Rushlight's, or the one of ``compiler.set_default_backend``).  For a class, calls of instances are
+    compiled.  The environment variable TORCHDYNAMO_DISABLE=1 disables compilation.  ``mode`` "max-autotune" measures
+    choices that are otherwise estimated, once, and caches them; ``options`` are a backend's.  TypeError for objects
+    that are not callable, RuntimeError for unknown modes and options.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.sin() + 1)
@@ -50,15 +50,15 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
 
 
 def compile_forward(self, *args, **kwargs):
-    """Runs this module's forward through the compiler from now on; the arguments are those of ``compile``."""
+    """Replace this module's forward with a compiled one; the arguments are those of ``compile``."""
     self.forward = compile(self.forward, *args, **kwargs)
 
 
-Module.compile = compile_forward  # modules need not know the compiler, which knows them
+Module.compile = compile_forward  # the compiler imports modules, not the other way round
 
 
 def compiled(target, owner):
-    """``target`` under an Owner's options."""
+    """Compile ``target`` under an Owner's options."""
     from .capture.classes import is_framework
     from .capture.frames import wrap
     if isinstance(target, Module):
@@ -69,11 +69,11 @@ def compiled(target, owner):
     if isinstance(target, types.MethodType):
         return types.MethodType(compiled(target.__func__, owner), target.__self__)
     if isinstance(target, types.FunctionType):
-        if is_framework(target.__module__):  # it is called as user's code calls it
+        if is_framework(target.__module__):  # called as user code calls it
             return wrap(lambda *args, **kwargs: target(*args, **kwargs), owner)
         mark = marks.of(target)
         return wrap(mark.original if isinstance(mark, marks.Compiled) else target, owner)
-    if isinstance(target, type):  # its instances are compiled, not how they are made
+    if isinstance(target, type):  # calls of instances are compiled, not their construction
         if isinstance(target.__call__, types.FunctionType):
             target.__call__ = compiled(target.__call__, owner)
         return target
@@ -99,11 +99,11 @@ class OptimizedModule(Module):
         return self.run(*args, **kwargs)
 
     def __reduce_ex__(self, protocol):
-        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles anew, under the same options
+        return OptimizedModule, (self._orig_mod, self.owner)  # a copy compiles again, under the same options
 
     @property
     def dynamo_ctx(self):
-        """A function that compiles another function under the options of this module."""
+        """Return a function that compiles another function under the options of this module."""
         return functools.partial(compiled, owner=self.owner)
 
     @property
@@ -152,7 +152,7 @@ class OptimizedModule(Module):
 
 # --- steering capture -------------------------------------------------------------------------------------------------
 def disable(fn=None, recursive=True, *, reason=None):
-    """A function that runs uncompiled, also where compiled code calls it; usable as ``@disable`` and ``@disable()``.
+    """Make a function run uncompiled, also when compiled code calls it; usable as ``@disable`` and ``@disable()``.
 
     >>> import rushlight as torch
     >>> f = torch.compiler.disable(lambda x: x.item())
@@ -161,7 +161,7 @@ def disable(fn=None, recursive=True, *, reason=None):
     """
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
-    if isinstance(fn, Module):  # its hooks are no part of its forward
+    if isinstance(fn, Module):  # hooks are not part of forward
         fn.forward = disable(fn.forward)
         return marks.put(fn, "disabled")
     if isinstance(fn, type):
@@ -182,11 +182,11 @@ _disable_dynamo = disable  # as libraries with subclasses of tensors call it
 
 
 def allow_in_graph(fn):
-    """A function that is one node of a graph: it is run, without looking at its bytecode.  TypeError for what cannot be
-    called.
+    """Make a function one node of a graph: it runs, and its bytecode is not captured.  TypeError for objects that are
+    not callable.
 
-    Backends that run graphs as they are call it each time; compilers while they trace.  One that gives no tensor is
-    called in its place, between programs.
+    Backends that run graphs unchanged call it each time; compilers while they trace.  A function that returns no tensor
+    is called between programs.
     """
     if not callable(fn) and not isinstance(fn, (list, tuple)):
         raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
@@ -196,17 +196,18 @@ def allow_in_graph(fn):
 
 
 def assume_constant_result(fn):
-    """A function that capture calls once and whose result it keeps."""
+    """Make capture call a function once and treat its result as a constant."""
     return marks.put(fn, "constant")
 
 
 def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_hash_fn=None):
-    """A function or module that is called again and again within compiled code, as the layers of a model are; usable as
+    """Mark a function or module that is called repeatedly within compiled code, like the layers of a model; usable as
     ``@nested_compile_region``.
 
-    It is followed as any other callee and fused with what is around it. Calls that are alike (equal shapes, dtypes and
-    branches) share machine code, and from seven in a row on they are planned once: so do those that are not marked,
-    hence ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` decide nothing.  TypeError for what cannot be called.
+    It is inlined like any other callee and fused with adjacent code. Similar calls (equal shapes, dtypes and branches)
+    share machine code, and seven or more in a row are planned once.  This holds for unmarked functions, too, so
+    ``options``, ``max_reuse_entries`` and ``reuse_hash_fn`` have no effect.  TypeError for objects that are not
+    callable.
 
     >>> import rushlight as torch
     >>> layer = torch.compiler.nested_compile_region(lambda x: x.sin() + 1)
@@ -221,7 +222,7 @@ def nested_compile_region(fn=None, *, options=None, max_reuse_entries=8, reuse_h
 
 
 def graph_break(msg=""):
-    """Ends the graph here in compiled code; nothing otherwise."""
+    """Break the graph here in compiled code; do nothing otherwise."""
 
 
 marks.put(graph_break, "break")
@@ -229,13 +230,13 @@ marks.put(compile, "following")
 
 
 def reset():
-    """Forgets everything compiled: functions are captured anew at their next call."""
+    """Discard everything compiled: functions are captured again at their next call."""
     from .capture.frames import reset_all
     reset_all()
 
 
 def list_backends(exclude_tags=("debug", "experimental")) -> list:
-    """The names that ``compile(backend=...)`` takes, but for those with one of these tags.
+    """Names that ``compile(backend=...)`` accepts, without those that have one of these tags.
 
     >>> import rushlight as torch
     >>> "eager" in torch.compiler.list_backends(), "eager" in torch.compiler.list_backends(exclude_tags=())
@@ -246,7 +247,7 @@ def list_backends(exclude_tags=("debug", "experimental")) -> list:
 
 
 def register_backend(compiler_fn=None, name=None, tags=()):
-    """Makes ``backend(graph_module, example_inputs)`` known by its name, so that ``compile(backend="name")`` finds it;
+    """Register ``backend(graph_module, example_inputs)`` under a name, so that ``compile(backend="name")`` finds it;
     usable as a decorator.
 
     ValueError for the name of a built-in backend.
@@ -266,7 +267,7 @@ def register_backend(compiler_fn=None, name=None, tags=()):
 
 
 def lookup_backend(compiler_fn):
-    """A backend by name, as a function of (graph module, example inputs)."""
+    """Return a backend by name, as a function of (graph module, example inputs)."""
     if not isinstance(compiler_fn, str):
         return compiler_fn
     from .capture.backends import Users, find
@@ -283,10 +284,9 @@ def lookup_backend(compiler_fn):
 
 
 def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, specialize_on=None):
-    """Says that sizes of a tensor (all, or those of some dimensions) vary from call to call, between ``min`` and
-    ``max``.
+    """Mark sizes of a tensor (all, or those of some dimensions) as dynamic, between ``min`` and ``max``.
 
-    Capture raises ConstraintViolationError where the program then needs one size, or a size is out of bounds.
+    Capture raises ConstraintViolationError if the program needs one size, or if a size is out of bounds.
 
     >>> import rushlight as torch
     >>> x = torch.ones(4)
@@ -299,30 +299,30 @@ def mark_dynamic(tensor, index=None, *, min=None, max=None, hint_override=None, 
 
 
 def maybe_mark_dynamic(tensor, index=None):
-    """As ``mark_dynamic``, but what the program decides by such a size is guarded, and captured again where it comes
-    out otherwise."""
+    """Like ``mark_dynamic``, but decisions of the program by such a size are guarded, and captured again if they
+    change."""
     from .capture.constraints import ShapeConstraint, constrain
     constrain(tensor, index, ShapeConstraint(None, None, False))
 
 
 def mark_unbacked(tensor, index=None, **_):
-    """As ``maybe_mark_dynamic``."""
+    """Like ``maybe_mark_dynamic``."""
     maybe_mark_dynamic(tensor, index)
 
 
 def mark_static(tensor, index=None):
-    """Says that sizes of a tensor stay, also under ``dynamic=True``: another size is captured by itself."""
+    """Mark sizes of a tensor as static, also under ``dynamic=True``: each size is captured separately."""
     from .capture.constraints import keep
     keep(tensor, index)
 
 
 def cudagraph_mark_step_begin():
-    """Nothing on CPUs."""
+    """Do nothing on CPUs."""
 
 
 class CacheInfo:
-    """The entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` how
-    operators and graphs run."""
+    """Entries of the disk cache that were saved or loaded, by kind: ``object`` is machine code, ``plan`` a plan of an
+    operator or graph."""
 
     def __init__(self, names):
         self.artifacts: dict = {}
@@ -334,8 +334,8 @@ class CacheInfo:
 
 
 def save_cache_artifacts():
-    """What this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another machine, and a
-    CacheInfo; None if there is nothing.
+    """Return what this process compiled, or found compiled, as bytes for ``load_cache_artifacts`` on another host, and
+    a CacheInfo; None if there is nothing.
 
     >>> import rushlight as torch
     >>> f = torch.compile(lambda x: x.cos() + 2)
@@ -348,20 +348,21 @@ def save_cache_artifacts():
 
 
 def load_cache_artifacts(serialized_artifacts):
-    """Puts what ``save_cache_artifacts`` gave into this machine's cache; a CacheInfo.  ValueError for other bytes.
+    """Add the result of ``save_cache_artifacts`` to this machine's cache; returns a CacheInfo.  ValueError for other
+    bytes.
 
-    The artifacts hold machine code, which is run as if this machine had compiled it: load only those from where you
-    trust.
+    The artifacts contain machine code, which runs as if this host had compiled it: load only those from trusted
+    sources.
     """
     from .core import cache
     return CacheInfo(cache.unpack(serialized_artifacts))
 
 
 class set_stance:
-    """How compiled functions behave from here on, in a ``with`` block, or in the calls of a decorated function.
+    """Set the behavior of compiled functions: globally, in a ``with`` block, or in the calls of a decorated function.
 
-    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled where no graph applies; "fail_on_recompile":
-    an error there; "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any
+    "default"; "force_eager": uncompiled; "eager_on_recompile": uncompiled if no graph matches; "fail_on_recompile": an
+    error then; "eager_then_compile" and "aot_eager_then_compile": the first call uncompiled.  RuntimeError for any
     other.
     """
 
@@ -392,7 +393,7 @@ class set_stance:
 
 
 class Explanation:
-    """What ``explain`` found: graphs, breaks and guards."""
+    """Result of ``explain``: graphs, breaks and guards."""
 
     def __init__(self, owner, result):
         from ..fx.convert import module_of
@@ -417,7 +418,7 @@ class Explanation:
 
 
 def explain(f, *extra_args, **extra_kwargs):
-    """``explain(f)(*args)`` runs ``f`` under capture and reports graphs, breaks (with line and remedy) and guards.
+    """Run ``f`` under capture, ``explain(f)(*args)``, and report graphs, breaks (with line and remedy) and guards.
 
     >>> import rushlight as torch
     >>> torch._dynamo.explain(lambda x: x + 1)(torch.zeros(2)).graph_count

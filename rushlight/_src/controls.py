@@ -1,5 +1,5 @@
-"""More of what steers compiled code: the default backend, which guards are kept, what stands for a function, what may
-not be in a graph."""
+"""Further controls of compiled code: the default backend, guard filters, substitutes of functions, functions that
+graphs must not contain."""
 from __future__ import annotations
 
 import contextlib
@@ -11,8 +11,8 @@ from .core.native import Tensor
 
 # --- backends ---------------------------------------------------------------------------------------------------------
 def set_default_backend(backend):
-    """The backend that ``compile`` takes where none is given: a name, a function, or None for our own.  ValueError for
-    a name that is not known.
+    """Set the default backend of ``compile``: a name, a function, or None for Rushlight's.  ValueError for an unknown
+    name.
 
     >>> import rushlight as torch
     >>> torch.compiler.set_default_backend("eager"); torch.compiler.get_default_backend()
@@ -26,19 +26,19 @@ def set_default_backend(backend):
 
 
 def get_default_backend():
-    """The backend that ``compile`` takes where none is given."""
+    """Default backend of ``compile``."""
     from .capture.backends import Default
     return Default.backend
 
 
-# --- what stands for what ---------------------------------------------------------------------------------------------
+# --- substitutes of functions -----------------------------------------------------------------------------------------
 def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False,
                         is_embedded_type=False):
-    """A decorator: compiled code follows the decorated Python function where ``original_fn``, usually one written in C,
-    is called.
+    """Return a decorator: compiled code traces the decorated Python function at calls of ``original_fn``, which is
+    usually written in C.
 
-    TypeError for what is no function, or where the parameters of the two differ; ValueError where something stands for
-    it already.
+    TypeError for anything but a function, or if the parameters of the two differ; ValueError if it already has a
+    substitute.
 
     >>> import rushlight as torch, operator
     >>> @torch.compiler.substitute_in_graph(operator.indexOf)
@@ -57,7 +57,7 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
         if not inspect.isfunction(function):
             raise TypeError(f"substitute_in_graph() decorates a Python function, not {type(function).__name__}")
         if isinstance(marks.of(original_fn), marks.Compiled):
-            raise ValueError(f"another function stands for {original_fn} in compiled code already")
+            raise ValueError(f"function {original_fn} already has a substitute in compiled code")
         if not skip_signature_check:
             check_parameters(original_fn, function)
         marks.put(original_fn, marks.Compiled(function))
@@ -67,7 +67,7 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
 
 
 def check_parameters(original, function):
-    """TypeError where two functions have parameters of different names or kinds."""
+    """TypeError if two functions have parameters of different names or kinds."""
     try:
         wanted = inspect.signature(original)
     except ValueError:
@@ -76,17 +76,17 @@ def check_parameters(original, function):
              for signature in (wanted, inspect.signature(function))]
     if shape[0] != shape[1]:
         raise TypeError(
-            f"the signature {inspect.signature(function)} of what is to stand for {original} is not {wanted}: use the "
+            f"the signature {inspect.signature(function)} of the substitute of {original} is not {wanted}: use the "
             "same parameters, or skip_signature_check=True")
 
 
 def disallow_in_graph(fn):
-    """A function (or a list of them) that always breaks the graph."""
+    """Make a function (or a list of them) always break the graph."""
     return each(fn, "disallowed")
 
 
 def forbid_in_graph(fn):
-    """A function (or a list of them) that compiled code must not call: capturing a call raises."""
+    """Forbid a function (or a list of them) in compiled code: capturing a call raises."""
     return each(fn, "forbidden")
 
 
@@ -97,8 +97,8 @@ def each(functions, mark):
 
 
 def wrap_numpy(fn):
-    """A function of arrays as a function of tensors.  It runs in NumPy, between graphs; RuntimeError for tensors that
-    want a gradient.
+    """Make a function of tensors from one of arrays.  It runs in NumPy, between graphs; RuntimeError for tensors that
+    require a gradient.
 
     >>> import rushlight as torch
     >>> torch.compiler.wrap_numpy(lambda a: (a * a).sum())(torch.arange(3))
@@ -123,38 +123,38 @@ def wrap_numpy(fn):
 
 # --- guards -----------------------------------------------------------------------------------------------------------
 def skip_guard_on_globals_unsafe(guard_entries):
-    """For ``options={"guard_filter_fn": ...}``: nothing is checked of globals.  Results are wrong if they change."""
+    """For ``options={"guard_filter_fn": ...}``: drop guards on globals.  Results are wrong if they change."""
     return [not entry.is_global for entry in guard_entries]
 
 
 def skip_guard_on_all_nn_modules_unsafe(guard_entries):
-    """For ``guard_filter_fn``: nothing is checked of modules."""
+    """For ``guard_filter_fn``: drop guards on modules."""
     return [not entry.is_module for entry in guard_entries]
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
-    """For ``guard_filter_fn``: as ``skip_guard_on_all_nn_modules_unsafe``: one comparison watches all modules, ours and
-    users'."""
+    """For ``guard_filter_fn``: same as ``skip_guard_on_all_nn_modules_unsafe``: one comparison guards all modules,
+    Rushlight's and users'."""
     return skip_guard_on_all_nn_modules_unsafe(guard_entries)
 
 
 def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
-    """For ``guard_filter_fn``: only tensors are checked, those of modules on request."""
+    """Filter for ``guard_filter_fn`` that keeps guards on tensors only; those of modules are optional."""
     return [entry.guard_type == "TENSOR_MATCH" and (keep_parameters or not entry.is_module) for entry in guard_entries]
 
 
 def skip_all_guards_unsafe(guard_entries):
-    """For ``guard_filter_fn``: nothing is checked."""
+    """For ``guard_filter_fn``: drop all guards."""
     return [False for _ in guard_entries]
 
 
 # --- breaks and captures ----------------------------------------------------------------------------------------------
 def skip_frame(msg=""):
-    """The rest of this function runs uncompiled; nothing in code that is."""
+    """Run the rest of this function uncompiled; no effect in uncompiled code."""
 
 
 def step_unsupported(msg=""):
-    """As ``skip_frame``."""
+    """Like ``skip_frame``."""
 
 
 for _function in (skip_frame, step_unsupported):
@@ -162,7 +162,7 @@ for _function in (skip_frame, step_unsupported):
 
 
 class error_on_graph_break(contextlib.ContextDecorator):
-    """Whether a graph break is an error, for a block or the calls of a decorated function; ``fullgraph=True`` says so
+    """Make graph breaks an error or not, for a block or the calls of a decorated function; ``fullgraph=True`` does so
     for one compiled function."""
 
     def __init__(self, error_on_graph_break):
@@ -180,12 +180,13 @@ class error_on_graph_break(contextlib.ContextDecorator):
 
 
 def run(fn=None):
-    """A function in which compiled functions are not captured again: where no graph applies they run uncompiled."""
+    """Return a function in which compiled functions are not captured again: without a matching graph they run
+    uncompiled."""
     from .compiling import set_stance
     return run if fn is None else set_stance("eager_on_recompile")(fn)
 
 
 def mark_static_address(t, guard=False):
-    """Nothing on CPUs: addresses are arguments.  TypeError for what is no tensor."""
+    """Do nothing on CPUs: addresses are arguments.  TypeError for anything but a tensor."""
     if not isinstance(t, Tensor):
         raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")

@@ -1,5 +1,5 @@
-"""Whether only algorithms may run that give the same result every time.  Kernels of GPUs that update memory at places
-which data choose do so only then; all others always do.  Memory without contents is filled (``core/undefined.py``)."""
+"""Deterministic algorithms.  Only GPU kernels that update memory at data-dependent addresses depend on the switch; all
+other kernels are always deterministic.  Uninitialized memory is filled (``core/undefined.py``)."""
 from __future__ import annotations
 
 from .core.devices import Registry
@@ -10,9 +10,9 @@ LEVELS = ("default", "warn", "error")
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for algorithms that give the same result every time (with ``warn_only``: for a warning where there is none).
+    """Select deterministic algorithms (with ``warn_only``: warn if an operator has none).
 
-    TypeError where ``mode`` is not a bool.
+    TypeError unless ``mode`` is a bool.
 
     >>> import rushlight as torch
     >>> torch.use_deterministic_algorithms(True, warn_only=True)
@@ -26,24 +26,24 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 
 
 def set_level(level: int):
-    """Sets the level; plans of before may be for kernels of GPUs whose sums have any order."""
+    """Set the level and drop plans, which may contain GPU kernels that add in any order."""
     changed, Level.now = bool(level) != bool(Level.now), level
     if changed and any(not isinstance(one, str) and not one.on_host for one in Registry.providers.values()):
         forget_plans()
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for."""
+    """True if deterministic algorithms are enabled."""
     return Level.now > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether a missing deterministic algorithm is to be a warning rather than an error."""
+    """True if a missing deterministic algorithm is a warning rather than an error."""
     return Level.now == 1
 
 
 def set_deterministic_debug_mode(debug_mode):
-    """Sets the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other
+    """Set the level: 0 or "default", 1 or "warn", 2 or "error".  TypeError for other types, RuntimeError for other
     values."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -54,5 +54,5 @@ def set_deterministic_debug_mode(debug_mode):
 
 
 def get_deterministic_debug_mode() -> int:
-    """The level: 0, 1 (warnings) or 2 (errors)."""
+    """Level: 0, 1 (warnings) or 2 (errors)."""
     return Level.now

@@ -1,4 +1,4 @@
-"""Reading the content of an archive's entries into memory."""
+"""Read the content of an archive's entries into memory."""
 from __future__ import annotations
 
 import zipfile
@@ -8,9 +8,9 @@ PIECE = 1 << 20  # bytes read at once, so that they are in the cache when they a
 
 
 def read_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source, view: memoryview):
-    """Reads the content of an entry, which is open as ``source``, into memory; straight from the archive's file where
-    it is not compressed.  EOFError if there is less, BadZipFile for another sum than the entry's."""
-    start = getattr(source, "_orig_compress_start", None)  # None: of a file in which one cannot go back
+    """Read the content of an entry, which is open as ``source``, into memory; directly from the archive's file if it is
+    not compressed.  EOFError if there is less, BadZipFile for another checksum than the entry's."""
+    start = getattr(source, "_orig_compress_start", None)  # None: the file is not seekable
     if info.compress_type == zipfile.ZIP_STORED and start is not None and hasattr(archive.fp, "readinto"):
         with archive._lock:  # other threads may read other entries
             read_stored(archive.fp, start, view, info.CRC)
@@ -19,7 +19,7 @@ def read_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source, view: me
 
 
 def fill(view: memoryview, readinto, summed=lambda part: None):
-    """Fills memory piece by piece by ``readinto``; ``summed`` is given each piece.  EOFError if there is less."""
+    """Fill memory piece by piece by ``readinto``; ``summed`` is called with each piece.  EOFError if there is less."""
     at = 0
     while at < len(view):
         count = readinto(view[at:at + PIECE])
@@ -30,8 +30,8 @@ def fill(view: memoryview, readinto, summed=lambda part: None):
 
 
 def read_stored(file, start, view, crc):
-    """Reads the bytes of an entry that is not compressed from a file straight into memory.  BadZipFile if their sum is
-    not ``crc``; None: it is not compared."""
+    """Read the bytes of an uncompressed entry directly from a file into memory.  BadZipFile unless their checksum is
+    ``crc``; None: it is not compared."""
     total = 0
 
     def add(part):

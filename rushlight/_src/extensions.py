@@ -1,5 +1,4 @@
-"""Extensions that add a device: their modules, and those that are found by their metadata when the package is
-imported."""
+"""Extensions that add a device: their modules, and discovery by package metadata at import."""
 from __future__ import annotations
 
 import importlib
@@ -15,13 +14,13 @@ GROUP = b"torch.backends"
 
 
 def module_of(kind: str):
-    """The module ``torch.<kind>``; None where there is none."""
+    """Return the module ``torch.<kind>``; None if there is none."""
     return getattr(facade(), kind, None)
 
 
 def get_device_module(device=None):
-    """The module of a type of device: ``torch.cuda`` of ``"cuda:0"``, and that of the accelerator, or of the processor,
-    where none is named.
+    """Module of a type of device: ``torch.cuda`` for ``"cuda:0"``; without an argument, that of the accelerator, or of
+    the CPU.
 
     >>> import rushlight as torch
     >>> torch.get_device_module("cpu").__name__
@@ -42,7 +41,7 @@ def get_device_module(device=None):
 
 
 def _register_device_module(device_type, module):
-    """Makes a module ``torch.<device_type>``.  RuntimeError where there is one."""
+    """Register a module as ``torch.<device_type>``.  RuntimeError if there is one."""
     kind = Device(device_type).type
     if kind in vars(facade()):
         raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{module_of(kind)}'")
@@ -51,8 +50,8 @@ def _register_device_module(device_type, module):
 
 
 def declared_in(folder: str):
-    """Whether a folder of installed packages has one that names extensions: looked for in the bytes of their metadata,
-    so that importing costs little."""
+    """True if an installed package in a directory names extensions; searches the bytes of its metadata, so that
+    importing costs little."""
     try:
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
@@ -69,7 +68,8 @@ def declared_in(folder: str):
 
 
 class WithoutPyTorch:
-    """Refuses to import PyTorch in this thread: importing Rushlight under its own name does not start it."""
+    """A block that prevents imports of PyTorch in this thread: importing Rushlight under its own name does not start
+    it."""
 
     def __init__(self):
         self.thread, self.is_asked = threading.get_ident(), False
@@ -77,7 +77,7 @@ class WithoutPyTorch:
     def find_spec(self, fullname, path=None, target=None):
         if fullname == "torch" and threading.get_ident() == self.thread:
             self.is_asked = True
-            raise ModuleNotFoundError("Rushlight does not stand in for 'torch' yet", name=fullname)
+            raise ModuleNotFoundError("Rushlight does not replace 'torch' yet", name=fullname)
         return None
 
     def __enter__(self):
@@ -88,13 +88,13 @@ class WithoutPyTorch:
         sys.meta_path.remove(self)
 
 
-postponed: list = []  # entry points of extensions that import torch, which run when Rushlight stands in for it
+postponed: list = []  # entry points of extensions that import torch; they run once Rushlight replaces it
 
 
 def load_extensions():
-    """Loads the extensions that installed packages name in the group ``torch.backends``, and calls them.  Those that
-    import torch wait until Rushlight stands in for it; one that fails is named in a warning.
-    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves them alone."""
+    """Load the extensions that installed packages name in the group ``torch.backends``, and call them.  Those that
+    import torch wait until Rushlight replaces it; one that fails is named in a warning.
+    ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` disables this."""
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD",
                       "1") != "1" or not any(map(declared_in, dict.fromkeys(folder or "." for folder in sys.path))):
         return
@@ -110,7 +110,7 @@ def load_extensions():
 
 
 def load_postponed_extensions():
-    """Loads the extensions that import torch, now that this is Rushlight.  RuntimeError, with the extension's name, for
+    """Load the extensions that import torch, after Rushlight replaced it.  RuntimeError, with the extension's name, for
     one that fails."""
     while postponed:
         entry = postponed.pop(0)
@@ -121,6 +121,6 @@ def load_postponed_extensions():
 
 
 def failure_of(entry) -> str:
-    """The text of the error, or warning, about an extension that fails."""
+    """Message of the error, or warning, about an extension that fails."""
     return (f"Failed to load the backend extension: {entry.name}. You can disable extension auto-loading with "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0.")

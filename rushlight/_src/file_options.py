@@ -1,4 +1,4 @@
-"""How files of ``save`` are written and read, where a call does not say it."""
+"""Defaults for writing and reading the files of ``save``."""
 from __future__ import annotations
 
 import mmap
@@ -8,29 +8,29 @@ from .core.advice import warn
 from .core.platform import here
 
 class Options:
-    """Settings that can be assigned to, each of which is there from the beginning.  AttributeError for other names."""
+    """Settings with a fixed set of attributes that can be assigned.  AttributeError for other names."""
 
-    idle = ()  # settings of PyTorch that nothing heeds here
+    idle = ()  # settings of PyTorch without an effect here
 
     def __setattr__(self, name, value):
         if not hasattr(type(self), name) or name == "idle":
-            raise AttributeError(f"there is no setting {name!r}")
+            raise AttributeError(f"unknown setting {name!r}")
         if name in self.idle and value != getattr(type(self), name):
-            warn(f"{name} = {value!r} has no effect here")
+            warn(f"{name} = {value!r} has no effect")
         super().__setattr__(name, value)
 
 
 class Save(Options):
-    """Of ``save``."""
+    """Settings of ``save``."""
 
-    compute_crc32 = True  # sums of entries, by which damage is seen
+    compute_crc32 = True  # checksums of entries, to detect damage
     storage_alignment = 64  # bytes
     use_pinned_memory_for_d2h = False
     idle = ("use_pinned_memory_for_d2h",)
 
 
 class Load(Options):
-    """Of ``load``."""
+    """Settings of ``load``."""
 
     mmap_flags = getattr(mmap, "MAP_PRIVATE", None)
     mmap = False
@@ -40,7 +40,7 @@ class Load(Options):
 
 
 class Skipping(threading.local):
-    """Whether storages have room in files while their bytes are neither written nor read."""
+    """Flag: storages have space in files, but their bytes are neither written nor read."""
 
     on = False
 
@@ -49,7 +49,7 @@ saving, loading, skipping = Save(), Load(), Skipping()
 
 
 def get_crc32_options() -> bool:
-    """Whether ``save`` writes a sum with each entry, by which damage is seen when it is read.
+    """True if ``save`` writes a checksum with each entry, by which reading detects damage.
 
     >>> get_crc32_options()
     True
@@ -58,18 +58,18 @@ def get_crc32_options() -> bool:
 
 
 def set_crc32_options(compute_crc32: bool):
-    """Sets whether ``save`` writes sums; other programs may refuse to open an archive without."""
+    """Choose if ``save`` writes checksums; other programs may refuse to open an archive without."""
     saving.compute_crc32 = bool(compute_crc32)
 
 
 def get_default_mmap_options():
-    """How ``load(mmap=True)`` maps files: ``mmap.MAP_PRIVATE`` (what is written stays in this process) or
-    ``mmap.MAP_SHARED`` (it goes into the file)."""
+    """Mapping of ``load(mmap=True)``: ``mmap.MAP_PRIVATE`` (writes stay in this process) or ``mmap.MAP_SHARED`` (writes
+    go into the file)."""
     return loading.mmap_flags
 
 
 class set_default_mmap_options:  # noqa: N801 - PyTorch's name
-    """Sets how ``load(mmap=True)`` maps files, from now on or for a ``with`` block.  ValueError for other flags."""
+    """Set how ``load(mmap=True)`` maps files, globally or in a ``with`` block.  ValueError for other flags."""
 
     def __init__(self, flags: int):
         if not here.forks:
@@ -88,7 +88,7 @@ class set_default_mmap_options:  # noqa: N801 - PyTorch's name
 
 
 class skip_data:  # noqa: N801 - PyTorch's name
-    """A block in which ``save`` leaves room for the bytes of storages without writing them (they are 0 in the file),
+    """A block in which ``save`` leaves space for the bytes of storages without writing them (they are 0 in the file),
     and ``load`` makes storages without reading them.  NotImplementedError for ``materialize_fake_tensors``."""
 
     def __init__(self, materialize_fake_tensors: bool = False):

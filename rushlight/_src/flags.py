@@ -1,4 +1,4 @@
-"""Flags of ``torch.backends``, which a test suite may freeze so that none stays changed behind a test."""
+"""Flags of ``torch.backends``.  A test suite may freeze them, so that no test leaves one changed."""
 from __future__ import annotations
 
 import contextlib
@@ -6,14 +6,13 @@ import types
 
 
 class Freezing:
-    """Whether flags can be assigned to."""
+    """Flag: assignments to flags are allowed."""
 
     on = False
 
 
 class FlagModule(types.ModuleType):
-    """A module some of whose names are flags (``flag_names``): once they are frozen, only its ``flags`` block changes
-    them."""
+    """A module some of whose names are flags (``flag_names``): once frozen, they change only in a ``flags`` block."""
 
     flag_names: tuple = ("fp32_precision",)
 
@@ -25,14 +24,14 @@ class FlagModule(types.ModuleType):
 
 
 def disable_global_flags():
-    """Freezes the flags of ``torch.backends`` and of its ``cudnn`` and ``mkldnn``: from then on assigning to one
-    raises RuntimeError, and ``flags`` changes them for a block."""
+    """Freeze the flags of ``torch.backends`` and of its ``cudnn`` and ``mkldnn``: afterwards assigning to one raises
+    RuntimeError, and ``flags`` changes them for a block."""
     Freezing.on = True
 
 
 @contextlib.contextmanager
 def allow_nonbracketed_mutation():
-    """A block in which flags may be assigned to though they are frozen."""
+    """A block in which frozen flags can be assigned."""
     before, Freezing.on = Freezing.on, False
     try:
         yield

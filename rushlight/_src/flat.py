@@ -1,4 +1,4 @@
-"""The flat namespace: tensors, dtypes, settings and every operator without a prefix.  The package's root shows it;
+"""The flat namespace: tensors, dtypes, settings and every operator without a prefix.  The package's root re-exports it;
 ``nn``, ``optim`` and ``utils`` compute with it."""
 from __future__ import annotations
 

@@ -11,13 +11,12 @@ from .core.op import OPS
 PREFIX = "_foreach_"
 
 
-PACKED = ("addcmul", "addcdiv")  # whose numbers may be the elements of one tensor
-TENSORS = ("add", "mul", "div")  # which take one tensor for all
+PACKED = ("addcmul", "addcdiv")  # scalars may be the elements of one tensor
+TENSORS = ("add", "mul", "div")  # accept one tensor for all
 
 
 def spread(value, count: int, name: str):
-    """What each of ``count`` calls gets of an argument: its item of a list of tensors or numbers, else the argument
-    itself."""
+    """Spread an argument over ``count`` calls: the items of a list of tensors or numbers, else the argument itself."""
     if isinstance(value, Tensor):
         return of_tensor(value, count, name)
     if not isinstance(value, (list, tuple)):
@@ -30,7 +29,7 @@ def spread(value, count: int, name: str):
 
 
 def of_tensor(value, count: int, name: str):
-    """What each call gets of one tensor: its element where a tensor of numbers is taken, else all of it."""
+    """Spread one tensor over ``count`` calls: its elements if a tensor of scalars is accepted, else all of it."""
     stem = name.removeprefix(PREFIX).removesuffix("_")
     if stem not in PACKED:
         if value.dim() == 0:
@@ -53,7 +52,7 @@ def of_tensor(value, count: int, name: str):
 
 
 def tensors_of(self, name: str):
-    """The list that a function is given, checked."""
+    """Check and return the list argument of a function."""
     if not isinstance(self, (list, tuple)) or not all(isinstance(t, Tensor) for t in self):
         raise TypeError(f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not {type(self).__name__}")
     if not self:
@@ -62,8 +61,8 @@ def tensors_of(self, name: str):
 
 
 def over_lists(function, name: str):
-    """Calls a function for each tensor of a list; what it takes by keyword alone may be given in order here.  Results
-    are a tuple; a function that writes gives back the list that it was given."""
+    """Call a function for each tensor of a list; its keyword-only parameters may be positional here.  Results are a
+    tuple; a function that writes returns its list."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
     renamed = OTHER_NAMES.get(name.removeprefix(PREFIX).removesuffix("_"), {})
@@ -93,7 +92,7 @@ def bounded(kind: str):
 
 
 def power(function):
-    """``_foreach_pow``, which may have its number first."""
+    """``_foreach_pow``, which accepts a scalar as its first argument."""
     def run(self, exponent):
         if isinstance(self, (int, float, complex)) and not isinstance(exponent, Tensor):
             return tuple(OPS["pow"](self, t) for t in tensors_of(exponent, PREFIX + "pow"))
@@ -102,16 +101,16 @@ def power(function):
 
 
 def norm(input, ord=2, dtype=None):
-    """The vector norm of all elements."""
+    """Vector norm of all elements."""
     return OPS["linalg.vector_norm"](input, ord, dtype=dtype)
 
 
 def powsum(input, ord=2, dtype=None):
-    """The sum of absolute values to a power: a norm before its root is taken."""
+    """Sum of absolute values to a power: a norm without its root."""
     return OPS["sum"](OPS["pow"](OPS["abs"](input), ord), dtype=dtype)
 
 
-# functions of one tensor that are no operators of this name, or take other arguments
+# functions of one tensor that are not operators of this name, or have other arguments
 OWN = {"powsum": powsum, "norm": norm, "maximum": bounded("max"), "minimum": bounded("min")}
 # PyTorch's names of parameters: a list of tensors, a number, a list of numbers, a tensor of numbers
 OTHER_NAMES = {
@@ -123,8 +122,8 @@ OTHER_NAMES = {
 
 
 def function_of(name: str):
-    """What a function on lists calls for each: an operator that tensors have as a method, or one and a copy of its
-    result into the tensor; None for others."""
+    """Function that a function on lists calls for each tensor: an operator that is also a tensor method, or one and a
+    copy of its result into the tensor; None for others."""
     if name in OWN:
         return OWN[name]
     if name.removesuffix("_") not in OWN and name in OPS:
@@ -150,8 +149,8 @@ def __getattr__(name):
 
 
 def overload(name: str):
-    """The function under the name of an operator of aten: results are a list, and nothing where it writes; None if
-    there is none."""
+    """Return the function as an aten operator: its results are a list, or None if it writes.  None for unknown
+    names."""
     if function_of(name.removeprefix(PREFIX)) is None:
         return None
     function = __getattr__(name)

@@ -1,5 +1,5 @@
-"""Functions of the top level that are functions of ``nn.functional`` with other arguments: reductions as numbers,
-weights before statistics."""
+"""Top-level functions that are functions of ``nn.functional`` with other arguments: reductions as integers, weights
+before statistics."""
 from __future__ import annotations
 
 from .api import set_default_dtype
@@ -52,8 +52,8 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 @overridable
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """``nn.functional.batch_norm`` with the weights before the statistics, which takes any ``eps``, and in training
-    batches of one value for a channel, too.
+    """``nn.functional.batch_norm`` with the weights before the statistics.  It accepts any ``eps`` and, in training,
+    batches of one value for a channel.
 
     >>> import rushlight as torch
     >>> torch.batch_norm(torch.tensor([[0.0], [2.0]]), None, None, None, None, True, 0.1, 1e-9, False)
@@ -71,7 +71,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 
 
 def gates(input, hidden, w_ih, w_hh, b_ih, b_hh):
-    """What a recurrent cell adds up, from its input and from its state."""
+    """Terms of a recurrent cell's sum, from its input and from its state."""
     return F.linear(input, w_ih, b_ih), F.linear(hidden, w_hh, b_hh)
 
 
@@ -94,12 +94,12 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of a recurrent unit: tanh of what it adds up."""
+    """One step of a recurrent unit: tanh of the sum of its terms."""
     return sum(gates(input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of a recurrent unit: relu of what it adds up."""
+    """One step of a recurrent unit: relu of the sum of its terms."""
     return sum(gates(input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
 
 
@@ -111,8 +111,8 @@ def nuclear_norm(input, dim=None, keepdim=False):
 
 @overridable
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by products with random vectors (Halko and
-    others 2009)."""
+    """About the first ``q`` singular values and vectors (U, S, V) of A - M, by multiplication with random vectors
+    (Halko and others 2009)."""
     from ..linalg import qr, svd
     from .. import randn
     shifted = A if M is None else A - M
@@ -128,7 +128,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 @overridable
 def pca_lowrank(A, q=None, center=True, niter=2):
-    """The first principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of
+    """First principal components of the rows of A: ``svd_lowrank`` of A less its means, with at most ``q`` (6) of
     them."""
     count = min(6, *A.shape[-2:]) if q is None else q
     if not 0 <= count <= min(A.shape[-2:]):
@@ -137,8 +137,8 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 def set_default_tensor_type(t):
-    """Sets the default dtype, and the device of what names none, by an older name: ``torch.DoubleTensor`` or
-    "torch.cuda.DoubleTensor".  TypeError for types that are not floating, and of devices that are not there."""
+    """Set the default dtype, and the default device, by an older name: ``torch.DoubleTensor`` or
+    "torch.cuda.DoubleTensor".  TypeError for types that are not floating, and of devices that do not exist."""
     warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
          "torch.set_default_device() as alternatives.")
     if isinstance(t, str):
@@ -184,7 +184,7 @@ def frobenius_norm(input, dim=(), keepdim=False):
 
 
 def native_dropout(input, p, train):
-    """``dropout``, and which elements it kept."""
+    """``dropout``, and the mask of the elements that it kept."""
     if not train:
         return input, full_like(input, True, dtype=dtypes.bool_)
     kept = F.dropout(full_like(input, 1.0), p)
@@ -192,10 +192,10 @@ def native_dropout(input, p, train):
 
 
 def _masked_softmax(input, mask, dim=None, mask_type=None):
-    """softmax [*] -> [*] over ``dim`` (the last one) where a bool mask is False; NaN where all of a row is masked.
+    """softmax [*] -> [*] over ``dim`` (default: last) where a bool mask is False; NaN for fully masked rows.
 
-    ``mask_type`` says what the mask of scores [b, heads, l, l] is: 0 of queries and keys [l, l], 1 of keys [b, l],
-    2 of scores; with scores of another rank, or a mask of their size, that size.  RuntimeError for others.
+    ``mask_type`` is the kind of mask for scores [b, heads, l, l]: 0 for queries and keys [l, l], 1 for keys [b, l], 2
+    for scores.  Scores of another rank need a mask of their size, which is always accepted.  RuntimeError for others.
 
     >>> import rushlight as torch
     >>> torch._masked_softmax(torch.zeros(3), torch.tensor([True, False, False]), None, 2)
@@ -217,8 +217,8 @@ def _masked_softmax(input, mask, dim=None, mask_type=None):
 
 
 def recurrent(kind, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, **how):
-    """A recurrent network with the weights of a flat list, as ``nn.LSTM(...).parameters()`` has them: what its module
-    returns."""
+    """Run a recurrent network with a flat list of weights, in the order of ``nn.LSTM(...).parameters()``: the result of
+    its module."""
     from .. import nn
     from ..func import functional_call
     states = hx if isinstance(hx, (tuple, list)) else (hx,)
@@ -233,7 +233,7 @@ def recurrent(kind, input, hx, params, has_biases, num_layers, dropout, train, b
 
 
 def flattened(kind, *args, **how):
-    """``recurrent`` on [time, batch, size] (or batch first), or, where sizes of batches follow the input, on packed
+    """Run ``recurrent`` on [time, batch, size] (or batch first), or, if batch sizes follow the input, on packed
     sequences: output, then states."""
     from ..nn.utils.rnn import PackedSequence
     sizes = args[1]
@@ -275,8 +275,8 @@ def rnn_relu(*args):
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
-    """``nn.functional.embedding_bag`` with its mode as a number (0 sum, 1 mean, 2 max), and what its backward pass
-    needs: here the sizes of bags."""
+    """``nn.functional.embedding_bag`` with its mode as an integer (0 sum, 1 mean, 2 max), and the values that its
+    backward pass needs: here the sizes of bags."""
     found = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
                             mode=("sum", "mean", "max")[mode], sparse=sparse,
                             per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
@@ -287,7 +287,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
 
 
 def detach_(input):
-    """Cuts a tensor off from the gradient, in place."""
+    """Detach a tensor from its history, in place."""
     return input.detach_()
 
 
@@ -297,7 +297,7 @@ multiply_stored_rows, add_stored_rows = (entered("sparse.products", name)
 
 @overridable
 def smm(input, mat):
-    """A sparse matrix times a dense one, as a sparse matrix: it has the rows in which ``input`` has elements."""
+    """A sparse matrix times a dense one, as a sparse matrix: it has the rows that have elements in ``input``."""
     return multiply_stored_rows(input, mat).expand_dense()
 
 

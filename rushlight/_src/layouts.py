@@ -1,4 +1,4 @@
-"""The ways from strided tensors to other layouts.  Their room is entered when one is first taken."""
+"""Conversions from strided tensors to other layouts, whose package is imported at the first use."""
 from __future__ import annotations
 
 from .core.later import entered
@@ -20,7 +20,7 @@ def to_dense(self, dtype=None, *, masked_grad=None):
 
 
 def to_sparse_coo(self):
-    """The elements other than 0 as a tensor by coordinates."""
+    """Nonzero elements as a COO tensor."""
     return self.to_sparse()
 
 

@@ -29,9 +29,9 @@ class TypeOfTensors(type):
         return super().__new__(kind, name, bases, members)
 
     def __call__(cls, *args, device=None):
-        """A tensor of this dtype: of data, of sizes with undefined contents, or over the memory of a tensor of this
-        dtype.  TypeError for a tensor of another one, and where no device of the type is there; RuntimeError for a
-        device of another type."""
+        """Make a tensor of this dtype: of data, uninitialized with given sizes, or over the storage of a tensor of this
+        dtype.  TypeError for a tensor of another one, and if no device of the type exists; RuntimeError for a device of
+        another type."""
         if provided(cls.device_type) is None:
             raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: no such device is there")
         wanted = cls.device_type
@@ -62,38 +62,38 @@ def __getattr__(name):
 
 
 class Symbolic(type):
-    """Classes of numbers that are symbols: what says so of itself is an instance."""
+    """Metaclass of symbolic scalars: objects that declare themselves symbolic are instances."""
 
     def __instancecheck__(cls, instance):
-        if isinstance(instance, Expr):  # sizes are integers, conditions on them truths
+        if isinstance(instance, Expr):  # sizes are integers, conditions on them bools
             return cls.__name__ == ("SymInt" if instance.dtype is None else "SymBool" if instance.dtype is bool_
                                     else "SymFloat")
         return type.__instancecheck__(cls, instance) or getattr(type(instance), "symbol", None) == cls.__name__
 
 
 class SymInt(metaclass=Symbolic):
-    """An integer that is a symbol while a program is captured, and the ragged size of nested tensors; sizes are plain
-    ints everywhere else."""
+    """A symbolic integer during capture, and the ragged size of nested tensors; sizes are plain ints everywhere
+    else."""
 
     def __new__(cls, *args):
         raise NotImplementedError("torch.SymInt is made by capture alone: sizes are plain ints outside of it")
 
 
 class SymFloat(SymInt):
-    """A float that is a symbol while a program is captured."""
+    """A symbolic float during capture."""
 
 
 class SymBool(SymInt):
-    """A truth that is a symbol while a program is captured."""
+    """A symbolic bool during capture."""
 
 
-REMOVED = {  # functions that PyTorch removed, and what does their work
+REMOVED = {  # functions that PyTorch removed, and their replacements
     "symeig": "torch.linalg.eigh", "eig": "torch.linalg.eig", "lstsq": "torch.linalg.lstsq",
     "solve": "torch.linalg.solve", "matrix_rank": "torch.linalg.matrix_rank"}
 
 
 def removed(name: str):
-    """A function that refuses, and says what to write."""
+    """Return a function that raises, and names its replacement."""
     def refuse(*args, **kwargs):
         raise RuntimeError(
             f"torch.{name} is removed from PyTorch: write {REMOVED[name]}, whose arguments and results may come in "
@@ -139,13 +139,13 @@ def sym_not(a):
 
 @overridable
 def sym_max(a, b):
-    """Return the larger of two numbers or symbols: a float where one of them is a float."""
+    """Return the larger of two numbers or symbols: a float if one of them is a float."""
     return expr.maximum(a, b) if are_sizes(a, b) else promote(max(a, b), a, b)
 
 
 @overridable
 def sym_min(a, b):
-    """Return the smaller of two numbers or symbols: a float where one of them is a float."""
+    """Return the smaller of two numbers or symbols: a float if one of them is a float."""
     return expr.minimum(a, b) if are_sizes(a, b) else promote(min(a, b), a, b)
 
 
@@ -155,12 +155,12 @@ def promote(found, a, b):
 
 
 def are_sizes(a, b) -> bool:
-    """Whether two numbers are integers, of which one is a symbol at least."""
+    """True if two numbers are integers and at least one is a symbol."""
     return any(isinstance(e, Expr) for e in (a, b)) and all(
         type(e) is int or isinstance(e, Expr) and e.dtype is None for e in (a, b))
 
 
 @overridable
 def sym_ite(b, t, f):
-    """t where b is true, else f."""
+    """Return t if b is true, else f."""
     return t if b else f

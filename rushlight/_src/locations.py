@@ -1,4 +1,4 @@
-"""Where the storages of a file go: what ``load`` is told as ``map_location``."""
+"""Destinations of the storages of a file: the argument ``map_location`` of ``load``."""
 from __future__ import annotations
 
 from .core.convert import InProcess, UntypedStorage
@@ -8,11 +8,11 @@ from .core.native import Tensor
 
 
 class Places:
-    """A place for each storage, by the location that the file has for it.
+    """A destination for each storage, by its location in the file.
 
     ``said``: a device or its name for all; a dict from locations to others; a function of a storage and its location
-      that returns a storage,
-    or None to leave it where it is; or None, for where it was.  TypeError for anything else.
+      that returns a storage, or None to leave it unchanged; or None, for the original locations.  TypeError for
+      anything else.
     """
 
     def __init__(self, said):
@@ -23,7 +23,7 @@ class Places:
         self.said = found(said) if isinstance(said, (str, Device)) else said
 
     def device(self, location: str) -> Device:
-        """The device on which the memory of a storage is made: where it was, if there is such a device."""
+        """Device on which a storage is made: the original one, if that exists."""
         if isinstance(self.said, dict) and location in self.said:
             return found(self.said[location])
         if isinstance(self.said, Device) or callable(self.said):
@@ -32,12 +32,12 @@ class Places:
         return found(location) if isinstance(location, str) and (known is None or known.has_data) else cpu
 
     def readable(self, location: str) -> Device:
-        """The device on whose memory the bytes of a storage are read: the processor's for those of other devices."""
+        """Device into whose memory the bytes of a storage are read: the CPU for devices with memory of their own."""
         where = self.device(location)
         return where if where.provider.on_host or not where.provider.has_data else cpu
 
     def settled(self, memory: Tensor, location: str) -> Tensor:
-        """The bytes of a storage that was read, once a function had its say."""
+        """Bytes of a storage after reading, possibly replaced by the function ``said``."""
         if not callable(self.said):
             return memory.to(self.device(location)) if memory.device.provider.has_data else memory
         chosen = self.said(UntypedStorage(memory), location)
@@ -53,7 +53,7 @@ class Places:
 
 
 def found(name) -> Device:
-    """The device of this name; RuntimeError where this machine has none."""
+    """Return the device of this name; RuntimeError if this machine has none."""
     try:
         return placed(name)
     except NoDeviceError as error:

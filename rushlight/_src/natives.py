@@ -1,4 +1,4 @@
-"""Operators that PyTorch offers at its top level, as compositions of others."""
+"""PyTorch's top-level operators that are compositions of others."""
 from __future__ import annotations
 
 import threading
@@ -13,7 +13,7 @@ from .core.overriding import overridable
 
 
 def written(name: str):
-    """A function of ``nn.functional`` that writes its result into its input: ``f(input, p, train)``."""
+    """Return a function of ``nn.functional`` that writes its result into its input: ``f(input, p, train)``."""
     def call(input, p, train):
         if input.requires_grad and not input.is_leaf or not input.requires_grad:
             return getattr(F, name)(input, p, train, inplace=True)
@@ -29,7 +29,7 @@ feature_alpha_dropout_ = written("feature_alpha_dropout")
 
 
 def feature_dropout_(input, p, train):
-    """Zeroes whole channels, the second dimension, in place."""
+    """Zero random channels, the second dimension, in place."""
     if train and p:
         shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
         kept = OPS["bernoulli"](OPS["full"](shape, 1 - p, dtype=input.dtype))
@@ -43,7 +43,7 @@ def rrelu_(input, lower=1 / 8, upper=1 / 3, training=False, generator=None):
 
 
 def method(name: str, text: str, original: str | None = None):
-    """A method of tensors as a function."""
+    """Return a method of tensors as a function."""
     def call(input, *args, **kwargs):
         return getattr(Tensor, original or name)(input, *args, **kwargs)
 
@@ -63,7 +63,7 @@ resize_as_sparse_ = method("resize_as_sparse_", "Gives a sparse tensor the size 
 
 
 def copied(name: str):
-    """A part of a sparse tensor, as a copy."""
+    """Return a component of a sparse tensor, as a copy."""
     def call(input):
         return getattr(input, name)().clone()
 
@@ -88,7 +88,7 @@ def native_channel_shuffle(input, groups):
 
 
 def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
-    """``norm``; over everything where ``dim`` is not given."""
+    """``norm``; over all dimensions without ``dim``."""
     return OPS["norm"](input, p, dim, keepdim, dtype=dtype) if dim else OPS["norm"](input, p, dtype=dtype)
 
 
@@ -104,7 +104,7 @@ def mkldnn_convolution(input, weight, bias, padding, stride, dilation, groups):
 
 
 def embedding_renorm_(weight, indices, max_norm, norm_type=2.0):
-    """Scales the rows of ``weight`` that ``indices`` name down to a norm of ``max_norm``, in place."""
+    """Scale the rows of ``weight`` at ``indices`` to a norm of at most ``max_norm``, in place."""
     rows = OPS["unique"](indices.reshape(-1))
     norms = OPS["norm"](weight.detach()[rows], norm_type, 1, True)
     scale = OPS["where"](norms > max_norm, max_norm / (norms + 1e-7), 1.0).to(weight.dtype)
@@ -115,8 +115,8 @@ def embedding_renorm_(weight, indices, max_norm, norm_type=2.0):
 
 @overridable
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
-    """The mean of each channel, the second dimension, and the variance (divided by the count less 1); the running ones,
-    where given, move towards them."""
+    """Mean of each channel, the second dimension, and the variance (divided by the count less 1); the running
+    statistics, if given, are updated."""
     if not input.numel():
         raise RuntimeError(
             f"input tensor must have at least one element, but got input_sizes = {list(input.shape)}")
@@ -131,17 +131,17 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
 
 @overridable
 def is_distributed(input) -> bool:
-    """Whether a tensor lies on several machines as one: no plain tensor does."""
+    """Return False: plain tensors are not distributed."""
     return False
 
 
 def is_vulkan_available() -> bool:
-    """False: there is no device of Vulkan."""
+    """Return False: there is no Vulkan device."""
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Whether C++ of PyTorch's would have the names of 2011's standard: True as in its builds today."""
+    """Return True: PyTorch's builds use the C++11 ABI."""
     return True
 
 
@@ -152,7 +152,7 @@ def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
 
 
 class Nesting(threading.local):
-    """How many blocks of autocast a thread is in that said so."""
+    """Number of autocast blocks that a thread has counted."""
 
     depth = 0
 
@@ -161,25 +161,25 @@ nesting = Nesting()
 
 
 def autocast_increment_nesting() -> int:
-    """One block of autocast more; how deep they are nested now."""
+    """Count one more autocast block; returns how deep they are nested."""
     nesting.depth += 1
     return nesting.depth
 
 
 def autocast_decrement_nesting() -> int:
-    """One block of autocast less; how deep they are nested now."""
+    """Count one less autocast block; returns how deep they are nested."""
     nesting.depth -= 1
     return nesting.depth
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True):
-    """Turns the search for what made NaN in backward passes on or off."""
+    """Turn anomaly detection of NaN in backward passes on or off."""
     from .autograd.anomaly import set_detect_anomaly
     set_detect_anomaly(mode, check_nan)
 
 
 def quantized_max_pool(dims: int):
-    """Maximum pooling of quantized tensors: of their whole numbers."""
+    """Maximum pooling of the integers of quantized tensors."""
     def call(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
         found = getattr(F, f"max_pool{dims}d")(input.dequantize(), kernel_size, stride or None, padding, dilation,
                                                ceil_mode)
@@ -204,8 +204,8 @@ def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, outp
 def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,
                                     averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False,
                                     symmetric_quant=False):
-    """Moves the running extremes towards those of ``input`` (where ``observer_on`` is 1), makes scale and zero of them,
-    all of which are written in place, and returns ``input`` as it would be after quantizing (``fake_quant_on``)."""
+    """Update the moving minimum and maximum from ``input`` (if ``observer_on`` is 1), then scale and zero point, all in
+    place, and return ``input``, quantized and dequantized if ``fake_quant_on`` is 1."""
     if observer_on.item():
         observe(input.detach(), running_min, running_max, averaging_const, ch_axis if per_row_fake_quant else None)
         numbers = limits(running_min, running_max, quant_min, quant_max, symmetric_quant)
@@ -213,14 +213,14 @@ def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_m
             target.resize_(found.shape).copy_(found)
     if not fake_quant_on.item():
         return input
-    scale, zero_point = scale.clone(), zero_point.clone()  # of now: the next call writes into them
+    scale, zero_point = scale.clone(), zero_point.clone()  # current values: the next call overwrites them
     if per_row_fake_quant:
         return OPS["fake_quantize_per_channel_affine"](input, scale, zero_point, ch_axis, quant_min, quant_max)
     return OPS["fake_quantize_per_tensor_affine"](input, scale, zero_point, quant_min, quant_max)
 
 
 def observe(input, running_min, running_max, constant, axis):
-    """Moves running extremes towards those of a tensor; infinite ones are replaced."""
+    """Update the moving minimum and maximum from a tensor; infinite ones are replaced."""
     rows = input.reshape(1, -1) if axis is None else input.movedim(axis, 0).reshape(input.shape[axis], -1)
     for running, now in ((running_min, rows.amin(1)), (running_max, rows.amax(1))):
         if running.numel() != now.numel():
@@ -230,7 +230,7 @@ def observe(input, running_min, running_max, constant, axis):
 
 
 def limits(low, high, quant_min, quant_max, symmetric):
-    """Scale and zero for numbers between two, 0 among them."""
+    """Scale and zero point for the range between two numbers, extended to include 0."""
     low, high = low.clamp_max(0), high.clamp_min(0)
     if symmetric:
         half = (quant_max - quant_min) // 2
@@ -244,23 +244,23 @@ def limits(low, high, quant_min, quant_max, symmetric):
 
 
 def on_gpu(name: str):
-    """An operator that PyTorch has for GPUs alone: on the processor it refuses there as it does here."""
+    """An operator that PyTorch has only for GPUs: there, too, it raises an error on the CPU."""
     def call(*args, **kwargs):
         raise NoDeviceError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it is an operator of "
                             "libraries for GPUs; the operator without the prefix is for every device")
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = "An operator of GPUs: refused on the processor."
+    call.__doc__ = "An operator of GPUs: raises NoDeviceError on the CPU."
     return call
 
 
 def _running_with_deploy() -> bool:
-    """Whether this is one of many interpreters in a process of ``torch::deploy``, which has ended: never."""
+    """Return False: ``torch::deploy``, with several interpreters in one process, is discontinued."""
     return False
 
 
 def cudnn_is_acceptable(input) -> bool:
-    """Whether cuDNN would compute with a tensor: it is for GPUs."""
+    """True if cuDNN would compute with a tensor: it is on a GPU."""
     return False
 
 

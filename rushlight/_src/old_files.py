@@ -3,7 +3,7 @@ pickles, then the storages.
 
 The pickles are a magic number, the version of the protocol, a description of the machine, the object, and the keys of
 its storages.  Each storage is its number of elements (int64) and their bytes.  A first pass over the pickle finds the
-storages, so that their bytes are there when what is made of them is checked.
+storages, so that their bytes are present when objects over them are checked.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MACHINE = {"protocol_version": VERSION, "little_endian": True, "type_sizes": {"s
 
 
 class LegacyPickler(Pickler):
-    """Names storages by six values, of which the last says of which part of another one it is a view (none is)."""
+    """Pickle storages with persistent ids of six values; the last one describes a view of another storage (none is)."""
 
     def persistent_id(self, obj):
         found = super().persistent_id(obj)
@@ -46,7 +46,7 @@ class LegacyPickler(Pickler):
 
 
 def write(obj, file, pickler=lambda kind, text: kind(text)):
-    """Writes an object in the old format; ``pickler(kind, text)`` makes the pickler."""
+    """Write an object in the old format; ``pickler(kind, text)`` makes the pickler."""
     for value in (MAGIC, VERSION, MACHINE):
         pickle.dump(value, file, protocol=2)
     pickler = pickler(LegacyPickler, text := io.BytesIO())
@@ -62,7 +62,7 @@ def write(obj, file, pickler=lambda kind, text: kind(text)):
 
 
 class Nothing:
-    """Whatever a pickle makes, while only its storages are looked for."""
+    """Placeholder for all objects of a pickle while only its storages are collected."""
 
     def ignore(self, *items):
         pass
@@ -71,8 +71,8 @@ class Nothing:
 
 
 class Survey(WeightsUnpickler):
-    """Finds the storages that a pickle names, and makes nothing: their bytes are read before what is made of them is
-    checked."""
+    """Collect the storages that a pickle names, and make no objects: the bytes of storages are read before objects over
+    them are checked."""
 
     dispatch = dict(pickle._Unpickler.dispatch)
 
@@ -106,7 +106,7 @@ class Named:
 
     def __init__(self, places, most):
         self.places, self.most, self.known, self.types = places, most, {}, {}
-        self.complete = False  # whether the bytes of all of them were read
+        self.complete = False  # True once the bytes of all storages were read
 
     def __call__(self, dtype, key, location, count, view=None):
         # of Python 2, read with encoding="bytes"
@@ -160,7 +160,7 @@ def load(file, read, places):
 
 
 def fill(file, memory, dtype, little):
-    """Reads the bytes of a storage."""
+    """Read the bytes of a storage."""
     count, = struct.unpack("<q" if little else ">q", exactly(file, 8))
     if count * dtype.itemsize != memory.nbytes:
         raise CorruptFileError(f"{count} elements for a storage of {memory.nbytes} bytes",
@@ -177,8 +177,7 @@ def fill(file, memory, dtype, little):
 
 
 def fill_exactly(file, view: memoryview):
-    """Reads as many bytes as memory has, straight into it if the file has ``readinto``.  CorruptFileError if there are
-    fewer."""
+    """Fill memory with bytes of a file, directly if that has ``readinto``.  CorruptFileError if there are fewer."""
     if not hasattr(file, "readinto"):
         view[:] = exactly(file, len(view))
         return

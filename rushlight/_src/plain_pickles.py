@@ -1,8 +1,8 @@
-"""Pickles of data that others wrote: plain Python values and NumPy arrays of numbers or text.  Nothing else is made or
-called.
+"""Pickles from untrusted sources: plain Python values and NumPy arrays of numbers or strings.  No other class or
+function is used.
 
-NumPy's own ``__setstate__`` trusts what it is given (the flags of a dtype among it), so that arrays and dtypes are made
-by functions of ours, which check it.
+NumPy's own ``__setstate__`` trusts its input (the flags of a dtype among it), so functions of this module check it and
+make arrays and dtypes.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS = "<>=|"
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads such a pickle.  UnpicklingError for one that names anything else."""
+    """Unpickler of such pickles.  UnpicklingError for one that names anything else."""
 
     def find_class(self, module, name):
         module, name = modern(module, name)
@@ -30,8 +30,8 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def load_plain(data: bytes, encoding="ASCII"):
-    """The value of a pickle.  ``encoding``: of texts that Python 2 wrote.  UnpicklingError for a pickle that is damaged
-    or holds more than plain values and arrays."""
+    """Return the value of a pickle.  ``encoding``: of strings that Python 2 wrote.  UnpicklingError for a pickle that
+    is damaged or holds more than plain values and arrays."""
     try:
         return PlainUnpickler(io.BytesIO(data), encoding=encoding).load()
     except (pickle.UnpicklingError, MemoryError):
@@ -46,11 +46,11 @@ class PlainDtype:
     def __init__(self, name, *flags):
         self.dtype = np.dtype(str(name))
         if self.dtype.kind not in KINDS:
-            raise pickle.UnpicklingError(f"arrays in this pickle may be of numbers and text, not of {self.dtype}")
+            raise pickle.UnpicklingError(f"arrays in this pickle may contain numbers and strings, not {self.dtype}")
 
     def __setstate__(self, state):
         if state[1] not in ORDERS:
-            raise pickle.UnpicklingError(f"{state[1]!r:.20} is no byte order")
+            raise pickle.UnpicklingError(f"{state[1]!r:.20} is not a byte order")
         self.dtype = self.dtype.newbyteorder(state[1])
 
 
@@ -72,28 +72,29 @@ class PlainArray(np.ndarray):
 
 
 class ArrayName:
-    """Stands for ``numpy.ndarray`` where a pickle names it as an argument; it is never called."""
+    """Represents ``numpy.ndarray`` if a pickle names it as an argument; it is never called."""
 
 
 def begin_array(*given) -> PlainArray:
-    """An array without elements, to which ``__setstate__`` gives them."""
+    """Return an array without elements; ``__setstate__`` fills it."""
     return PlainArray(0, np.uint8)
 
 
 def encode_text(text: str, encoding: str) -> bytes:
-    """The bytes that protocol 2 writes as text."""
+    """Return bytes that protocol 2 writes as a string."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"bytes in a pickle are latin1 text, not {encoding!r:.20}")
     return text.encode("latin1")
 
 
 def make_bytes() -> bytes:
-    """The empty bytes, which protocol 2 has no other way to write."""
+    """Return empty bytes, which protocol 2 cannot write otherwise."""
     return b""
 
 
 def make_bytearray(data=b"", *encoding) -> bytearray:
-    """A bytearray of bytes, or of text; a number would be a length that a few bytes ask for."""
+    """Return a bytearray of bytes, or of a string; a number would be a length, for which a few bytes could request much
+    memory."""
     if not isinstance(data, (bytes, str)):
         raise pickle.UnpicklingError(f"a bytearray in a pickle is of its bytes, not of {type(data).__name__}")
     return bytearray(data, *encoding)

@@ -1,8 +1,8 @@
-"""Files of whole programs (``export.save``, ``jit.save``): pickles, which run code when they are read, and so are read
-only where they are trusted.
+"""Files of programs (``export.save``, ``jit.save``): pickles, which can run code when they are read, so that only
+trusted ones are read.
 
-What this user wrote on this machine is: the archive holds a signature of its pickle, by the secret of the disk cache
-(``core/folder.py``).  Whatever else there is to read, the caller has to trust it in words.
+Files that this user wrote on this machine are trusted: the archive contains a signature of its pickle, by the secret of
+the disk cache (``core/folder.py``).  For all other files the caller must pass ``trusted``.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED = ("this file holds a program, and reading it may run any code; it was n
 
 
 def save(obj, f):
-    """Writes a program to a path or file, signed, with the code of classes and functions that cannot be imported."""
+    """Write a program to a path or file, signed, with the code of classes and functions that cannot be imported."""
     if hasattr(f, "write"):
         write_archive(obj, f, "archive", seal, write_code)
     else:
@@ -33,18 +33,18 @@ def save(obj, f):
 
 
 def write_code(kind, text) -> CodePickler:
-    """Return the pickler of a program, in place of one of the ``kind`` that archives have otherwise."""
+    """Return the pickler of a program, instead of one of ``kind``, which archives use by default."""
     return CodePickler(text)
 
 
 def seal(text) -> tuple[str, bytes]:
-    """The name and content of the entry that signs a pickle."""
+    """Name and content of the entry that signs a pickle."""
     return SIGNATURE, cache.seal("program", text)
 
 
 def load(f, name: str, trusted=False, map_location: MAP_LOCATION = None):
-    """The program in a file.  UnpicklingError for one that neither this user wrote here nor the caller trusts;
-    ``name``: who asks."""
+    """Return the program in a file.  UnpicklingError if neither this user wrote it here nor the caller trusts it;
+    ``name``: the caller."""
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, name, trusted, map_location)

@@ -1,5 +1,4 @@
-"""Records of archives one by one, as libraries read and write them that load weights lazily or save while they
-convert."""
+"""Access to single records of archives, for libraries that load weights lazily or save while they convert."""
 from __future__ import annotations
 
 import os
@@ -14,7 +13,7 @@ from .core.tensor import empty
 
 
 class PyTorchFileReader:
-    """Reads records of an archive: of a path, or of a file object.
+    """Read records of an archive: of a path, or of a file object.
 
     RuntimeError for a file that is no archive.
 
@@ -33,7 +32,7 @@ class PyTorchFileReader:
         self._folder = next(iter(self._archive.namelist()), "").partition("/")[0] + "/"
 
     def _path(self, name: str) -> str:
-        """The path of a record in the archive.  RuntimeError if there is none of this name."""
+        """Path of a record in the archive.  RuntimeError if there is none of this name."""
         if not self.has_record(name):
             raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
         return self._folder + name
@@ -48,7 +47,7 @@ class PyTorchFileReader:
         return bytes(entry(self._archive, self._path(name)))
 
     def get_storage_from_record(self, name: str, numel: int, dtype) -> Tensor:
-        """A tensor of a record's first ``numel`` elements; ``dtype`` may be the class UntypedStorage, for bytes."""
+        """Tensor of a record's first ``numel`` elements; ``dtype`` may be the class UntypedStorage, for bytes."""
         dtype = dtype if isinstance(dtype, Dtype) else uint8
         found = None
 
@@ -66,7 +65,7 @@ class PyTorchFileReader:
         return self._archive.getinfo(self._path(name)).header_offset
 
     def get_record_offset(self, name: str) -> int:
-        """Where the content of a record begins in the file."""
+        """Offset of the content of a record in the file."""
         with self._archive.open(self._path(name)) as record:
             return record._orig_compress_start
 
@@ -78,13 +77,13 @@ class PyTorchFileReader:
             self._file.close()
 
     def serialization_id(self) -> str:
-        """The number that tells archives of other content apart; empty for archives without one."""
+        """Identifier that depends on the archive's content; empty for archives without one."""
         name = ".data/serialization_id"
         return self.get_record(name).decode() if self.has_record(name) else ""
 
 
 class PyTorchFileWriter:
-    """Writes records into an archive: at a path, or to a file object.  ``write_end_of_file`` completes it.
+    """Write records into an archive: at a path, or to a file object.  ``write_end_of_file`` completes it.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -109,7 +108,7 @@ class PyTorchFileWriter:
         return set(self._records)
 
     def write_record(self, name: str, data, size: int):
-        """Writes the first ``size`` bytes of bytes, of text, or of a storage.  RuntimeError for a name that was
+        """Write the first ``size`` bytes of bytes, a string, or a storage.  RuntimeError for a name that was
         written."""
         if name in self._records:
             raise RuntimeError(f"Tried to serialize file twice: {name}")
@@ -119,7 +118,7 @@ class PyTorchFileWriter:
         elif isinstance(data, (str, bytes, bytearray, memoryview)):
             content = data.encode() if isinstance(data, str) else data
         else:
-            raise TypeError("write_record() takes text, bytes or a storage, not "
+            raise TypeError("write_record() expected a string, bytes or a storage, got "
                             f"{type(data).__name__}")
         self._records.append(name)
         self._archive.write(name, memoryview(content).cast("B")[:size] if size else b"")

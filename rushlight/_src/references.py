@@ -1,4 +1,4 @@
-"""What ``torch._refs`` has beside the operators themselves: conversions as functions, and a mode that calls them."""
+"""Additions of ``torch._refs`` to the operators themselves: conversions as functions, and a mode that calls them."""
 from __future__ import annotations
 
 from ..overrides import BaseTorchFunctionMode
@@ -8,7 +8,7 @@ __all__ = ["TorchRefsMode", "bfloat16", "bool", "byte", "cdouble", "cfloat", "ch
 
 
 def conversion(name):
-    """The method of tensors that converts to a dtype, as a function of a tensor."""
+    """Return the tensor method that converts to a dtype, as a function."""
     def body(a, memory_format=None):
         return getattr(a, name)() if memory_format is None else getattr(a, name)().contiguous(
             memory_format=memory_format)
@@ -22,7 +22,8 @@ for _name in __all__[1:]:
 
 
 class TorchRefsMode(BaseTorchFunctionMode):
-    """A block whose functions of ``torch`` are those of ``torch._refs``: here they are the same, so nothing changes."""
+    """A block in which functions of ``torch`` are those of ``torch._refs``: they are the same here, so nothing
+    changes."""
 
     def __init__(self, strict=False, should_fallback_fn=lambda *_: False, prims_mode_cls=None):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is made of the parts that a checkpoint's pickle keeps of tensors."""
+"""Rebuild tensors from the parts that a checkpoint's pickle stores."""
 from __future__ import annotations
 
 import math
@@ -15,11 +15,11 @@ from ..nn.parameter import Parameter
 
 LAYOUTS = strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc
 REMEDY = "copy or write the file again"
-TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # what files call the bits of ``Meta.turned``
+TURNED = {"conj": CONJUGATED, "neg": NEGATED}  # names of the bits of ``Meta.turned`` in files
 
 
 class ScriptObject:
-    """What a file has of an object of a class of PyTorch's C++, a prepared weight: ``made`` is what it is here.
+    """A pickled object of a PyTorch C++ class, a prepacked weight; ``made`` is the equivalent Rushlight object.
 
     CorruptFileError for other classes.
     """
@@ -35,18 +35,17 @@ class ScriptObject:
 
 
 def found(value):
-    """A value of a file, or what a ScriptObject among them is."""
+    """Return a value of a file; for a ScriptObject, its ``made``."""
     return value.made if type(value) is ScriptObject else value
 
 
 def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
-    """A tensor over a storage that was read.  CorruptFileError for one that would reach beyond it."""
+    """Tensor over a storage.  CorruptFileError if it would exceed it."""
     return rebuild_as(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
 
 
 def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    """A tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are
-    set."""
+    """Tensor of this dtype over the bytes of a storage; ``metadata`` names the bits of ``Meta.turned`` that are set."""
     memory = storage.elements
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
@@ -54,22 +53,21 @@ def rebuild_as(storage, offset, size, stride, requires_grad, hooks, dtype, metad
                                "one stride for each size, none below 0")
     turned = sum(bit for name, bit in TURNED.items() if type(metadata) is dict and metadata.get(name))
     if turned & CONJUGATED and not dtype.is_complex or turned and dtype is bool_:
-        raise CorruptFileError(f"a tensor of {dtype} whose numbers are {' and '.join(metadata)}",
-                               "complex numbers where they are conjugated", REMEDY)
+        raise CorruptFileError(f"a tensor of {dtype} with the bits {' and '.join(metadata)}",
+                               "a complex dtype for conjugated elements", REMEDY)
     meta, nbytes = Meta(tuple(size), tuple(stride), dtype, memory.device, turned), memory.numel() * memory.itemsize
     if offset * dtype.itemsize + meta.nbytes > nbytes and meta.numel:
         raise CorruptFileError(
             f"a tensor with sizes {list(size)}, strides {list(stride)} and start {offset} of {dtype} does not fit "
             "into its storage "
-            f"of {nbytes} bytes", "a storage that holds it all", REMEDY)
+            f"of {nbytes} bytes", "a storage that contains it", REMEDY)
     tensor = wrap(memory._rush_storage, offset + memory._rush_offset * memory.itemsize // dtype.itemsize, meta,
                   meta.itemsize)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def quantizer_parts(tensor) -> tuple:
-    """What a quantized tensor's numbers mean, as files have it: the qscheme, scales, zero points, and which dimension
-    they belong to."""
+    """Quantization scheme of a tensor in the format of files: qscheme, scales, zero points, and their dimension."""
     found = tensor._rush_meta.dtype.scheme
     if type(found) is PerTensor:
         return found.kind, found.scale, found.zero_point
@@ -77,45 +75,45 @@ def quantizer_parts(tensor) -> tuple:
 
 
 def rebuild_quantized(storage, offset, size, stride, parts, requires_grad=False, hooks=None):
-    """A quantized tensor over a storage of whole numbers.  CorruptFileError for one that would reach beyond it, or
-    whose numbers mean nothing."""
+    """Quantized tensor over a storage of integers.  CorruptFileError if it exceeds the storage or has no valid
+    scheme."""
     whole = rebuild_tensor(storage, offset, size, stride)
     base = next((base for base, found in WHOLE.items() if found is whole.dtype), None)
     kind = parts[0] if type(parts) is tuple and parts else None
     if base is None or kind not in (per_tensor_affine, per_channel_affine,
                                     per_channel_affine_float_qparams) or len(parts) != (3 if kind is per_tensor_affine
                                                                                         else 4):
-        raise CorruptFileError(f"quantized numbers of {whole.dtype} by {parts}",
-                               "whole numbers, and a scheme with its scales and zero points", REMEDY)
+        raise CorruptFileError(f"a quantized tensor of {whole.dtype} with {parts}",
+                               "integers, and a scheme with its scales and zero points", REMEDY)
     if kind is per_tensor_affine:
         return OPS["_with_meaning"](whole, float(parts[1]), int(parts[2]), base)
-    scales, zero_points, axis = parts[1:]  # PyTorch writes fractional zero points by the name of whole ones
+    scales, zero_points, axis = parts[1:]  # PyTorch writes fractional zero points under the qscheme of integral ones
     floating = kind is per_channel_affine_float_qparams or zero_points.is_floating_point()
     return OPS["_with_meanings"](whole, (tuple(scales.tolist()), tuple(zero_points.tolist()), int(axis), floating),
                                  base)
 
 
 def rebuild_meta(dtype, size, stride, requires_grad):
-    """A tensor without memory."""
+    """Return a meta tensor."""
     tensor = OPS["empty_strided"](tuple(size), tuple(stride), dtype=dtype, device="meta")
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def rebuild_parameter(data, requires_grad=True, hooks=None):
-    """A Parameter over the memory of a tensor."""
+    """Return a Parameter over the storage of a tensor."""
     return Parameter(data, requires_grad)
 
 
 def rebuild_parameter_with_state(data, requires_grad, hooks, state):
-    """A Parameter with attributes of its own."""
+    """Return a Parameter with additional attributes."""
     return with_state(Parameter(data, requires_grad), state)
 
 
 def rebuild_from_type(function, kind, args, state):
-    """A tensor of the user's class, with attributes.  CorruptFileError where parts of something else stand in its
-    place."""
+    """Return a tensor of the user's class, with attributes.  CorruptFileError if the parts are not those of a
+    tensor."""
     if function not in BUILDERS.values() or not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise CorruptFileError(f"{function!r} is to make an object of {kind!r}", "a tensor's parts, and its class",
+        raise CorruptFileError(f"{function!r} should make an object of {kind!r}", "a tensor's parts, and its class",
                                REMEDY)
     made = function(*args)
     if kind not in (Tensor, type(made)):
@@ -128,15 +126,15 @@ def rebuild_from_type(function, kind, args, state):
 
 
 def rebuild_wrapper(kind, dtype, size, stride, storage_offset, layout, device, requires_grad):
-    """A tensor of a class that answers operators itself, without memory."""
+    """Return a tensor without storage of a class with ``__torch_dispatch__``."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise CorruptFileError(f"{kind!r} is to be the class of a tensor", "a subclass of Tensor", REMEDY)
+        raise CorruptFileError(f"{kind!r} should be the class of a tensor", "a subclass of Tensor", REMEDY)
     return Tensor._make_wrapper_subclass(kind, tuple(size), strides=tuple(stride), storage_offset=storage_offset,
                                          dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def with_state(made: Tensor, state):
-    """A tensor with attributes: of a dict, or of a pair of one and the values of ``__slots__``."""
+    """Set attributes of a tensor: from a dict, or a pair of one and the values of ``__slots__``."""
     state, slots = state if isinstance(state, tuple) else (state, None)
     for name, value in {**(state or {}), **(slots or {})}.items():
         if name not in OWN:
@@ -145,9 +143,8 @@ def with_state(made: Tensor, state):
 
 
 def attributes(tensor: Tensor):
-    """The attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, where its class has
-    some."""
-    own = getattr(type(tensor), "__parts__", ())  # what the class keeps there for itself
+    """Attributes that a user gave a tensor; a pair of them and the values of ``__slots__``, if its class has some."""
+    own = getattr(type(tensor), "__parts__", ())  # attributes that the class itself uses
     found = {name: value for name, value in vars(tensor).items()
              if name not in OWN and name != "_wraps" and name not in own}
     slots = slots_of(tensor)
@@ -155,7 +152,7 @@ def attributes(tensor: Tensor):
 
 
 def sparse_parts(tensor):
-    """What a sparse tensor is made of, as PyTorch writes it."""
+    """Components of a sparse tensor, in PyTorch's file format."""
     if tensor.layout is sparse_coo:
         return tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced()
     if tensor.layout in (sparse_csr, sparse_bsr):
@@ -164,7 +161,7 @@ def sparse_parts(tensor):
 
 
 def layout_named(name) -> layout:
-    """The layout of this name.  CorruptFileError for others."""
+    """Return the layout of this name.  CorruptFileError for others."""
     found = {str(known): known for known in (*LAYOUTS, jagged)}.get(name)
     if found is None:
         raise CorruptFileError(f"a tensor with the layout {name}", "torch.strided, or one of those of sparse tensors",
@@ -173,7 +170,7 @@ def layout_named(name) -> layout:
 
 
 def rebuild_sparse(layout, parts):
-    """A sparse tensor of the parts that ``sparse_parts`` gives; files from before PyTorch 2.0 do not tell whether it is
+    """Return a sparse tensor with the components of ``sparse_parts``; files from before PyTorch 2.0 do not say if it is
     coalesced."""
     from ..sparse.compressed import sparse_compressed_tensor
     from ..sparse.tensor import sparse_coo_tensor
@@ -185,7 +182,7 @@ def rebuild_sparse(layout, parts):
 
 
 def rebuild_nested(rows, starts, lengths, at, layout):
-    """A nested tensor from its parts.  RuntimeError for parts that do not fit together."""
+    """Return a nested tensor from its parts.  RuntimeError for inconsistent parts."""
     from ..nested.tensor import restored
     made = restored(rows, starts, lengths, at, layout)
     made.ragged.check(rows.size(at - 1))
@@ -193,7 +190,8 @@ def rebuild_nested(rows, starts, lengths, at, layout):
 
 
 def rebuild_uneven(elements, sizes):
-    """A nested tensor whose examples differ in several sizes.  RuntimeError for sizes of other numbers of elements."""
+    """Return a nested tensor whose examples differ in several sizes.  RuntimeError if the sizes need another number of
+    elements."""
     from ..nested.uneven import made_uneven
     sizes = [tuple(map(int, one)) for one in sizes]
     if elements.dim() != 1 or len({len(one) for one in sizes}) > 1 or any(min(one, default=0) < 0 for one in sizes) or (

@@ -6,29 +6,29 @@ from .core.errors import NoDeviceError
 
 
 def accelerator() -> Device:
-    """The current device of the accelerator.  NoDeviceError where there is none."""
+    """Current device of the accelerator.  NoDeviceError if there is none."""
     if Registry.present() is None:
-        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device beside the processor",
-                            "ask torch.accelerator.is_available() first")
+        raise NoDeviceError("Cannot access accelerator device when none is available.", "a device other than the CPU",
+                            "call torch.accelerator.is_available() first")
     return placed(Registry.present())
 
 
 def device_given(value) -> Device:
-    """The device, with its index, that a user named, by its index of the accelerator or not at all."""
+    """Device, with its index, from a user's argument: a device, an index of the accelerator, or None."""
     if value is None:
         return accelerator()
     found = placed(Device(accelerator().type, value) if isinstance(value, int) else value)
     if found.index is None:
-        raise NoDeviceError(f"device '{found}' has no streams of work: what it is given is done when the call returns",
+        raise NoDeviceError(f"device '{found}' has no streams: its calls are synchronous",
                             "an accelerator's device")
     return found
 
 
 class Stream:
-    """A queue of a device's work, done in order.  ``Stream(device, priority=0)`` is another queue; a ``with`` block
-    gives the work of the thread to it.
+    """A queue of a device's work, executed in order.  ``Stream(device, priority=0)`` is another queue; a ``with`` block
+    enqueues the work of the thread in it.
 
-    What another stream computes is there once ``wait_stream``, ``wait_event`` or ``synchronize`` says so.
+    Results of another stream are available after ``wait_stream``, ``wait_event`` or ``synchronize``.
     """
 
     def __init__(self, device=None, *, priority=0, stream_id=None, device_index=None, device_type=None):
@@ -42,25 +42,25 @@ class Stream:
     priority = property(lambda self: self._own.priority(self.stream_id), doc="The lower, the sooner its work is done.")
 
     def query(self) -> bool:
-        """Whether all work is done."""
+        """True if all work is done."""
         return self._own.done(self.stream_id)
 
     def synchronize(self):
-        """Waits until all work is done."""
+        """Wait until all work is done."""
         self._own.synchronize(self.stream_id)
 
     def record_event(self, event=None) -> "Event":
-        """An event at the end of the work so far: a new one unless it is given."""
+        """Record an event, a new one unless given, after the work that is enqueued in the stream."""
         event = Event(self.device) if event is None else event
         event.record(self)
         return event
 
     def wait_event(self, event):
-        """Work that is given from now on begins after the event."""
+        """Make work that is enqueued later wait for the event."""
         event.wait(self)
 
     def wait_stream(self, stream):
-        """Work that is given from now on begins after all that another stream has been given."""
+        """Make work that is enqueued later wait for all work that another stream has."""
         self.wait_event(stream.record_event())
 
     def __enter__(self):
@@ -88,7 +88,7 @@ class Stream:
 
 
 class StreamContext:
-    """A block on another stream; None, the stream there is, changes nothing."""
+    """A block on another stream; None changes nothing."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -103,7 +103,7 @@ class StreamContext:
 
 
 class Event:
-    """A place in the work of a stream.  With ``enable_timing`` the time between two of them can be asked for."""
+    """A marker in a stream.  ``enable_timing`` allows measuring the time between two events."""
 
     def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
@@ -114,18 +114,18 @@ class Event:
     event_id = property(lambda self: id(self.mark) if self.mark is not None else 0)
 
     def record(self, stream=None):
-        """Puts the event at the end of the work that a stream (default: the current one) has been given."""
+        """Record the event at the end of the work of a stream (default: the current one)."""
         stream = current_stream(self.device) if stream is None else stream
         if stream.device is not self.device:
             raise RuntimeError(f"Event device {self.device} does not match recording stream's device {stream.device}.")
         self.mark = self._own.mark(stream.stream_id)
 
     def query(self) -> bool:
-        """Whether the work before the event is done; an event that was never recorded has none."""
+        """True if the work before the event is done, or if the event was never recorded."""
         return self.mark is None or self._own.passed(self.mark)
 
     def wait(self, stream=None):
-        """What a stream (default: the current one) is given from now on begins after the event."""
+        """Make later work of a stream (default: the current one) wait for the event."""
         stream = current_stream(self.device) if stream is None else stream
         if self.mark is None:
             return
@@ -135,13 +135,13 @@ class Event:
             self.synchronize()
 
     def synchronize(self):
-        """Waits until the work before the event is done."""
+        """Wait until the work before the event is done."""
         if self.mark is not None:
             self._own.reach(self.mark)
 
     def elapsed_time(self, end_event) -> float:
         """Milliseconds from this event to another.  RuntimeError unless both were made with ``enable_timing``, recorded
-        and passed."""
+        and reached."""
         if not (self.timed and end_event.timed):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         if self.mark is None or end_event.mark is None:
@@ -156,13 +156,12 @@ class Event:
 
 
 def current_stream(device=None) -> Stream:
-    """The stream to which the calling thread gives the work of a device: the accelerator's current one, unless it is
-    named."""
+    """Current stream of the calling thread on a device (default: the accelerator's current one)."""
     where = device_given(device)
     return Stream(where, stream_id=where.provider.streams(where.index).current())
 
 
 def set_stream(stream: Stream):
-    """The calling thread gives its work to this stream from now on, and the stream's device is the current one."""
+    """Make this stream, and its device, current in the calling thread."""
     stream.device.provider.set_current(stream.device.index)
     stream._own.enter(stream.stream_id)

@@ -1,4 +1,4 @@
-"""Switches of the process: how exact products are, how many threads there are, which warnings come again."""
+"""Process-wide switches: precision of matmuls, numbers of threads, repeated warnings."""
 from __future__ import annotations
 
 import warnings
@@ -8,17 +8,17 @@ from .core.undefined import Level
 PRECISIONS = ("highest", "high", "medium")
 precision = "highest"
 tf32_of_convolutions = True
-blas_library = "default"  # of products on GPUs
-accumulates_halves = False  # whether sums of float16 may be float16
-uses_dnn, deterministic_dnn = True, False  # whether cuDNN may compute anything; whether only what is always the same
-reducing = {"float16": True, "bfloat16": True}  # whether sums of parts of a product may be in the result's dtype
+blas_library = "default"  # of matmuls on GPUs
+accumulates_halves = False  # float16 sums may be accumulated in float16
+uses_dnn, deterministic_dnn = True, False  # cuDNN is enabled; only deterministic algorithms
+reducing = {"float16": True, "bfloat16": True}  # split-K sums may have the dtype of the result
 interop_threads = 1
 warn_always = False
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allows products of float32 to be computed less exactly: "highest", "high" or "medium".  On GPUs all but
-    "highest" allow tf32, whose factors have 11 digits; the processor's products keep float32, whatever is allowed.
+    """Set the precision of float32 matmuls: "highest", "high" or "medium".  On GPUs all but "highest" allow TF32, with
+    an 11-bit significand; CPU matmuls use float32 in any case.
 
     >>> import rushlight as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -36,7 +36,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def allow_tf32_of_convolutions(allowed: bool):
-    """Whether convolutions of float32 may be computed by tf32, on GPUs."""
+    """Allow or forbid TF32 in float32 convolutions, on GPUs."""
     global tf32_of_convolutions
     changed, tf32_of_convolutions = tf32_of_convolutions != bool(allowed), bool(allowed)
     if changed:
@@ -44,41 +44,41 @@ def allow_tf32_of_convolutions(allowed: bool):
 
 
 def allows_tf32(library: str) -> bool:
-    """Whether products ("matmul"), or convolutions ("cudnn"), of float32 may be computed by tf32."""
+    """True if float32 matmuls ("matmul") or convolutions ("cudnn") may use TF32."""
     return precision != "highest" if library == "matmul" else tf32_of_convolutions
 
 
 def reduces(dtype: str) -> bool:
-    """Whether sums of parts of a product, which a library adds up, may be in the dtype of its operands."""
+    """True if a library may add partial sums of a matmul in the dtype of its operands."""
     return reducing.get(dtype, True)
 
 
 def change(name: str, value):
-    """Sets one of this file's switches that decide how plans come out."""
+    """Set one of this module's switches that affect plans."""
     if globals()[name] != value:
         globals()[name] = value
         forget_plans()
 
 
 def surroundings() -> tuple:
-    """What of these switches decides how plans come out."""
+    """Switches that affect plans."""
     return (precision, tf32_of_convolutions, blas_library, accumulates_halves, uses_dnn, deterministic_dnn,
             Level.now > 0, *reducing.values())
 
 
 def get_float32_matmul_precision() -> str:
-    """What ``set_float32_matmul_precision`` allowed; "highest" at first."""
+    """Last argument of ``set_float32_matmul_precision``; "highest" at first."""
     return precision
 
 
 def get_num_threads() -> int:
-    """How many threads kernels run on."""
+    """Number of threads that kernels run on."""
     from .devices.cpu.llvm import pool
     return pool.get_num_threads()
 
 
 def set_num_threads(n: int):
-    """Sets how many threads kernels run on."""
+    """Set the number of threads that kernels run on."""
     from .devices.cpu.llvm import pool
     if n != pool.get_num_threads():
         pool.set_num_threads(n)
@@ -86,35 +86,33 @@ def set_num_threads(n: int):
 
 
 def forget_plans():
-    """Operators plan anew from now on: plans have room for each of the threads that there were."""
+    """Discard all plans: they have buffers for each of the former threads."""
     from .core.op import forget
     forget()
 
 
 def get_num_interop_threads() -> int:
-    """How many operators may run side by side: one, unless ``set_num_interop_threads`` said otherwise, which changes
-    nothing."""
+    """Number of inter-op threads: 1, or the argument of ``set_num_interop_threads``, which has no other effect."""
     return interop_threads
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Remembers how many operators may run side by side.  RuntimeError unless it is positive."""
+    """Set the number that ``get_num_interop_threads`` returns.  RuntimeError unless it is positive."""
     if num <= 0:
         raise RuntimeError(f"Expected a positive number of threads, not {num}")
     globals()["interop_threads"] = int(num)
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Asks that the smallest numbers count as zero.  False: kernels keep them."""
+    """Return False: flushing denormals is not supported, kernels keep them."""
     return False
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Remembers whether warnings are to come again each time; Python's filters decide
-    (``warnings.simplefilter("always")``)."""
+    """Choose if warnings are repeated each time; Python's filters decide (``warnings.simplefilter("always")``)."""
     globals()["warn_always"] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """What ``set_warn_always`` was told."""
+    """Last argument of ``set_warn_always``."""
     return warn_always

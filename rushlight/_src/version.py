@@ -1,3 +1,3 @@
-"""The version of the package."""
+"""Version of the package."""
 
 VERSION = "0.2.0"

@@ -1,5 +1,5 @@
-"""The pickle of a file that may be hostile: it may hold tensors, plain containers, and what the user allowed; nothing
-else is made or called."""
+"""Unpickling of files that may be hostile: only tensors, plain containers, and classes and functions that the user
+allowed."""
 from __future__ import annotations
 
 import _compat_pickle
@@ -12,8 +12,8 @@ from .core.dtypes import dtype as Dtype
 from .core.naming import defining_module
 from .core.op import OPS, Op, named
 
-SAFE: dict = {}  # what users allow besides: (module, name) -> class or function
-BLOCKED = ("sys", "os", "posix", "nt")  # modules of which nothing is allowed, whatever the user says
+SAFE: dict = {}  # allowed by users: (module, name) -> class or function
+BLOCKED = ("sys", "os", "posix", "nt")  # modules whose names are never allowed, whatever the user says
 REFUSED = ("Weights only load failed. Unsupported global: GLOBAL {0} was not an allowed global by default, since it "
            "could run any code. If you trust it, allow it by "
            "torch.serialization.add_safe_globals([{1}]), or a whole file from where you trust by weights_only=False.")
@@ -23,12 +23,12 @@ PLAIN = {("collections", "OrderedDict"): collections.OrderedDict, ("collections"
 # opcodes that no file needs
 OTHER = (pickle.INST, pickle.OBJ, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.DUP,
          pickle.POP, pickle.POP_MARK)
-DEEPEST = 200  # tuples within tuples of what is hashed: more could exhaust the stack
+DEEPEST = 200  # nesting of hashed tuples: more could exhaust the stack
 MAPPINGS, LISTS = (dict, collections.OrderedDict, collections.Counter), (list,)
 
 
 def add_safe_globals(safe_globals):
-    """Allows ``load(weights_only=True)`` to make instances of these classes, and to call these functions (or (function,
+    """Allow ``load(weights_only=True)`` to instantiate these classes and call these functions (or (function,
     "module.name") pairs)."""
     for item in safe_globals:
         found, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
@@ -40,12 +40,12 @@ def add_safe_globals(safe_globals):
         SAFE[module, last] = item
         for place in names_in_files(found) if found is item else ():
             SAFE[place] = item
-        if isinstance(found, Op):  # as older files name it
+        if isinstance(found, Op):  # name in older files
             SAFE[named.__module__, named.__name__] = allowed_operator, f"{named.__module__}.{named.__name__}"
 
 
 def names_in_files(found) -> list[tuple[str, str]]:
-    """The modules and names by which files have a class or function of ours: PyTorch's, and in older files our own."""
+    """Modules and names under which files store a Rushlight class or function: PyTorch's; in older files its own."""
     place = name_in_files(found)
     if place is None:
         return []
@@ -53,7 +53,7 @@ def names_in_files(found) -> list[tuple[str, str]]:
 
 
 def allowed_operator(name: str) -> Op:
-    """The operator of this name.  UnpicklingError unless the user allowed it."""
+    """Return the operator of this name.  UnpicklingError unless the user allowed it."""
     found = OPS.get(name)
     if found is None or not any(found is (one[0] if isinstance(one, tuple) else one) for one in SAFE.values()):
         raise pickle.UnpicklingError(REFUSED.format(name, f"torch.{name}"))
@@ -61,13 +61,13 @@ def allowed_operator(name: str) -> Op:
 
 
 def get_safe_globals() -> list:
-    """What ``add_safe_globals`` allowed."""
-    allowed = {id(item): item for item in SAFE.values()}  # some have several names
+    """Classes and functions allowed by ``add_safe_globals``."""
+    allowed = {id(item): item for item in SAFE.values()}  # several names may have one object
     return [item for item in allowed.values() if not (isinstance(item, tuple) and item[0] is allowed_operator)]
 
 
 def clear_safe_globals():
-    """Allows nothing besides tensors and containers."""
+    """Remove all allowed classes and functions; tensors and containers remain."""
     SAFE.clear()
 
 
@@ -87,7 +87,7 @@ class safe_globals:
 
 
 def modern(module, name):
-    """A name of Python 2 as it is called now."""
+    """Return the current name for one of Python 2."""
     if (module, name) in _compat_pickle.NAME_MAPPING:
         return _compat_pickle.NAME_MAPPING[module, name]
     return _compat_pickle.IMPORT_MAPPING.get(module, module), name
@@ -99,8 +99,8 @@ def refuse(reason):
 
 
 class WeightsUnpickler(pickle._Unpickler):
-    """Reads such a pickle; ``known``: (module, name) -> what is allowed besides plain containers;
-    ``storages(key, dtype)`` gives a storage."""
+    """Unpickler of such a pickle; ``known``: (module, name) -> objects allowed in addition to plain containers;
+    ``storages(key, dtype)`` returns a storage."""
 
     dispatch = dict(pickle._Unpickler.dispatch)
 
@@ -124,12 +124,12 @@ class WeightsUnpickler(pickle._Unpickler):
         # strings of Python 2 are bytes where encoding="bytes" is given
         if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] not in (
                 "storage", b"storage") or not isinstance(saved[1], Dtype):
-            refuse("it refers to something that is no storage")
+            refuse("it refers to an object that is not a storage")
         return self.storages(*saved[1:])
 
-    # --- what is called, and what is written to -----------------------------------------------------------------------
+    # --- checks of callables and of written objects -------------------------------------------------------------------
     def users(self, found) -> bool:
-        """Whether the user allowed a class or function."""
+        """True if the user allowed a class or function."""
         return any(found is (one[0] if isinstance(one, tuple) else one) for one in SAFE.values())
 
     def load_reduce(self):
@@ -156,7 +156,7 @@ class WeightsUnpickler(pickle._Unpickler):
         vars(target).update(state)
 
     def load_other(self):
-        refuse("it makes an object without naming its class, or by another program's numbers")
+        refuse("it makes an object without naming its class, or by codes of another program")
 
 
 def shallow(value):
@@ -172,8 +172,8 @@ def shallow(value):
 
 
 def into(kinds, opcode, last):
-    """Writes to what the stack has under the ``last`` values, or under the latest mark for 0, if it is of one of these
-    types."""
+    """Write to the object that the stack has under the ``last`` values, or under the latest mark for 0, if it is of one
+    of these types."""
     load = pickle._Unpickler.dispatch[opcode[0]]
 
     def checked(self):
@@ -197,7 +197,7 @@ WeightsUnpickler.dispatch.update({
 
 
 def unsafe_names(text, known) -> list:
-    """The names in a pickle that ``WeightsUnpickler`` refuses."""
+    """Names in a pickle that ``WeightsUnpickler`` refuses."""
     import pickletools  # seldom needed
 
     found, strings = set(), []

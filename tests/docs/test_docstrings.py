@@ -59,7 +59,7 @@ def test_methods_of_tensors_have_docstrings():
 def test_operators_show_the_docstring_of_their_body():
     assert torch.cat.__doc__.startswith(torch.cat.doc)
     assert torch.relu.__doc__ == torch.ones(1).relu.__doc__
-    assert torch.relu.__doc__.startswith("max(x, 0); NaN stays.\n\n>>> ")
+    assert torch.relu.__doc__.startswith("max(x, 0); NaN propagates.\n\n>>> ")
     assert Op.__doc__.startswith("An operator.")
 
 

@@ -87,7 +87,7 @@ def test_bounds_that_do_not_fit_are_refused_after_others():
     for most in (255, 254, 200, 7):
         assert quantize(x, 0.03, 7, 0, most, rushlight.uint8).max() == most
     for least, most in ((0, 256), (-1, 255), (0, 300)):
-        with pytest.raises(AssertionError, match="holds numbers from 0 to 255"):
+        with pytest.raises(AssertionError, match="has the range 0 to 255"):
             quantize(x, 0.03, 7, least, most, rushlight.uint8)
 
 

@@ -1,7 +1,6 @@
-"""Programs that write into tensors, as programs that do not: every write gives the tensor a new value, and its views
-too.
+"""Functionalization: every write gives the tensor, and its views, a new value.
 
-What an input is worth at the end, where it was written to, becomes a Store.
+The final value of an input that was written becomes a Store.
 """
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ..graph.views import step_of, view_of_input
 from ..ops.prims.views import locate, overlapping, put_flat
 from ..transforms.trace import Trace, Traced, traced
 
-WHOLE = ("reshape", "permute", "flip")  # views that show every element once
+WHOLE = ("reshape", "permute", "flip")  # views that contain every element once
 
 
 class Recording(Trace):
@@ -37,7 +36,7 @@ class Recording(Trace):
         return made
 
     def written(self) -> list:
-        """(input, its last value) for each input that was written to."""
+        """Return (input, its last value) for each input that was written."""
         return [(node, value.value) for node, value in self.given.items() if value.value is not node]
 
     def inner(self) -> Trace:
@@ -68,7 +67,8 @@ class Recording(Trace):
         return result
 
     def turn(self, value: Traced, view: Traced):
-        """Makes a value what a view of it is.  An owner leaves what it was to another, which its views are of."""
+        """Make a value become a view of it.  The former value of an owner moves to another object, which its views
+        refer to."""
         if view._base is value:
             view._base = owner = traced(value.value)
             owner.count = writes(value)
@@ -79,7 +79,7 @@ class Recording(Trace):
 
     def write_result(self, op: Op, into: int, args, kwargs):
         target = list(bind(op, args, kwargs).values())[into]
-        some = bool(op.traits.get("some")) and is_expanded(target._rush_meta)  # such a target keeps what is not written
+        some = bool(op.traits.get("some")) and is_expanded(target._rush_meta)  # such a target keeps unwritten elements
         if not some and not op.traits.get("uniform"):
             check_distinct(op.name, target._rush_meta)
         value = super().call(op, args, kwargs)
@@ -93,7 +93,8 @@ class Recording(Trace):
 
 
 class Inner(Recording):
-    """The Recording of a body that a node carries: it may write into what it makes, and draws nothing."""
+    """The Recording of a body that a node carries: it may write into values that it makes, and draws no random
+    numbers."""
 
     reserve = Trace.reserve
 
@@ -103,7 +104,7 @@ class Inner(Recording):
 
 
 def relate(result: Traced, source: Traced):
-    """Makes ``result`` a view of ``source``, if views alone lead from one to the other and memory can be shared."""
+    """Make ``result`` a view of ``source``, if it derives from it by views alone and can share its storage."""
     path, node, goal = [], result.value, source.node
     while node is not goal:
         if not picks(node) and not (step_of(node) and node.op.kind.strided(node.op, node.args[0].meta, **node.params)):
@@ -118,12 +119,12 @@ def relate(result: Traced, source: Traced):
 
 
 def shows_storage(step: Node) -> bool:
-    """Whether a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` makes it again."""
+    """True if a node is an ``as_strided`` of a computed value that is not contiguous: ``replay`` recomputes it."""
     return step.op is P.strided and not step.args[0].meta.contiguous and view_of_input(step.args[0]) is None
 
 
 def picks(node: Node) -> bool:
-    """Whether a node is the slice at a place that is known when the program runs."""
+    """True if a node is the slice at an index that is only known at run time."""
     return node.op is P.take and node.args[1].shape == ()
 
 
@@ -138,11 +139,11 @@ def repeated(step: Node, value: Traced, before=()) -> Traced:
 
 
 def repeat_each(owner: Traced, steps):
-    """Yield the owner's value, then what each of the steps makes of the one before."""
+    """Yield the owner's value, then the result of each step applied to the one before."""
     value = traced(owner.node)
     yield value
     for k, step in enumerate(steps):
-        with recording(not step.constant):  # what was detached stays so, wherever it is looked at
+        with recording(not step.constant):  # a detached value stays detached in all its views
             value = repeated(step, value, (owner, *steps[:k]))
         yield value
 
@@ -169,7 +170,7 @@ def read_input(before, begin, length) -> Traced:
     origin = next((node for node, given in getattr(top(), "given", {}).items() if given is owner), None)
     if origin is None:
         raise NotImplementedError("as_strided of a computed value that is not contiguous shows elements of its storage "
-                                  "that are not elements of the value: take contiguous() first")
+                                  "outside of the value: call contiguous() first")
     value = traced(origin)
     for step in steps:
         value = repeated(step, value)
@@ -185,7 +186,7 @@ def region_of(step: Node, meta: Meta):
 
 
 def whole(value: Traced) -> Traced:
-    """The owner of what a value shows: itself, what it is a view of, or what that was before it became a view."""
+    """Return the owner of a value: itself, its base, or the base that it had before it became a view."""
     while value._base is not None:
         value = value._base
     return value
@@ -196,7 +197,7 @@ def writes(owner: Traced) -> int:
 
 
 def replay(view: Traced):
-    """Gives a view its value anew after its owner was written to."""
+    """Recompute the value of a view after its owner was written."""
     owner = view._base = whole(view)
     if view._rush_seen == writes(owner):
         return
@@ -207,7 +208,7 @@ def replay(view: Traced):
 
 @op(method=False, name="_rewritten")
 def rewritten(before, value):
-    """``value``, with the history of ``before``: what a tensor is worth after a write that no gradient knows of."""
+    """``value`` with the gradient history of ``before``: a tensor after a write that autograd does not record."""
     return P.permute(value, dims=tuple(range(len(value.shape))))
 
 
@@ -217,8 +218,8 @@ def vjp(g, y, before, value):
 
 
 def unrecorded(before: Node, value: Node) -> Node:
-    """What a tensor of the program is worth after a write under ``no_grad`` or through a detached view: its history
-    stays as it was."""
+    """Value of a tensor of the program after a write under ``no_grad`` or through a detached view: its gradient history
+    is unchanged."""
     if before.op is None or before.constant or not before.meta.dtype.is_inexact:
         return value
     with recording(True):
@@ -226,8 +227,8 @@ def unrecorded(before: Node, value: Node) -> Node:
 
 
 def write(target: Traced, value: Traced, written=None):
-    """Gives ``target``, or the part of its owner that it shows, a new value; ``written``: not 0 where it has one (None:
-    everywhere)."""
+    """Give ``target``, or the part of its owner that it views, a new value; ``written``: nonzero for elements that have
+    one (None: all)."""
     owner = whole(target)
     steps = () if target._base is None else target.path
     shown = [*repeat_each(owner, steps[:-1])]
@@ -248,14 +249,13 @@ def shares_elements(meta: Meta) -> bool:
 
 
 def placed(value: Traced, meta: Meta) -> Traced:
-    """A value as that of memory which lies as ``meta`` says: writes move nothing, so views of what was written show it
-    as before."""
+    """Return a value with the strides of ``meta``: a write does not move its tensor, so views of it stay valid."""
     return value if value.node.meta is meta else top().emit(P.convert, (value,), {"dtype": meta.dtype}, meta=meta)
 
 
 def put_back(step: Node, before: Traced, value: Traced, written):
-    """What ``before`` becomes when ``value`` is written, where ``written`` says, through the view that ``step`` makes
-    of it; and where that is written."""
+    """Return ``before`` after ``value`` is written, at the elements in ``written``, through the view that ``step``
+    makes of it; and the mask of the written elements."""
     view = step.op.kind
     if picks(step):
         return put_at(step, before, value), put_at(step, zeros(before.shape), ones(value.shape) if written is None
@@ -264,7 +264,7 @@ def put_back(step: Node, before: Traced, value: Traced, written):
         return view.put(before, value), None if written is None else recast_places(step, before, written)
     if step.op is P.meaning:  # the same numbers, read otherwise
         return P.meaning(value, dtype=before._rush_meta.dtype), written
-    if step.op is P.within:  # it shows every element
+    if step.op is P.within:  # it contains every element
         return value, written
     if step.op is P.strided and not before._rush_meta.contiguous:
         return put_region(step, before, value, written)
@@ -281,7 +281,7 @@ def put_back(step: Node, before: Traced, value: Traced, written):
 
 
 def put_at(step: Node, before: Traced, value: Traced) -> Traced:
-    """``before`` with another slice at the place that a step looks up."""
+    """Return ``before`` with another slice at the index that a step looks up."""
     dim = step.params["dim"]
     at = P.reshape(traced(step.args[1]), shape=(1,))
     return P.put(before, at, P.reshape(value, shape=(*before.shape[:dim], 1, *before.shape[dim + 1:])), dim=dim,
@@ -297,8 +297,8 @@ def ones(shape) -> Traced:
 
 
 def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
-    """Which elements of ``before`` are written where some are, of those that consist of them or that they consist
-    of."""
+    """Mask of the elements of ``before`` that are written if ``written`` gives those of a reinterpreted view, whose
+    elements are parts of these or consist of several."""
     if tuple(step.meta.shape) == tuple(before.shape):
         return written
     if step.op.kind.name == "bytes":
@@ -314,17 +314,17 @@ def recast_places(step: Node, before: Traced, written: Traced) -> Traced:
 
 
 def shows_again(step: Node, before: Traced) -> bool:
-    """Whether a view may show an element in several places."""
+    """True if a view may contain an element several times."""
     name = step.op.name.rpartition(".")[2]
     return name == "expand" and tuple(step.meta.shape) != tuple(before.shape) or name in ("unfold", "strided")
 
 
 def put_places(step: Node, before: Traced, value: Traced, written):
-    """As ``put_back``, element by element: of several writes to one place the last stays."""
+    """Like ``put_back``, element by element: the last of several writes to one element stays."""
     count, seen = product(before.shape), product(value.shape)
     at = step.op(P.reshape(P.iota(size=count, dtype=int64), shape=tuple(before.shape)), **step.params)
     if written is not None:
-        at = P.where(P.ne(written, 0), at, count)  # behind the end, where nobody looks
+        at = P.where(P.ne(written, 0), at, count)  # past the end, which is never read
 
     def put(memory, values):
         last = P.full(shape=(1,), value=0, dtype=memory.dtype)
@@ -336,20 +336,20 @@ def put_places(step: Node, before: Traced, value: Traced, written):
 
 
 def put_region(step: Node, before: Traced, value: Traced, written):
-    """As ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
+    """Like ``put_back``, through an ``as_strided`` step of a tensor that is not contiguous."""
     if has_gaps(before._rush_meta):
         raise NotImplementedError(f"a write through as_strided of a tensor with strides {before.stride()}, whose "
-                                  "storage has elements that the tensor does not show: take contiguous() first")
+                                  "storage has elements outside of the tensor: call contiguous() first")
     begin, length = region_of(step, before._rush_meta)
     shape, strides, offset = (step.params[k] for k in ("shape", "strides", "offset"))
     return put_storage(before, locate(shape, strides, offset - begin), value, written, -begin, length)
 
 
 def put_storage(before: Traced, at, value: Traced, written, start, length):
-    """What ``before`` becomes when ``value`` is written, where ``written`` says, to indices of its storage, of which it
-    shows a part from ``start`` on; and where that is written.  Of several writes to one index the last stays."""
+    """Return ``before`` after ``value`` is written, at the elements in ``written``, to indices of its storage, which it
+    views from ``start`` on; and the mask of the written elements.  The last of several writes to one index stays."""
     if written is not None:
-        at = P.where(P.ne(written, 0), at, length)  # behind the end, where nobody looks
+        at = P.where(P.ne(written, 0), at, length)  # past the end, which is never read
 
     def put(values):
         vector = P.full(shape=(length + 1,), value=0, dtype=values.dtype)
@@ -361,6 +361,6 @@ def put_storage(before: Traced, at, value: Traced, written, start, length):
 
 
 def in_memory(before: Traced, value: Traced, written) -> Traced:
-    """The value of a tensor of which several elements are one place in memory, after some of them were written."""
+    """Value of a tensor with overlapping elements after some of them were written."""
     shape, strides = before.shape, before.stride()
     return put_storage(before, locate(shape, strides, 0), value, written, 0, span(shape, strides))[0]

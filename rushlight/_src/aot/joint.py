@@ -1,4 +1,4 @@
-"""Forward and backward in one program: reverse accumulation over the nodes that a trace wrote."""
+"""The joint graph: reverse accumulation over the nodes of a trace."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -8,7 +8,7 @@ from ..transforms.trace import Several, traced
 
 
 def active_nodes(nodes, sources) -> set:
-    """The nodes through which a gradient can flow from an output to one of ``sources``."""
+    """Return the nodes through which a gradient can flow from an output to one of ``sources``."""
     active = set(sources)
     for node in nodes:
         if not node.constant and carries_gradient(node.meta) and any(n in active for n in node.used):
@@ -23,8 +23,8 @@ def carries_gradient(meta) -> bool:
 
 
 def differentiate(nodes, outputs, cotangents, sources) -> list:
-    """Gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None where there are
-    none.
+    """Return the gradients of ``sources`` (nodes), given cotangents of ``outputs`` (nodes): Traced values, or None for
+    undefined gradients.
 
     Called under the Trace that wrote ``nodes``; what the gradient rules compute is written after them.
     """
@@ -63,7 +63,7 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
             if contribution is NotImplemented:
                 if argument in active:
                     raise NotImplementedError(
-                        f"the derivative of {node.op.name.rpartition('.')[2]} by argument {place + 1} is not "
+                        f"the derivative of {node.op.name.rpartition('.')[2]} for argument {place + 1} is not "
                         "implemented")
                 continue
             add(argument, contribution)
@@ -81,7 +81,7 @@ def collects(node) -> bool:
 
 
 def collecting(nodes, sources) -> dict:
-    """{a source: (the first node that collects its gradients, which of its arguments and results it is)}."""
+    """Return {source: (first node that accumulates its gradients, index among the node's arguments and results)}."""
     known, found = set(sources), {}
     for node in filter(collects, nodes):
         if known.issuperset(node.args) and not any(argument in found for argument in node.args):
@@ -90,9 +90,9 @@ def collecting(nodes, sources) -> dict:
 
 
 def lay_out(graph, gradients, sources):
-    """Lays gradients, outputs of a simplified graph, out as their sources lie, where an elementwise operation makes
-    them for nobody else.  Rules leave strides from before a product was turned round, in which the gradient would be
-    written across memory, and copied once more to be collected."""
+    """Give gradients, outputs of a simplified graph, the strides of their sources, if an elementwise node computes them
+    for no other use.  Rules leave strides from before a matmul was transposed; with these, the gradient would be
+    written with large strides and copied once more to be accumulated."""
     read = {n for node in graph.nodes for n in node.used}
     for gradient, source in zip(gradients, sources):
         alone = gradient not in read and sum(o is gradient for o in graph.outputs) == 1
@@ -102,7 +102,7 @@ def lay_out(graph, gradients, sources):
 
 
 def node_vjp(node: Node, g):
-    """Pairs of (argument node, its cotangent) for one node."""
+    """Return pairs of (argument node, its cotangent) for one node."""
     rule = node.op.rules.get("vjp")
     values = map_nodes(node.args, value_of)
     y = value_of(node)
@@ -110,7 +110,7 @@ def node_vjp(node: Node, g):
         results = list(rule(g, y, *values))
         arguments = list(node.used)
         if len(results) != len(arguments):
-            # rules know nothing of numbers that are only known at run time
+            # rules do not handle run-time scalars
             arguments = [a for a in arguments if not a.weak and a.number is None]
         if len(results) != len(arguments):
             raise TypeError(
@@ -129,7 +129,7 @@ def pairs(args, results):
 
 
 def value_of(node: Node):
-    """A node as a value for rules: several results become a tuple."""
+    """Return a node as a value for rules: several results become a tuple."""
     if isinstance(node.meta, Meta):
         return traced(node)
     return tuple(P.item(Several(node), index=k) for k in range(len(node.meta)))

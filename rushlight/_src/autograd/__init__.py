@@ -1,1 +1,1 @@
-"""Reverse mode: what calls record, and how it is run backward."""
+"""Reverse mode: recording of operator calls, and the backward engine."""

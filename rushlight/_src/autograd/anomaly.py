@@ -1,4 +1,4 @@
-"""Anomaly detection: a backward that fails, or gives nan, says where its forward was called."""
+"""Anomaly detection: errors and NaN in the backward pass report the forward call."""
 from __future__ import annotations
 
 import traceback
@@ -15,7 +15,7 @@ running: list = []  # the node that began last
 
 
 def watch(node, results):
-    """What the engine tells of a node: when it is made, when it begins (None both times), and what it gave."""
+    """Observe a node for the engine: its creation, its start (``results`` None both times), and its results."""
     if node not in made_at:
         made_at[node] = traceback.format_stack()[:-1]
     elif results is None:
@@ -27,7 +27,7 @@ def watch(node, results):
 
 
 def explain():
-    """Warns with the forward call of the node that failed."""
+    """Warn with the forward call of the node that failed."""
     for node in running:
         lines = made_at.get(node)
         where = "Traceback of forward call that caused the error:\n" + "".join(
@@ -85,12 +85,12 @@ def set_mode(mode, check_nan):
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly detection is on."""
+    """True if anomaly detection is on."""
     return state.anomaly != 0
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly detection makes nan gradients errors."""
+    """True if anomaly detection raises an error for NaN gradients."""
     return bool(detect_anomaly.check_nan)
 
 

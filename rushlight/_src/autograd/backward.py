@@ -1,4 +1,4 @@
-"""Running the backward engine: ``backward`` and ``grad``."""
+"""Public functions that run the backward engine: ``backward`` and ``grad``."""
 from __future__ import annotations
 
 from threading import get_ident
@@ -23,7 +23,7 @@ from .slow_paths import (accumulate, add_to, call_function, derive_recorded, fre
 
 
 def starting_gradients(tensors, gradients) -> list:
-    """What a backward pass starts from: one for each of its roots.  RuntimeError for another number of them."""
+    """Initial gradients of a backward pass: one for each of its roots.  RuntimeError for another number of them."""
     if len(tensors) != len(gradients):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
     return [starting_gradient(tensor, gradient, place)
@@ -60,7 +60,7 @@ def starting_gradient(tensor, gradient, place=0):
 
 
 def stand_in(node, output_nr):
-    """A tensor like the result of a node, whose gradient is asked for by a GradientEdge."""
+    """Return a tensor like the output of a node whose gradient a GradientEdge requests."""
     node = node.grad_node
     metas = (node.variable._rush_meta,
              ) if node.kind == ACCUMULATE else node.plan.outputs if node.kind == DERIVED else node.outputs
@@ -68,21 +68,21 @@ def stand_in(node, output_nr):
 
 
 def edge_of(tensor):
-    """The node that a gradient of this tensor (or GradientEdge) goes to, None if it wants none, and which result of the
-    node it is."""
+    """Return the node that receives the gradient of this tensor (or GradientEdge), None if it requires none, and the
+    index of the node's output."""
     if isinstance(tensor, GradientEdge):
         return tensor.node.grad_node, tensor.output_nr
     return history.edge(tensor), tensor._rush_output if tensor._rush_grad_node is not None else 0
 
 
 def keeps_graph() -> bool:
-    """Whether the backward pass that this thread is in keeps what nodes saved; True outside of one."""
+    """True if this thread's backward pass retains saved tensors, and outside of a backward pass."""
     return mine.run is None or bool(mine.run.retain)
 
 
 def launch(tensors, gradients, retain, create, inputs, accumulate):
-    """One run of the engine; returns it, with the gradients captured for ``inputs``: all with ``accumulate`` off, else
-    those of inputs that are no leaves."""
+    """Run the engine once; return the run and the gradients captured for ``inputs``: all of them without
+    ``accumulate``, else those of non-leaf inputs."""
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         node, slot = edge_of(tensor)
@@ -126,17 +126,17 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
 
 
 def call_back(run):
-    """Calls what was queued while a backward pass ran; that may queue more."""
+    """Call the callbacks queued during a backward pass; they may queue more."""
     for callback in run.callbacks:
         callback()
 
 
 class Engine:
-    """What programs ask the engine of a backward pass that is under way in their thread."""
+    """Queries to the engine of the backward pass that is running in this thread."""
 
     @staticmethod
     def queue_callback(callback):
-        """Calls a function once the backward pass is done.  RuntimeError outside of one."""
+        """Call a function at the end of the backward pass.  RuntimeError outside of one."""
         run = mine.run
         if run is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
@@ -145,12 +145,12 @@ class Engine:
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
-        """Whether gradients go to all leaves, as those of reentrant checkpoints do: with chosen inputs they do not."""
+        """True if gradients go to all leaves, as reentrant checkpoints need: not with chosen inputs."""
         return mine.run is None or mine.run.needed is None
 
 
 def reaching(roots, targets) -> set:
-    """The nodes from which a target can be reached."""
+    """Return the nodes from which a target can be reached."""
     order, seen, stack = [], set(), list(roots)
     while stack:
         node = stack.pop()
@@ -182,14 +182,14 @@ def will_execute(run: engine.Run, node: GradNode) -> bool:
 
 
 def as_tuple(value):
-    """One tensor (or GradientEdge), or any iterable of them, as a tuple."""
+    """Return one tensor (or GradientEdge), or any iterable of them, as a tuple."""
     if value is None:
         return None
     return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
 def differentiable(inputs) -> tuple:
-    """What gradients are asked for, as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
+    """Return the inputs to differentiate as a tuple.  RuntimeError for anything but tensors and GradientEdges."""
     inputs = as_tuple(inputs)
     for value in inputs:
         if not isinstance(value, (Tensor, GradientEdge)):
@@ -198,14 +198,14 @@ def differentiable(inputs) -> tuple:
 
 
 class Whole:
-    """What runs backward passes instead of the engine, if anything: ``run(tensors, gradients, retain)``."""
+    """Replacement of the engine for backward passes, if any: ``run(tensors, gradients, retain)``."""
 
     run = None
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
-    """Accumulates into ``.grad`` of leaves the gradients of ``tensors`` (weighted by ``grad_tensors``, of which
-    ``grad_variables`` is the older name).  RuntimeError if both are given."""
+    """Accumulate into ``.grad`` of leaves the gradients of ``tensors``, weighted by ``grad_tensors`` (older name:
+    ``grad_variables``).  RuntimeError if both are given."""
     if grad_variables is not None:
         deprecated("grad_variables", "grad_tensors", FutureWarning)
         if grad_tensors is not None:
@@ -220,7 +220,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warn("backward() with create_graph=True makes a reference cycle between a parameter and its gradient, which "
-             "can leak memory: write autograd.grad() instead, or set the "
+             "can leak memory: use autograd.grad() instead, or set the "
              ".grad of parameters to None when they are no longer needed.")
     if inputs is None:
         if Whole.run is not None and not create_graph and not state.anomaly:
@@ -238,17 +238,17 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
 
 def inmost(value):
-    """The tensor through which gradients flow: what a sparse or nested one is around."""
+    """Return the tensor through which gradients flow: the values inside of a sparse or nested one."""
     return inmost(value.inner) if isinstance(value, Composed) else value
 
 
 def inmost_gradient(output, gradient):
-    """A gradient of an output as one of the tensor through which gradients flow."""
+    """Return a gradient of an output as one of the tensor through which gradients flow."""
     if isinstance(output, Composed) and isinstance(gradient, Tensor):
         return inmost_gradient(output.inner, output.inner_gradient(gradient))
     if isinstance(gradient, Composed) and not (gradient.is_sparse and isinstance(output, Tensor) and output.is_leaf):
         return gradient.as_gradient()
-    return gradient  # a leaf keeps a gradient of COO layout as it is given
+    return gradient  # a leaf keeps a COO gradient unchanged
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
@@ -267,14 +267,14 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                 raise RuntimeError(
                     "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                     "dimension, and the others must be those of the "
-                    f"output: there are {list(rows.shape)} and {list(output.shape)}")
+                    f"output: got {list(rows.shape)} and {list(output.shape)}")
         from ..transforms.vmap import vmap
         return vmap(lambda *rows: grad(outputs, inputs, rows, retain_graph, create_graph, only_inputs, allow_unused,
                                        False, materialize_grads))(*gradients)
     shown = inputs
     gradients = tuple(map(inmost_gradient, outputs, gradients)) if len(gradients) == len(outputs) else gradients
     outputs, inputs = (tuple(map(inmost, values)) for values in (outputs, inputs))
-    pull = getattr(top(), "pull", None)  # of what records tensors without data
+    pull = getattr(top(), "pull", None)  # an interpreter that records fake tensors
     if pull is not None:
         found = pull(outputs, gradients, inputs, create_graph)
     else:
@@ -297,7 +297,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates into ``.grad`` of leaves the gradient of this tensor."""
+    """Accumulate into ``.grad`` of leaves the gradient of this tensor."""
     if not self.requires_grad:
         raise NoHistoryError("element 0 of tensors does not require grad and does not have a grad_fn",
                              "a result computed from tensors that require gradients",
@@ -309,7 +309,7 @@ Tensor.backward = _tensor_backward
 
 
 def activate():
-    """Connects the engine with its slow paths."""
+    """Connect the engine with its slow paths."""
     from . import anomaly, lending, saved  # noqa: F401 - each sets a hook of its own
     connect("_src/autograd/backward.py", accumulate=accumulate, unreached=unreached, run_hooks=run_hooks,
             run_prehooks=run_prehooks, run_posthooks=run_posthooks, call_function=call_function, freed=freed,

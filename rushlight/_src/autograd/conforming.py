@@ -1,4 +1,4 @@
-"""Gradients of results whose tensors have had other metadata since they were recorded."""
+"""Gradients of outputs whose tensors changed metadata after they were recorded."""
 from __future__ import annotations
 
 from ..core.native import GradNode, Tensor
@@ -19,7 +19,7 @@ def conform(producer: GradNode | None, node: GradNode, slot: int, gradient: Tens
         if not is_broadcast(tuple(meta.shape), tuple(gradient.shape)):
             raise RuntimeError(
                 f"{described(producer, node, slot)} - got {list(gradient.shape)} but expected shape compatible with "
-                f"{list(meta.shape)}: the shape of the tensor was changed in place where that is not recorded")
+                f"{list(meta.shape)}: the shape of the tensor was changed in place without being recorded")
         gradient = OPS["sum_to_size"](gradient, tuple(meta.shape))
     if gradient.is_complex() and not meta.dtype.is_complex:
         gradient = gradient.real
@@ -33,7 +33,7 @@ def is_broadcast(shape: tuple, larger: tuple) -> bool:
 
 
 def described(producer: GradNode | None, node: GradNode, slot: int) -> str:
-    """What an error says of a gradient that does not fit."""
+    """Beginning of the error for a gradient that does not fit."""
     if producer is None:
         return "invalid gradient at index 0"
     index = list(zip(producer.edges, producer.slots)).index((node, slot))

@@ -1,4 +1,4 @@
-"""Functions with gradients of their own under interpreters: each level asks the function for the rule that it needs."""
+"""Custom autograd functions under interpreters: each level requests the rule that it needs from the function."""
 from __future__ import annotations
 
 from collections import namedtuple
@@ -18,12 +18,12 @@ VmapInfo = namedtuple("VmapInfo", "batch_size randomness")
 
 
 def answer(function, args):
-    """``function.apply(*args)`` under the interpreter on top."""
+    """Run ``function.apply(*args)`` under the interpreter on top."""
     level = top()
     if not isinstance(level, Level):
         record = getattr(level, "apply_function", None)
         return function.run(args) if record is None else record(function, args)
-    each = tree_map if isinstance(level, Batch) else map  # examples may lie in lists, gradients do not flow there
+    each = tree_map if isinstance(level, Batch) else map  # examples may be in lists, gradients do not flow there
     args = tuple(each(level.refreshed, args))
     values = tuple(each(lambda a: a.value if level.owns(a) else a, args))
     if not any(map(level.owns, tree_leaves(args) if each is tree_map else args)):
@@ -38,7 +38,7 @@ def answer(function, args):
 
 
 def context(function, inputs, outputs) -> Context:
-    """What ``setup_context`` leaves for the rules."""
+    """Return the context that ``setup_context`` fills for the rules."""
     made = Context()
     function.setup_context(made, inputs, outputs)
     made.remember_versions()
@@ -50,7 +50,7 @@ def several(results) -> tuple:
 
 
 def alike(results, values):
-    """``values`` as what ``results`` was: one tensor, or a tuple."""
+    """Return ``values`` in the structure of ``results``: one tensor, or a tuple."""
     return tuple(values) if isinstance(results, (tuple, list)) else values[0]
 
 
@@ -139,7 +139,7 @@ def forward(level: Forward, function, args, values):
 
 
 def check_view(pushed, before, output, value):
-    """RuntimeError where the result is a view of an argument, and its tangent no view of the argument's tangent."""
+    """RuntimeError if the result is a view of an argument, and its tangent no view of the argument's tangent."""
     what = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
     if pushed._base is None:
         raise RuntimeError(f"{what}.")
@@ -183,7 +183,7 @@ def batch(level: Batch, function, args, values):
 
 
 def mapped(function, dims, size, randomness):
-    """The function over a batch: its forward, backward and jvp run on batched values."""
+    """Return the function over a batch: its forward, backward and jvp run on batched values."""
     level = Batch(size, randomness)
 
     def wrap(values):

@@ -1,5 +1,4 @@
-"""Jacobians of a function as matrices of real numbers: by central differences, by the reverse mode, by the forward
-mode.
+"""Jacobians of a function as real matrices: by central differences, by reverse mode, by forward mode.
 
 A complex element counts as two, its real and its imaginary part; a sparse tensor as the dense one of its elements.
 """
@@ -22,31 +21,31 @@ def tensors_of(value) -> tuple:
 
 
 def inexact(value) -> tuple:
-    """Those that may have gradients."""
+    """Return the floating and complex tensors, which may have gradients."""
     return tuple(t for t in tensors_of(value) if t.dtype.is_inexact)
 
 
 def strided(tensor):
-    """The tensor with all its elements in memory, without history."""
+    """Return the tensor as a dense one without history."""
     tensor = tensor.detach()
     return tensor if str(tensor.layout) == "torch.strided" else tensor.to_dense()
 
 
 def flat(tensor):
-    """The elements as a vector of real numbers."""
+    """Return the elements as a vector of real numbers."""
     vector = strided(tensor).reshape((-1,))
     return OPS["stack"]([OPS["real"](vector), OPS["imag"](vector)], 1).reshape((-1,)) if tensor.is_complex() else vector
 
 
 def unflat(vector, like):
-    """The strided tensor whose elements ``flat`` gave as a vector."""
+    """Invert ``flat``: return the strided tensor of a vector."""
     if like.is_complex():
         vector = OPS["complex"](vector[0::2], vector[1::2])
     return vector.reshape(tuple(like.shape)).to(like.dtype)
 
 
 def count(tensor) -> int:
-    """How many real numbers ``flat`` gives."""
+    """Number of elements of the result of ``flat``."""
     return math.prod(tensor.shape) * (2 if tensor.is_complex() else 1)
 
 
@@ -68,15 +67,15 @@ def copies(results) -> list:
 
 
 class Moving:
-    """An argument of which elements are moved: in its own memory, so that functions which read it elsewhere see that
-    too; a sparse one is made anew."""
+    """An argument whose elements are perturbed: in its own storage, so that functions which read it elsewhere see that
+    too; a sparse one is rebuilt."""
 
     def __init__(self, tensor, masked):
         self.tensor, self.masked = tensor, masked
         self.start = strided(tensor).clone()
 
     def outputs(self, func, inputs, k, direction) -> list:
-        """Copies of what ``func`` gives with argument k moved by ``direction``, a strided tensor like it."""
+        """Copies of the results of ``func`` with argument k moved by ``direction``, a strided tensor like it."""
         moved = self.start + direction
         if str(self.tensor.layout) != "torch.strided":
             return copies(func(*inputs[:k], self.sparse(moved), *inputs[k + 1:]))
@@ -101,8 +100,8 @@ class Moving:
 
 
 def difference(func, inputs, k, direction, eps, moving) -> list:
-    """For each output, as a vector of real numbers, how fast it changes in a direction of argument k.  AssertionError
-    where shapes or dtypes change."""
+    """Return the directional derivative of each output, as a real vector, for a direction of argument k.
+    AssertionError if shapes or dtypes change."""
     above, below = (moving.outputs(func, inputs, k, direction * s) for s in (eps, -eps))
     for a, b in zip(above, below):
         if tuple(a.shape) != tuple(b.shape):
@@ -117,7 +116,7 @@ def difference(func, inputs, k, direction, eps, moving) -> list:
 
 
 def numerical(func, inputs, k, eps, masked=False) -> list:
-    """For each output the matrix [elements of input k, elements of the output], by central differences."""
+    """Return, for each output, the matrix [elements of input k, elements of the output], by central differences."""
     x = inputs[k]
     moving, shown = Moving(x, masked), shown_elements(x, masked)
     rows = [difference(func, inputs, k, unit_like(x, at), eps, moving) if shown is None or shown[at] else None
@@ -131,7 +130,7 @@ def numerical(func, inputs, k, eps, masked=False) -> list:
 
 
 def shown_elements(x, masked):
-    """Which elements of a sparse argument count where others are masked, as a list; None for all."""
+    """Flags of a sparse argument's elements that count if others are masked, as a list; None for all."""
     if not masked or str(x.layout) == "torch.strided":
         return None
     x = x.detach()
@@ -141,7 +140,7 @@ def shown_elements(x, masked):
 
 
 def analytical(output, x, masked=False):
-    """The same matrix by the reverse mode, one backward pass for each element of the output."""
+    """Return the matrix of ``numerical`` by reverse mode, one backward pass for each element of the output."""
     shown = shown_elements(x, masked)
     columns = []
     for at in range(count(output)):
@@ -152,7 +151,7 @@ def analytical(output, x, masked=False):
 
 
 def pushed(func, inputs, tangents) -> tuple:
-    """The results of ``func`` and their tangents (None: zero), given those of the inputs (None: none)."""
+    """Return the results of ``func`` and their tangents (None: zero), given those of the inputs (None: none)."""
     with dual_level():
         duals = [make_dual(x.detach(), t) if t is not None else x.detach() if isinstance(x, Tensor) else x
                  for x, t in zip(inputs, tangents)]
@@ -161,14 +160,14 @@ def pushed(func, inputs, tangents) -> tuple:
 
 
 def forward(func, inputs, wanted, k, direction) -> list:
-    """For each output, as a vector of real numbers, its tangent where that of argument k is ``direction``, and those of
-    other inputs zero."""
+    """Return the tangent of each output, as a real vector, if that of argument k is ``direction``, and those of other
+    inputs are zero."""
     tangents = [direction if j == k else OPS["zeros_like"](x) if j in wanted else None for j, x in enumerate(inputs)]
     primals, found = pushed(func, inputs, tangents)
     return [flat(OPS["zeros_like"](p) if t is None else t) for p, t in zip(primals, found)]
 
 
 def forward_jacobian(func, inputs, wanted, k) -> list:
-    """The matrices of ``numerical`` by the forward mode, one run for each element of the input."""
+    """Return the matrices of ``numerical`` by forward mode, one run for each element of the input."""
     rows = [forward(func, inputs, wanted, k, unit_like(inputs[k], at)) for at in range(count(inputs[k]))]
     return [OPS["stack"](list(column)) for column in zip(*rows)]

@@ -1,4 +1,4 @@
-"""Classes with ``__torch_dispatch__``: they answer operators below the recording of gradients, which is done here."""
+"""Classes with ``__torch_dispatch__``: they handle operators below autograd; this module records the gradients."""
 from __future__ import annotations
 
 import contextlib
@@ -21,11 +21,11 @@ from ..._ops import composition, dispatched, ops, overload_of
 
 
 class ViewWrittenError(NotImplementedError):
-    """A view of a tensor of such a class is written, of which its base would not know."""
+    """A view of a tensor of such a class is written, and its base would not see the write."""
 
 
 def call(op: Op, args, kwargs, kinds):
-    """The answer of the classes among the arguments, recorded for the backward pass."""
+    """Result of the classes among the arguments, recorded for the backward pass."""
     if "out" in kwargs and kwargs["out"] is None:  # as if it were not there: operators have an overload with it
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     whole = next((kind for kind in kinds if hasattr(kind, "__operator__")), None)
@@ -49,15 +49,15 @@ def call(op: Op, args, kwargs, kinds):
 
 
 def differentiate(op, args, kwargs, answer, within, numbers=True):
-    """What ``answer(args, kwargs)`` makes of a call, with a history; its backward runs in a block ``within()``, with
-    run-time numbers as arguments if ``numbers``: else they are part of what is derived."""
+    """Return the result of ``answer(args, kwargs)`` with a gradient history; its backward runs in a block ``within()``.
+    Run-time scalars are arguments if ``numbers``, else constants of the derived program."""
     record = getattr(top(), "differentiate", None)
-    if record is not None:  # a program that is written down, of which the call becomes a part
+    if record is not None:  # a program is being traced: the call becomes a part of it
         return record(op, args, kwargs, answer, within)
     refuse_leaf(op, args)
     refuse_view(op, args)
     before = as_before(op, args, kwargs, numbers)
-    # what shares memory with a target is stale once that is written
+    # aliases of a target are stale once that is written
     versions = versions_of(*before) if "into" in op.traits else None
     with recording(False):
         results = answer(args, kwargs)
@@ -65,7 +65,7 @@ def differentiate(op, args, kwargs, answer, within, numbers=True):
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
-    """Whether a composite can be differentiated as a whole: not where it reads elements."""
+    """True if a composite can be differentiated as a unit: not if it reads elements."""
     from .reverse import linearised
     try:
         linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad), numbers=False)
@@ -75,7 +75,7 @@ def derivable(op, args, kwargs, tensors) -> bool:
 
 
 def refuse_leaf(op, args):
-    """LeafWrittenError where a leaf that wants a gradient is written while gradients are recorded."""
+    """LeafWrittenError if a leaf that requires a gradient is written while gradients are recorded."""
     at = op.traits.get("into")
     if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._rush_needs_grad and args[
             at]._rush_grad_node is None:
@@ -85,42 +85,42 @@ def refuse_leaf(op, args):
 
 
 def refuse_view(op, args):
-    """ViewWrittenError where a view is written while gradients are recorded: what it shows would not know."""
+    """ViewWrittenError if a view is written while gradients are recorded: its base would not see the write."""
     at = op.traits.get("into")
     if at is not None and at < len(args) and getattr(args[at], "_shows", False):
         raise ViewWrittenError(
-            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, of which its "
-            "base would not know. Use an operator that "
+            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, and its "
+            "base would not see the write. Use an operator that "
             "returns a new tensor, such as torch.where or index_put.")
 
 
 def opened(op) -> bool:
-    """Whether an operator is seen as those of its body: not those that make tensors of the kind of another, which no
-    simpler operator is asked for, nor those whose results have sizes that data decide."""
+    """True if an operator is dispatched as the operators of its body: not if it makes tensors like another, which no
+    simpler operator calls, nor if its result sizes are data-dependent."""
     return "library" not in op.traits and not op.traits.get("fresh") and "unmeasured" not in op.rules and (
         op.traits.get("composite") or op.name not in OPS)
 
 
 def seen(op, args, kwargs):
-    """(overload, args, kwargs) of a call as a class or mode sees it; None where it sees simpler operators."""
+    """(overload, args, kwargs) of a call for a class or mode; None if it sees simpler operators."""
     found = dispatched(op, args, kwargs)
     if found is not None:
         return found
     if composition(op) is not None or opened(op):
         return None
     func = overload_of(op, args, kwargs)
-    if op.name == "_to_dtype":  # _to_copy knows it as a keyword alone
+    if op.name == "_to_dtype":  # keyword-only in _to_copy
         args, kwargs = args[:1], {"dtype": args[1]} if len(args) > 1 else kwargs
     return func, *func.spelled(args, kwargs)
 
 
 def instead(op, args):
-    """What runs where an operator is seen as simpler ones."""
+    """Return the function that runs if an operator is dispatched as simpler ones."""
     return composition(op) or body_of(op, args)
 
 
 def answered(op, args, kwargs, kinds, found):
-    """What the first class says that says anything: of an operator's overload, or of any operator where the class has
+    """Result of the first class that handles the call: an operator's overload, or any operator if the class has
     ``__operator__``."""
     for kind in kinds:
         if hasattr(kind, "__operator__"):
@@ -140,7 +140,7 @@ def answered(op, args, kwargs, kinds, found):
 
 
 def tensors_of(values, found=None) -> list:
-    """The tensors among arguments, those in lists too."""
+    """The tensors among arguments, also in lists."""
     found = [] if found is None else found
     for value in values:
         if isinstance(value, Tensor):
@@ -151,7 +151,7 @@ def tensors_of(values, found=None) -> list:
 
 
 def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
-    """Results whose node derives the operator again, on what the classes make of its parts (``differentiate``).
+    """Results whose node derives the operator again from the classes' results for its parts (``differentiate``).
     ``versions``: of the arguments, before the call; None for those of now."""
     wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
     node = GradNode()
@@ -168,13 +168,13 @@ def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
 
 
 def versions_of(args, kwargs) -> dict:
-    """The version of each tensor among arguments, by its id."""
+    """Version of each tensor among arguments, by its id."""
     return {id(t): version_of(t) for t in tensors_of((*args, *kwargs.values()))}
 
 
 def as_before(op, args, kwargs, numbers=False) -> tuple:
-    """The arguments of a call that is recorded, with a copy of the target in its place where the operator writes it and
-    its derivative reads what was there."""
+    """Arguments of a recorded call, with a copy of the target in its place if the operator writes it and its derivative
+    reads the old value."""
     from .reverse import linearised
     if "into" not in op.traits:
         return args, kwargs
@@ -190,20 +190,20 @@ def as_before(op, args, kwargs, numbers=False) -> tuple:
 
 
 def ends(tensors, wanted) -> tuple:
-    """Where gradients of the ``wanted`` tensors go: nodes, and which of their results."""
+    """Edges for gradients of the ``wanted`` tensors: nodes, and the index of each output."""
     return tuple(history.edge(tensors[k]) for k in wanted), tuple(tensors[k]._rush_output for k in wanted)
 
 
 def derive(node, name, edges, slots, outputs, function):
-    """Makes a node run a function of the gradients of ``outputs``, which gives those of ``edges``."""
+    """Make a node run a function of the gradients of ``outputs``, which returns those of ``edges``."""
     node.kind, node.extra, node.edges, node.slots = FUNCTION, name, edges, slots
     node.outputs = tuple(o._rush_meta if isinstance(o, Tensor) else None for o in outputs)
     node.function, node.saved = function, None
 
 
 def derived_again(op, args, kwargs, answer):
-    """What ``answer()`` gives.  Where its history keeps more than the arguments, which the modes have not seen, the
-    node derives the operator again, of operators that they see."""
+    """Return ``answer()``.  If its history saves more than the arguments, which the modes have not seen, the node
+    derives the operator again, with operators that they see."""
     tensors = tensors_of((*args, *kwargs.values()))
     apart = any(op.traits.get(trait) for trait in ("detaches", "fresh", "library", "captured", "view"))
     noted = is_recording() and any(t._rush_needs_grad for t in tensors) and not apart
@@ -227,13 +227,13 @@ def derived_again(op, args, kwargs, answer):
 
 
 def keeps_arguments(node, edges) -> bool:
-    """Whether what a node saved are arguments of its operator alone, and no results or numbers."""
+    """True if a node saved only arguments of its operator, no results or scalars."""
     return node.kind == DERIVED and node.edges == edges and all(0 <= code < FLOAT_VALUE for code in node.plan.saves)
 
 
 def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=None):
-    """The backward of one call (``differentiate``): cotangents of its results in, those of the tensors ``wanted`` out.
-    StaleValueError where what it reads was written since; ``versions``: of the arguments, by default those of now."""
+    """The backward of one call (``differentiate``): maps cotangents of its results to those of the tensors ``wanted``.
+    StaleValueError if a saved value was written since; ``versions``: of the arguments, by default the current ones."""
     from .reverse import linearised, zeros_like
     versions = {**(versions_of(args, kwargs) if versions is None else versions), **versions_of(outputs, {})}
 
@@ -257,7 +257,7 @@ def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=N
 
 
 def read(function, args, kwargs):
-    """A member that reads elements, of an instance of such a class."""
+    """Read elements of an instance of such a class by a member of Tensor."""
     tensor, name = args[0], function.__name__
     if name in ("numpy", "__array__", "tolist"):
         raise RuntimeError(
@@ -268,13 +268,13 @@ def read(function, args, kwargs):
     found = type(tensor).__torch_dispatch__(func, (type(tensor),), (tensor,), {})
     if found is NotImplemented:
         raise TypeError(
-            f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() asks for")
+            f"{type(tensor).__name__}.__torch_dispatch__ returned NotImplemented for {func}, which {name}() calls")
     convert = {"__bool__": bool, "__int__": int, "__index__": int, "__float__": float}.get(name)
     return convert(found) if convert else found
 
 
 def emptied(meta):
-    """(overload, args, kwargs) of memory that nobody has written."""
+    """(overload, args, kwargs) of an uninitialized tensor."""
     how = {"dtype": meta.dtype, "device": meta.device, "pin_memory": False}
     if tuple(meta.strides) == row_major(meta.shape):
         return ops.aten.empty.memory_format, (list(meta.shape),), how
@@ -282,7 +282,7 @@ def emptied(meta):
 
 
 class DispatchMode(Interpreter):
-    """The place of a TorchDispatchMode among the interpreters."""
+    """A TorchDispatchMode in the stack of interpreters."""
 
     def __init__(self, mode):
         self.mode = mode
@@ -298,7 +298,7 @@ class DispatchMode(Interpreter):
         return self.asked(*found)
 
     def asked(self, func, args, kwargs):
-        """What the mode says of a call of an overload."""
+        """Result of the mode for a call of an overload."""
         kinds = overriding.overriding((*args, *kwargs.values()), DISPATCH)
         with Suspended(self):
             result = self.mode.__torch_dispatch__(func, kinds, tuple(args), kwargs)
@@ -314,7 +314,7 @@ class DispatchMode(Interpreter):
         return self.asked(*emptied(meta)) if self.mode._sees_memory else None
 
     def constant(self, make):
-        """A tensor of given elements, which the mode may change."""
+        """A tensor of given elements, which the mode may replace."""
         if not self.mode._sees_memory:
             return make()
         with Suspended(self):
@@ -323,5 +323,5 @@ class DispatchMode(Interpreter):
 
 
 def activate():
-    """Answers for these classes from now on."""
+    """Install the dispatch functions for these classes."""
     overriding.Dispatch.call, overriding.Dispatch.read = call, read

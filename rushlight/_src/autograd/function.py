@@ -1,4 +1,4 @@
-"""Functions with a gradient written by the user."""
+"""User-defined autograd functions."""
 from __future__ import annotations
 
 import contextlib
@@ -16,13 +16,13 @@ from .slow_paths import freed, full_of
 
 
 def version_of(value):
-    """How often the memory of a tensor was written; None for what has none: other values, and tensors of a transform's
+    """Version counter of a tensor's storage; None without storage: for other values, and tensors of a transform's
     level."""
     return counter(value).version if isinstance(value, Tensor) and value._rush_storage is not None else None
 
 
 class Context:
-    """What ``forward`` leaves for ``backward``: ``save_for_backward``, and any attribute."""
+    """Context of a function between ``forward`` and ``backward``: ``save_for_backward``, and any attribute."""
 
     def __init__(self):
         self._saved, self._dirty, self._constant, self._materialize = (), (), (), True
@@ -31,8 +31,8 @@ class Context:
         self.needs_input_grad = ()
 
     def __getattr__(self, name):
-        """What nodes of the graph have, once this is part of one: ``next_functions``, ``name()``, ``register_hook``,
-        ``metadata``."""
+        """Attributes of nodes of the graph, once this is part of one: ``next_functions``, ``name()``,
+        ``register_hook``, ``metadata``."""
         node = self._rush_grad_node and self._rush_grad_node() if not name.startswith(
             "__") and "_rush_grad_node" in self.__dict__ else None
         if node is None or not hasattr(GraphNode, name):
@@ -40,16 +40,16 @@ class Context:
         return getattr(node_of(node), name)
 
     def save_for_backward(self, *tensors):
-        """Keeps tensors for the backward pass, where ``saved_tensors`` gives them back."""
+        """Save tensors for the backward pass, which reads ``saved_tensors``."""
         self._saved = tensors
 
     def save_for_forward(self, *tensors):
-        """Keeps tensors for ``jvp``, where ``saved_tensors`` gives them back."""
+        """Save tensors for ``jvp``, which reads ``saved_tensors``."""
         self._saved_for_forward = tensors
 
     @contextlib.contextmanager
     def forward_mode(self):
-        """A block in which ``saved_tensors`` are those kept for ``jvp``."""
+        """A block in which ``saved_tensors`` returns those saved for ``jvp``."""
         before = self._saved, self._versions
         self._saved = self._saved_for_forward or ()
         self._versions = tuple(map(version_of, self._saved))
@@ -59,19 +59,19 @@ class Context:
             self._saved, self._versions = before
 
     def release(self):
-        """Lets go of what was saved: a backward pass without ``retain_graph`` has used it."""
+        """Free the saved values after a backward pass without ``retain_graph``."""
         if self._saved:
             self._saved = None
 
     def remember_versions(self):
-        """Notes what version the saved tensors have now."""
+        """Store the current versions of the saved tensors."""
         if mine.packing and self._saved:
             from .saved import packed
             self._saved = tuple(t if t is None else packed(t) for t in self._saved)
         self._versions = tuple(map(version_of, self._saved))
 
     def kept(self) -> tuple:
-        """What was saved, packed where there are hooks.  RuntimeError where a backward pass has used it up."""
+        """Saved values, packed if there are hooks.  RuntimeError if a backward pass has freed them."""
         if self._saved is None:
             freed(None)
         return self._saved
@@ -88,7 +88,7 @@ class Context:
 
     @property
     def saved_tensors(self):
-        """What was saved; an error if it was modified in place since."""
+        """Saved tensors; RuntimeError if one was modified in place since."""
         self.kept()
         for tensor, version in zip(self._saved, self._versions):
             if isinstance(tensor, Tensor) and version_of(tensor) != version:
@@ -99,20 +99,20 @@ class Context:
         return tuple(t if t is None or isinstance(t, Tensor) else t.unpacked() for t in self._saved)
 
     def mark_dirty(self, *tensors):
-        """Names inputs that ``forward`` modified in place."""
+        """Mark inputs that ``forward`` modified in place."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors):
-        """Names outputs that carry no gradient."""
+        """Mark outputs that carry no gradient."""
         self._constant = tensors
 
     def set_materialize_grads(self, value):
-        """Whether missing gradients arrive as zeros (the default) or as None."""
+        """Choose if undefined gradients arrive as zeros (the default) or as None."""
         self._materialize = value
 
 
 class BackwardClass:
-    """The class of a function's nodes, as an attribute of the function."""
+    """Class of a function's nodes, as an attribute of the function."""
 
     def __get__(self, function, kind):
         return kind_of(f"{kind.__name__}Backward", FunctionNode)
@@ -157,7 +157,7 @@ class Function:
 
     @classmethod
     def rule(cls):
-        """The user's derivative, under the name it was given."""
+        """The user's derivative, under the name that the class defines."""
         own, other = cls.backward is not Function.backward, cls.vjp is not Function.vjp
         if own and other:
             raise RuntimeError(
@@ -167,7 +167,7 @@ class Function:
 
     @classmethod
     def check_count(cls, found, count):
-        """RuntimeError where the derivative returned too few gradients, or gradients for no argument."""
+        """RuntimeError if the derivative returned too few gradients, or gradients without an argument."""
         if len(found) < count or any(g is not None for g in found[count:]):
             raise RuntimeError(
                 f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {count}, got "
@@ -175,8 +175,8 @@ class Function:
 
     @classmethod
     def fitted(cls, k, gradient, meta):
-        """A gradient with the shape and dtype of the argument that it is for: summed where it was broadcast.
-        RuntimeError where it cannot fit."""
+        """Return a gradient with the shape and dtype of its argument: summed over broadcast dimensions. RuntimeError
+        for other shapes."""
         if gradient is None:
             return None
         if not isinstance(gradient, Tensor):
@@ -195,7 +195,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args, **kwargs):
-        """Runs ``forward``, unrecorded, and records ``backward`` for its results."""
+        """Run ``forward``, unrecorded, and record ``backward`` for its results."""
         if top() is not None:
             from .custom import answer
             return answer(cls, args)
@@ -208,7 +208,7 @@ class Function:
 
     @classmethod
     def begun(cls, args, kwargs={}):
-        """What ``apply`` returns, and the context that ``forward`` had."""
+        """Return the results of ``apply``, and the context of ``forward``."""
         ctx = Context()
         tensors = [a for a in args if isinstance(a, Tensor)]
         recorded = is_recording() and any(t._rush_needs_grad for t in tensors)
@@ -224,7 +224,7 @@ class Function:
 
     @classmethod
     def separate(cls) -> bool:
-        """Whether ``forward`` does not get the context, which ``setup_context`` fills."""
+        """True if ``setup_context`` fills the context instead of ``forward``."""
         return "setup_context" in dir(cls)
 
     @classmethod
@@ -295,12 +295,12 @@ BackwardCFunction = FunctionNode
 
 
 def expands(shape, target) -> bool:
-    """Whether a tensor of one shape can be broadcast to the other."""
+    """True if a tensor of one shape can be broadcast to the other."""
     return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
 
 
 def once_differentiable(fn):
-    """Marks a backward that can't itself be differentiated: RuntimeError where that is tried."""
+    """Mark a backward that is not differentiable: double backward raises RuntimeError."""
     @functools.wraps(fn)
     def run(ctx, *gradients):
         with recording(False):

@@ -1,4 +1,4 @@
-"""Hooks of tensors: called with a gradient when it is computed, or with a leaf when its gradient is there."""
+"""Tensor hooks, called with a gradient when it is computed, or with a leaf after its gradient was accumulated."""
 from __future__ import annotations
 
 import weakref
@@ -11,7 +11,7 @@ from .slow_paths import Retained, hooked
 
 @attach
 def register_hook(self, hook):
-    """Calls ``hook(gradient)`` whenever this tensor's gradient is computed; what it returns replaces the gradient."""
+    """Call ``hook(gradient)`` whenever this tensor's gradient is computed; its result replaces the gradient."""
     if not self._rush_needs_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._rush_grad_node is None:
@@ -21,7 +21,7 @@ def register_hook(self, hook):
 
 
 def on_step(tensor, hook, kind=lambda hook: hook):
-    """Hangs a hook of a tensor that is no leaf onto the node that made it."""
+    """Register a hook of a non-leaf tensor on its node."""
     node, slot = history.edge(tensor), tensor._rush_output
     node.hooks = {} if node.hooks is None else node.hooks
 
@@ -33,7 +33,7 @@ def on_step(tensor, hook, kind=lambda hook: hook):
 
 @attach
 def register_post_accumulate_grad_hook(self, hook):
-    """Calls ``hook(tensor)`` after a gradient was accumulated into this leaf."""
+    """Call ``hook(tensor)`` after a gradient was accumulated into this leaf."""
     if not self._rush_needs_grad or self._rush_grad_node is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if not hasattr(self, "_rush_post_accumulate_hooks"):
@@ -43,7 +43,7 @@ def register_post_accumulate_grad_hook(self, hook):
 
 @attach
 def retain_grad(self):
-    """Keeps this non-leaf tensor's gradient in ``.grad``."""
+    """Keep this non-leaf tensor's gradient in ``.grad``."""
     if not self._rush_needs_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self._rush_grad_node is None or self._rush_gradient_hook is not None:
@@ -52,8 +52,8 @@ def retain_grad(self):
 
 
 def retained(tensor):
-    """Has the node that made a tensor keep its gradient, instead of the one that did so before: an operator in place
-    makes another value of it."""
+    """Make a tensor's current node retain its gradient, instead of the former node: an in-place operator replaces the
+    value."""
     if tensor._rush_gradient_hook is not None:
         tensor._rush_gradient_hook.remove()
     ref = weakref.ref(tensor)

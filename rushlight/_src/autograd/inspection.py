@@ -1,5 +1,5 @@
-"""What users may look up of what a node keeps: ``grad_fn._saved_self``, and the same before it is unpacked, to
-hang hooks onto it."""
+"""Public views of a node's saved values: ``grad_fn._saved_self``, and the packed ones, on which hooks are
+registered."""
 from __future__ import annotations
 
 from ..core.meta import Meta
@@ -10,16 +10,16 @@ from .saved import Packed, Unpacking, handed, linked, packed_by, unpacking
 from .slow_paths import changed, freed
 
 RESULT = "result"
-NUMBERS = (int, float, bool)  # types that stand in the key of a plan for numbers that it does not depend on
+NUMBERS = (int, float, bool)  # types that a plan key has in place of scalars that the plan does not depend on
 
 
 class Unknown(AttributeError):
-    """A name under which a node keeps nothing."""
+    """A name under which a node saves nothing."""
 
 
 def look_up(node: GradNode, name: str):
-    """The value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the node keeps (None: it needs none), or a
-    parameter of its operator.  AttributeError for another name."""
+    """Return the value of ``_saved_...`` or ``_raw_saved_...``: a tensor that the node saves (None: it needs none), or
+    a parameter of its operator.  AttributeError for another name."""
     raw = name.startswith("_raw_saved_")
     wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
     if node.plan is None:
@@ -37,7 +37,7 @@ def look_up(node: GradNode, name: str):
 
 
 def names_of(node: GradNode) -> list:
-    """The names that ``look_up`` knows for a node."""
+    """Names that ``look_up`` accepts for a node."""
     if node.plan is None:
         return []
     kept, others = contents(node)
@@ -46,8 +46,8 @@ def names_of(node: GradNode) -> list:
 
 
 def contents(node: GradNode):
-    """By name, the places of saved values among ``node.saved``: of arguments and results that are tensors (None: not
-    kept, tuples for lists); and the other parameters."""
+    """Return, by name, the indices in ``node.saved`` of arguments and results that are tensors (None: not saved, tuples
+    for lists); and the other parameters."""
     plan = node.plan
     place = {code: k for k, code in reversed(list(enumerate(plan.saves)))}
     kept, others, tensors = {}, {}, iter(range(1 << 30))
@@ -65,7 +65,7 @@ def contents(node: GradNode):
 
 
 def parameters(plan):
-    """What the key of a plan says of each parameter of its operator; the first tensor is called ``self``."""
+    """Yield each parameter of a plan's operator with its entry in the key; the first tensor is called ``self``."""
     key = key_of(plan)
     if key is None or plan.op.signature is None:
         return
@@ -73,17 +73,17 @@ def parameters(plan):
     order = list(plan.op.signature.parameters)
     named = order[:len(given) - len(names or ())]
     for name, found in zip([*named, *(names or ())], given):
-        # a number or bool stands with its type
+        # a scalar has its type next to it
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], type):
             found = found[1]
         yield "self" if name == "input" else name, found
 
 
-ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyTorch makes a tensor
+ARITHMETIC = ("add", "sub", "mul", "div")  # operators whose second argument PyTorch converts to a tensor
 
 
 def wants(plan) -> list:
-    """Whether each argument of a plan that is a tensor (or becomes one in PyTorch) wants a gradient."""
+    """True for each argument of a plan that is a tensor (or becomes one in PyTorch) and requires a gradient."""
     found, tensors, wanted = [], iter(range(1 << 30)), set(plan.wanted)
     for name, given in parameters(plan):
         if isinstance(given, (Meta, tuple)):
@@ -95,7 +95,7 @@ def wants(plan) -> list:
 
 
 def value(node: GradNode, place: int):
-    """What a node keeps at a place, unpacked.  RuntimeError where it was used up, or written since."""
+    """Value that a node saves at an index, unpacked.  RuntimeError if it was freed, or modified since."""
     if isinstance(node.function, Unpacking):
         found, link, code = node.function.value(place), node.function.links[place], node.plan.saves[place]
         if code < 0 and ~code in node.plan.cotangents:
@@ -113,13 +113,12 @@ def value(node: GradNode, place: int):
 
 
 class SavedTensor:
-    """A tensor as a node keeps it: ``data`` is what it was packed to, ``register_hooks`` says how to pack
-    it."""
+    """A saved tensor: ``data`` is its packed value, ``register_hooks`` sets hooks that pack it."""
 
     def __init__(self):
         raise RuntimeError(
-            "Trying to create a SavedTensor object from Python is forbidden: they are what grad_fn._raw_saved_self "
-            "and the like give")
+            "Trying to create a SavedTensor object from Python is forbidden: they come from attributes such as "
+            "grad_fn._raw_saved_self")
 
     @classmethod
     def of(cls, node, place):
@@ -128,7 +127,7 @@ class SavedTensor:
         return made
 
     def holder(self):
-        """What keeps the values, as a list or tuple, and this one among them.  RuntimeError where they are gone."""
+        """List or tuple that keeps the values, and this one among them.  RuntimeError if they were freed."""
         node = self.node()
         if node is None:
             freed(None)
@@ -143,7 +142,7 @@ class SavedTensor:
 
     @property
     def data(self):
-        """The tensor, or what the hook that packed it made of it."""
+        """The tensor, or the result of the hook that packed it."""
         found = self.holder()[2]
         return found.value if isinstance(found, Packed) else found
 
@@ -153,8 +152,8 @@ class SavedTensor:
         return found.unpacked() if isinstance(found, Packed) else found
 
     def register_hooks(self, pack_hook, unpack_hook=None):
-        """Keeps ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.  RuntimeError where
-        there are hooks already."""
+        """Save ``pack_hook(tensor)``, from which ``unpack_hook`` restores the tensor.  RuntimeError if there are hooks
+        already."""
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
                 "register_hooks(): incompatible function arguments: pack_hook and unpack_hook are functions of one "

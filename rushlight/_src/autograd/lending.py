@@ -2,7 +2,7 @@
 
 A derivative may read other values than PyTorch's, such as an argument instead of the result.  An operator declares by
 the trait "overwritable" which ones; a write to the others makes the backward pass raise, as in PyTorch.  Holders of
-values whose versions nobody compares (hooks that keep what they are given, checkpoints) get copies of all.
+values whose versions are not checked (hooks that keep their arguments, checkpoints) get copies of all.
 """
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from .saved import Unpacking, linked
 
 
 def copy_lent(storage: Storage):
-    """Gives the nodes that saved values of this memory which users may write, and others that hold values of it, copies
-    of these."""
+    """Copy saved values of this storage that users may write, for the nodes that saved them and other holders."""
     references, storage.lent = storage.lent, None
     copies: dict = {}
     for found in {reference() for reference in references} - {None}:
@@ -27,8 +26,8 @@ def copy_lent(storage: Storage):
 
 
 def give_copies(node: GradNode, storage: Storage, copies: dict):
-    """Replaces a node's saved values that users may write, that are as they were saved and have this memory;
-    ``copies``: those that other nodes have got."""
+    """Replace a node's saved values that users may write, that are unmodified and have this storage; ``copies``: those
+    that other nodes have received."""
     holder = node.function if isinstance(node.function, Unpacking) else node
     if holder.saved is None or node.plan is None:
         return
@@ -42,7 +41,7 @@ def give_copies(node: GradNode, storage: Storage, copies: dict):
 
 
 def copy_of(value: Tensor, copies: dict) -> Tensor:
-    """A copy of a tensor with its history, one for each tensor."""
+    """Copy a tensor with its history, once for each tensor."""
     if id(value) not in copies:
         with Unwatched(), recording(False), DisableTorchFunction():
             copy = OPS["clone"](value)

@@ -1,4 +1,4 @@
-"""Whether operators are recorded for the backward pass."""
+"""Grad modes: enable or disable recording of operators for the backward pass."""
 from __future__ import annotations
 
 from ..core.decorating import DecoratingContext
@@ -8,7 +8,7 @@ from ..core.native.scopes import GRAD, INFERENCE
 
 
 def set_recording(enabled: bool):
-    """Sets whether operators are recorded for the backward pass, in this thread."""
+    """Enable or disable recording of operators for the backward pass, in this thread."""
     mine.grad = int(bool(enabled) and not mine.inference)
 
 
@@ -44,8 +44,8 @@ class enable_grad(no_grad):
 
 
 class inference_mode(GradMode):
-    """As ``no_grad``, for code that will never need gradients: what is computed inside is never saved for a backward
-    pass, and outside nobody writes into it.
+    """Like ``no_grad``, for code that never needs gradients: results inside are never saved for a backward pass, and
+    must not be written outside.
 
     >>> import rushlight as rl
     >>> with rl.inference_mode():
@@ -97,5 +97,5 @@ class set_grad_enabled(GradMode):
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators are being recorded."""
+    """True if operators are being recorded."""
     return is_recording()

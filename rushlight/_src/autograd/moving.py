@@ -1,4 +1,4 @@
-"""Tensors that go from one device to another: the copies, and gradients that go back."""
+"""Copies of tensors between devices, and of their gradients in the backward pass."""
 from __future__ import annotations
 
 from ..core.devices import cpu, device
@@ -12,9 +12,9 @@ from .function import Function
 
 
 def moved(tensor: Tensor, where: device, non_blocking=False) -> Tensor:
-    """The tensor on another device, with the gradient that goes back.  With ``non_blocking`` the host goes on while
-    memory is copied that it may not touch: that of a device, or pinned memory.  NotImplementedError for a tensor
-    without data."""
+    """Copy a tensor to another device, with a gradient that is copied back.  With ``non_blocking`` the host continues
+    during copies of memory that it may not touch: that of a device, or pinned memory.  NotImplementedError for a meta
+    tensor."""
     interpreter = top()
     if interpreter is not None:
         return interpreter.moved(tensor, where)
@@ -37,7 +37,7 @@ class ToCopy(Function):
 
 
 def is_dense(meta: Meta) -> bool:
-    """Whether the elements fill the memory between the first and the last."""
+    """True if the elements fill the memory between the first and the last."""
     return span(meta.shape, meta.strides) == meta.numel
 
 
@@ -54,14 +54,14 @@ def copied(tensor: Tensor, where: device, non_blocking: bool) -> Tensor:
 
 
 def pinned(meta: Meta, beside: device) -> Tensor:
-    """A tensor in memory of the host from which a device copies without waiting, if it has any."""
+    """Return a tensor in pinned memory of the host, from which a device copies asynchronously, if it has any."""
     memory = beside.provider.pinned(meta.nbytes)
     return empty_of(meta) if memory is None else wrap(borrowed(memory.address, meta.nbytes, memory), 0, meta,
                                                       meta.itemsize)
 
 
 def transport(target: Tensor, source: Tensor, non_blocking: bool):
-    """Copies the bytes of a dense tensor into one that is laid out alike."""
+    """Copy the bytes of a dense tensor into one with the same strides."""
     nbytes, to, of = source._rush_meta.numel * source.itemsize, target._rush_meta.device, source._rush_meta.device
     if not nbytes:
         return
@@ -79,7 +79,7 @@ def transport(target: Tensor, source: Tensor, non_blocking: bool):
 
 
 def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
-    """``target.copy_(source)`` from another device: straight into its memory where the two are laid out alike."""
+    """``target.copy_(source)`` from another device: directly into its memory if both have the same strides."""
     alike = (target._rush_meta.dtype is source._rush_meta.dtype and target._rush_meta.shape == source._rush_meta.shape
              and target._rush_meta.strides == source._rush_meta.strides)
     recorded = target.requires_grad or source.requires_grad
@@ -96,7 +96,7 @@ def written(target: Tensor, source: Tensor, non_blocking=False) -> Tensor:
 
 
 def copied_bytes(where: device, target: int, source: int, nbytes: int):
-    """Copies bytes from one address of a device to another."""
+    """Copy bytes from one address of a device to another."""
     if where.provider.on_host:
         copy_bytes(target, source, nbytes)
     elif where.provider.has_data:

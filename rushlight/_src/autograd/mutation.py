@@ -1,5 +1,5 @@
-"""In-place operators under autograd: histories of what is written, of the tensors whose views are written, and of views
-whose base is."""
+"""In-place operators under autograd: histories of written tensors, of bases whose views are written, and of views whose
+base is written."""
 from __future__ import annotations
 
 from ..core.errors import LeafWrittenError, StorageBoundsError
@@ -17,12 +17,12 @@ from .passing import following, full_of
 
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
-    """An in-place operator under autograd: the target's history becomes this operation."""
+    """Run an in-place operator under autograd: the target's history becomes this operation."""
     refuse_leaves(target)
     base = target._base
     if base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
         refresh(target)
-    shadow = alias(target)  # takes the results of recording; the arguments still show the history before
+    shadow = alias(target)  # gets the results of recording; the arguments still have the history before it
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
         store_i64(values, place, extra._rush_storage.address)
@@ -31,9 +31,9 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     try:
         (running.launch if plan.place is None else state.launch_elsewhere)(plan, args, values, used + len(extras))
     finally:
-        sharing.count_end(target)  # whatever recording raises
+        sharing.count_end(target)  # also if recording raises
     packing, mine.packing = mine.packing, 0
-    counter(target).version = version  # what is saved of the arguments is as they were before
+    counter(target).version = version  # saved arguments have their values from before the write
     if plan.wanted:
         history.record(plan, args, (shadow, *extras), values)
         if shadow._rush_grad_node is not None:
@@ -51,7 +51,7 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
 
 
 def take_history(tensor: Tensor, other: Tensor):
-    """Makes the node of another tensor that of this one."""
+    """Give this tensor the node of another one."""
     tensor._rush_grad_node, tensor._rush_output = other._rush_grad_node, other._rush_output
     tensor._rush_needs_grad = int(other._rush_grad_node is not None)
 
@@ -74,7 +74,7 @@ def is_hooked(view: Tensor) -> bool:
 
 
 def written(target: Tensor):
-    """What follows when a tensor that was written has its new node: the history of its base, and hooks on retained
+    """Update state after a written tensor has its new node: the history of its base, and hooks on retained
     gradients."""
     base = target._base
     if base is not None and (target._rush_grad_node is not None or history.edge(base) is not None):
@@ -87,8 +87,8 @@ def written(target: Tensor):
 
 @attach
 def _rush_become(self, view: Tensor):
-    """Replaces the metadata of this tensor by those of a view of it.  If the view was recorded, it is the tensor's
-    history too; otherwise the tensor keeps its own, as one does that is written under ``no_grad``."""
+    """Replace the metadata of this tensor by those of a view of it.  If the view was recorded, it is the tensor's
+    history too; otherwise the tensor keeps its own, as after a write under ``no_grad``."""
     if view._rush_grad_node is not None:
         refuse_leaves(self)
     sharing.count_write(self)
@@ -103,8 +103,8 @@ def _rush_become(self, view: Tensor):
 
 @attach
 def _rush_write_underivable(self, name: str, write, *sources: Tensor):
-    """Calls ``write``, an operator in place without a derivative, and makes it the history of this tensor, and of the
-    one it is a view of: RuntimeError where a gradient arrives."""
+    """Call ``write``, an in-place operator without a derivative, and make it the history of this tensor and of its
+    base: RuntimeError if a gradient arrives."""
     refuse_leaves(self)
 
     def refuse(*gradients):
@@ -119,8 +119,8 @@ def _rush_write_underivable(self, name: str, write, *sources: Tensor):
 
 
 def copy_before(target: Tensor, shown: Tensor) -> Tensor:
-    """The target's value before it is written, copied from a tensor that shows it, with the history that it has then:
-    gradients of gradients go there."""
+    """Copy the target's value before it is written, from an alias, with its current history, which double backward
+    uses."""
     with recording(False):
         before = OPS["clone"](shown)
     before._rush_grad_node, before._rush_output = target._rush_grad_node, target._rush_output
@@ -129,7 +129,7 @@ def copy_before(target: Tensor, shown: Tensor) -> Tensor:
 
 
 def refuse_leaves(target: Tensor):
-    """LeafWrittenError for a target that is a leaf which wants a gradient, or a view of one."""
+    """LeafWrittenError for a target that is a leaf that requires a gradient, or a view of one."""
     if target._rush_grad_node is None and target._rush_needs_grad:
         refuse_leaf(target)
     if target._rush_seen < history.UNRECORDED:
@@ -143,24 +143,24 @@ def refuse_leaves(target: Tensor):
 
 
 def refuse_view(view: Tensor, what: str):
-    """Raises LeafWrittenError for a view whose history cannot follow a write: it was made where nothing is recorded, or
-    is one of several results of an operator."""
+    """Raise LeafWrittenError for a view whose history cannot follow a write: it was made while recording was disabled,
+    or is one of several results of an operator."""
     if view._rush_seen > history.MULTIPLE:
         node = view._rush_grad_node
         if node is not None and node.kind == FUNCTION:
             raise LeafWrittenError(
                 f"Output {view._rush_output} of {class_name(node).removesuffix('Backward')} is a view and {what}. "
                 "This view was created inside a custom Function (or because an input was returned as-is), whose "
-                "backward would not know of the write.",
-                "a tensor that no Function gave as a view, or a write under no_grad()",
+                "backward would not see the write.",
+                "a tensor that is no view from a Function, or a write under no_grad()",
                 "change a clone(), or write in other memory: y = y + 1 for y += 1")
         whose = ("A view was" if node is None else
                  f"Output {view._rush_output} of {class_name(node)} is a view of a view which was")
         mode, block = (("inference", "inference_mode") if view._rush_seen <= history.INFERRED
                        else ("no_grad", "no_grad"))
         raise LeafWrittenError(
-            f"{whose} created in {mode} mode and {what}: what is written would become part of a history that the view "
-            f"has no part in. Both the view and the write belong inside the {block} block, or both outside.",
+            f"{whose} created in {mode} mode and {what}: the written value would become part of a history that "
+            f"does not contain the view. Both the view and the write belong inside the {block} block, or both outside.",
             f"a view that was recorded, or a write under {block}()",
             "make the view with recording enabled, or change its detach()")
     name = "UnbindBackward0" if view._rush_grad_node is None else class_name(view._rush_grad_node)
@@ -175,8 +175,8 @@ RESULT = -1  # the code by which a plan saves its first result
 
 
 def correct_saved(node: GradNode, codes, source, before):
-    """What a node saved while the target was written: the old value where it saved the target, the new version where it
-    saved the result."""
+    """Correct the values that a node saved while the target was written: the old value if it saved the target, the new
+    version if it saved the result."""
     saved, versions = list(node.saved), list(node.versions)
     for place, code in enumerate(codes):
         if before is not None and code == source:
@@ -187,8 +187,8 @@ def correct_saved(node: GradNode, codes, source, before):
 
 
 def constant_node(target: Tensor):
-    """The node of a target overwritten by something that does not depend on it: it still wants gradients, and passes
-    zeros on."""
+    """Return the node of a target overwritten by a value that does not depend on it: it still requires gradients, and
+    passes zeros on."""
     before = history.edge(target)
     if before is None:
         return None
@@ -201,7 +201,7 @@ def constant_node(target: Tensor):
 
 
 def rebase(base: Tensor, view: Tensor, node):
-    """The history of a base of which a view was written: the rest of the old value, and the view's new one."""
+    """Replace the history of a base after a write to a view: the rest of the old value, and the view's new one."""
     shape, bits = base._rush_meta, base._rush_turned  # now: the base may become a view of itself
     (meta, start), written, old = place_in(base, view), view._rush_meta, history.edge(base)
     made = GradNode()
@@ -247,23 +247,23 @@ def place_in(base: Tensor, view: Tensor) -> tuple:
 
 
 def check_within(base: Meta, meta: Meta, start: int):
-    """StorageBoundsError for a region that reaches beyond a base: one of the two was given other memory since."""
+    """StorageBoundsError for a region that exceeds a base: one of the two was given other storage since."""
     size = span(base.shape, base.strides) * base.itemsize
     if meta.numel and (start < 0 or start * meta.itemsize + meta.nbytes > size):
         raise StorageBoundsError(
             f"a view of sizes {list(meta.shape)}, strides {list(meta.strides)} and start {start} was written, which "
-            f"reaches beyond the {list(base.shape)} of its base: its memory was replaced by other memory",
+            f"exceeds the sizes {list(base.shape)} of its base: its storage was replaced by another one",
             "the gradient of a view whose elements its base has")
 
 
 def laid_out(value: Tensor, meta):
-    """A copy of a value in memory of its own with the given strides."""
+    """Copy a value to new storage with the given strides."""
     memory = OPS["new_zeros"](value, span(meta.shape, meta.strides))
     return OPS["copy_"](OPS["as_strided"](memory, tuple(meta.shape), meta.strides), value)
 
 
 def refresh(view: Tensor):
-    """The node of a view whose memory was changed through another tensor: the same region of its base.
+    """Return the node of a view whose storage was written through another tensor: the same region of its base.
     LeafWrittenError for views whose history cannot follow."""
     base = view._base
     if base is not None and base._rush_needs_grad and view._rush_seen < history.UNRECORDED:

@@ -1,4 +1,4 @@
-"""What users see of a node of the backward graph: ``tensor.grad_fn``."""
+"""Public interface of a node of the backward graph: ``tensor.grad_fn``."""
 from __future__ import annotations
 
 import collections
@@ -13,7 +13,7 @@ from .passing import DelayedError, UndefinedGrad
 from .slow_paths import Before, call_function, unreached
 
 _numbers = itertools.count()
-notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: what users note at it
+notes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node: users' metadata
 # id of a GradNode: its GraphNode, which keeps it, while anybody holds one
 seen: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -22,8 +22,8 @@ NO_HOOK = object()
 
 
 class Handle:
-    """Removes a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook`` who asks for the handle puts
-    it among the hooks, by the handle's ``id``."""
+    """Remove a hook: ``handle.remove()``, or leaving a ``with`` block.  Without ``hook``, the caller adds the hook
+    under the handle's ``id``."""
 
     def __init__(self, hooks: dict, hook=NO_HOOK):
         self.hooks, self.id = hooks, next(_numbers)
@@ -34,7 +34,7 @@ class Handle:
         self.hooks.pop(self.id, None)
 
     def hooks_dict_ref(self) -> dict:
-        """The hooks among which this one is."""
+        """The dict of hooks that contains this one."""
         return self.hooks
 
     def __enter__(self):
@@ -62,34 +62,34 @@ class GraphNode:
 
     @property
     def metadata(self):
-        """A dict for notes of one's own, which the node keeps."""
+        """A dict for user-defined data, which the node keeps."""
         return notes.setdefault(self.grad_node, {})
 
     def _sequence_nr(self) -> int:
-        """The number of the node: of the nodes that are ready, a backward pass runs the one of the highest number."""
+        """Sequence number of the node: of the ready nodes, a backward pass runs the one with the highest number."""
         return self.grad_node.number
 
     def _set_sequence_nr(self, number: int):
-        """Gives the node another number."""
+        """Replace the sequence number of the node."""
         self.grad_node.number = number
 
     def register_hook(self, hook):
-        """Calls ``hook(grad_inputs, grad_outputs)`` after this node; what it returns replaces the gradients that the
-        node gave."""
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node; its result replaces the gradients that the node
+        returned."""
         return Handle(self.around(), hook)
 
     def register_prehook(self, hook):
-        """Calls ``hook(grad_outputs)`` before this node; what it returns replaces the gradients that the node gets."""
+        """Call ``hook(grad_outputs)`` before this node; its result replaces the incoming gradients."""
         return Handle(self.around(), Before(hook))
 
     def around(self) -> dict:
-        """The hooks that run before and after the node."""
+        """Hooks that run before and after the node."""
         self.grad_node.posthooks = {} if self.grad_node.posthooks is None else self.grad_node.posthooks
         return self.grad_node.posthooks
 
     def __call__(self, *gradients):
-        """The gradients of what the node was computed from, given those of its results.  TypeError for another number
-        of gradients."""
+        """Return the gradients of the node's inputs, given those of its outputs.  TypeError for another number of
+        gradients."""
         return applied(self.grad_node, gradients)
 
     def __getattr__(self, name):
@@ -124,7 +124,7 @@ class AccumulateGrad(GraphNode):
 
 
 class FunctionNode(GraphNode):
-    """The node of a function of the user: also what ``forward`` left in its context."""
+    """The node of a user-defined function: also has the attributes of its context."""
 
     @property
     def _raw_saved_tensors(self):
@@ -141,11 +141,11 @@ class FunctionNode(GraphNode):
 
 
 class GradientEdge(collections.namedtuple("GradientEdge", "node output_nr ownership_token", defaults=(None,))):
-    """One result of a node: what gradients are asked for, where its tensor is gone."""
+    """One output of a node: identifies a gradient without its tensor."""
 
 
 class NodeType(type):
-    """The class of Node, to which classes belong that do not derive from it."""
+    """Metaclass of Node: makes classes that do not derive from it instances of Node."""
 
     kinds = (GraphNode, DelayedError, UndefinedGrad)
 
@@ -157,11 +157,11 @@ class NodeType(type):
 
 
 class Node(metaclass=NodeType):
-    """What all nodes are instances of, and the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
+    """Base of all nodes and of the contexts of functions: ``isinstance(tensor.grad_fn, Node)``."""
 
 
 def class_name(node: GradNode) -> str:
-    """The name PyTorch would print: AddBackward0 for ``add``."""
+    """Name that PyTorch prints: AddBackward0 for ``add``."""
     if node.kind == ACCUMULATE:
         return "AccumulateGrad"
     if node.kind != DERIVED:
@@ -201,8 +201,8 @@ COMPOSITES = {"linear": name_linear, **{f"{stem}{rank}d": name_convolution
 
 
 def edges_of(node: GradNode):
-    """(node, slot) for each argument that is a tensor, or a number where PyTorch makes it one: (None, 0) for those that
-    want no gradient."""
+    """Return (node, slot) for each argument that is a tensor, or a scalar that PyTorch makes one: (None, 0) for those
+    that require no gradient."""
     if node.plan is None:
         return zip(node.edges, node.slots)
     from .inspection import wants
@@ -211,7 +211,7 @@ def edges_of(node: GradNode):
 
 
 def _grad_fn(self):
-    """How this tensor was made, for the backward pass; None for a leaf."""
+    """Node of the backward graph that made this tensor; None for a leaf."""
     if self._rush_grad_node is None and (self._base is None or not history.joins(self)):
         return None
     node = history.edge(self)
@@ -220,12 +220,12 @@ def _grad_fn(self):
 
 @functools.cache
 def kind_of(name: str, base=GraphNode) -> type:
-    """The class of nodes of one name, which programs print and compare."""
+    """Return the class of nodes of one name, which programs print and compare."""
     return type(name, (base,), {"__module__": __name__})
 
 
 def node_of(node: GradNode) -> GraphNode:
-    """What users see of a node: one object, as long as it is held."""
+    """Return the public object of a node: the same one as long as it is referenced."""
     known = seen.get(id(node))
     if known is None:
         if node.kind == ACCUMULATE:
@@ -237,8 +237,8 @@ def node_of(node: GradNode) -> GraphNode:
 
 
 def applied(node: GradNode, gradients):
-    """The gradients that a node gives for those of its results: one, or a tuple.  TypeError for another number of them
-    than it has results."""
+    """Apply a node to the gradients of its outputs: one, or a tuple.  TypeError for another number of them than it has
+    outputs."""
     if len(gradients) != len(unreached(node)):
         raise TypeError(f"{class_name(node)} expected {len(unreached(node))} arguments, got {len(gradients)} instead")
     if node.kind == ACCUMULATE:

@@ -1,4 +1,4 @@
-"""Steps that stand in a graph for what they refuse, or leave out."""
+"""Autograd nodes that raise an error in the backward pass, or omit a gradient."""
 from __future__ import annotations
 
 from ..core.devices import on
@@ -15,8 +15,8 @@ def full_of(meta: Meta, value) -> Tensor:
 
 
 def following(tensors, name: str, function, edges=(), slots=()) -> tuple:
-    """The tensors as results of a node whose backward is ``function``; None stays None.  ``edges``, ``slots``: to what
-    its further gradients go."""
+    """Make the tensors results of a node whose backward is ``function``; None stays None.  ``edges``, ``slots``:
+    destinations of its further gradients."""
     node, found = GradNode(), [t if isinstance(t, Tensor) and t.dtype.is_inexact else None for t in tensors]
     node.kind, node.extra, node.function = FUNCTION, name, function
     node.edges = (*(None if t is None else history.edge(t) for t in found), *edges)
@@ -36,8 +36,7 @@ def following(tensors, name: str, function, edges=(), slots=()) -> tuple:
 
 
 class DelayedError:
-    """``DelayedError(message, count)(*tensors)``: tensors through which no gradient can flow; RuntimeError where one
-    does."""
+    """``DelayedError(message, count)(*tensors)``: tensors that raise RuntimeError if a gradient reaches them."""
 
     def __init__(self, message: str, num_inputs: int):
         self.message = message

@@ -1,5 +1,4 @@
-"""Gradients as one operator: within a program being written its backward is derived there and then; on tensors the
-engine runs."""
+"""Gradients as one operator: in a trace its backward is derived immediately; on tensors the engine runs."""
 from __future__ import annotations
 
 from ..aot.joint import differentiate
@@ -16,8 +15,8 @@ from .slow_paths import without_hooks
 
 @op(name="_gradients", method=False, composite=True)
 def gradients(outputs, cotangents, inputs, again, recorded):
-    """The gradients of ``outputs``, weighted by ``cotangents`` (None: one), with respect to ``inputs``; zeros where
-    nothing flows.
+    """Return the gradients of ``outputs``, weighted by ``cotangents`` (None: one), with respect to ``inputs``; zeros
+    for undefined gradients.
 
     ``again``: the outputs are differentiated once more; ``recorded``: the gradients are differentiated themselves.
     """
@@ -29,7 +28,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
     with recording(recorded):
         weights = [P.full(shape=tuple(o.shape), value=1, dtype=o.dtype) if g is None else g
                    for o, g in zip(outputs, cotangents)]
-        # tells where the backward pass begins
+        # marks the start of the backward pass
         weights = [P.after(w, mark_of(o)) if o.numel() else w for w, o in zip(weights, outputs)]
         found = differentiate(trace.nodes, [o.node for o in outputs], weights, [i.node for i in inputs])
         return tuple(own(g, i) for g, i in zip(found, inputs))
@@ -37,7 +36,7 @@ def gradients(outputs, cotangents, inputs, again, recorded):
 
 @op(name="_leaf", method=False, composite=True)
 def leaf(value):
-    """The values as a leaf: nothing flows back through it, and gradients with respect to it can be asked for."""
+    """Return the values as a leaf: gradients stop at it, and can be computed with respect to it."""
     if not isinstance(interpret.top(), Trace):
         return value.detach().requires_grad_()
     with recording(False):
@@ -45,8 +44,7 @@ def leaf(value):
 
 
 def computed_again(run, signature, scalars):
-    """An operator that keeps nothing but its arguments for the backward pass, where ``run(values)`` computes the rest
-    again."""
+    """An operator that saves only its arguments for the backward pass, in which ``run(values)`` recomputes the rest."""
     made = make("checkpoint", lambda *values, **named: tuple(run((*values, *named.values()))), None, signature, scalars)
 
     def vjp(g, y, *values):
@@ -65,14 +63,14 @@ def computed_again(run, signature, scalars):
 
 
 def mark_of(value):
-    """One element of a value: what comes after it comes after the value."""
+    """Return one element of a value, to order later nodes after the value."""
     rank = len(value.shape)
     return P.reshape(P.slice(value, starts=(0,) * rank, steps=(1,) * rank, shape=(1,) * rank), shape=())
 
 
 def apart(gradients, others):
-    """Gradients that may be written to: copies of those that share memory with each other or with ``others``, or with
-    themselves."""
+    """Return gradients that may be written: copies of those that share storage with each other, with ``others``, or
+    have overlapping elements."""
     seen, found = {id(g._rush_storage) for g in others if g is not None}, []
     for g in gradients:
         found.append(g.contiguous() if not g.is_contiguous() else g.clone() if id(g._rush_storage) in seen else g)
@@ -81,7 +79,7 @@ def apart(gradients, others):
 
 
 def own(gradient, value):
-    """A gradient in the dtype and layout of what it belongs to, as a value of its own; zeros for None."""
+    """Return a gradient in the dtype of its value, contiguous if that is; zeros for None."""
     if gradient is None:
         return P.full(shape=tuple(value.shape), value=0, dtype=value.dtype)
     gradient = P.convert(gradient, dtype=value.dtype)
@@ -89,12 +87,12 @@ def own(gradient, value):
 
 
 def ended(tensor):
-    """The tensor with a history that ends in tensors which nobody sees."""
+    """Give the tensor a history that ends in tensors to which there are no other references."""
     return spent(tensor, lambda *gradients: ())
 
 
 def spent(tensor, function=None):
-    """The tensor with a history that a backward pass has used up."""
+    """Give the tensor a history that a backward pass has used up."""
     node = GradNode()
     node.kind, node.outputs, node.extra, node.function = FUNCTION, (tensor._rush_meta,), "CompiledBackward0", function
     node.edges = node.slots = ()

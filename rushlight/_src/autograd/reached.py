@@ -1,4 +1,4 @@
-"""Gradients of gradients: what the results of a backward operator depend on."""
+"""Double backward: dependencies of the results of a backward operator."""
 from __future__ import annotations
 
 from ..aot.joint import carries_gradient
@@ -8,9 +8,9 @@ from .passing import following, full_of
 
 
 def partly_reached(node: GradNode, gradients, results):
-    """The gradients that a step gives, of whose results only some were used.  A backward operator computes the
-    gradients of several arguments at once, each of which depends on some of what it is given; PyTorch has a node for
-    each.  What none of the used ones depends on gets None."""
+    """Gradients of a node, only some of whose outputs were used.  A backward operator computes the gradients of several
+    arguments at once, each of which depends on some of its inputs; PyTorch has a node for each.  A gradient that
+    depends on no used output is None."""
     op = node.plan.op
     if "apart" not in op.traits:
         return results
@@ -23,7 +23,7 @@ def partly_reached(node: GradNode, gradients, results):
 
 
 def sources_of(op: Op) -> list:
-    """For each result of a backward operator, the numbers of the tensor arguments that a gradient can flow to."""
+    """For each result of a backward operator, the indices of the tensor arguments that a gradient can flow to."""
     program = op.traits["derived"]
     program = program if isinstance(program, Graph) else program.graph
     of: dict = {}
@@ -42,8 +42,8 @@ def sources_of(op: Op) -> list:
 
 
 def with_history(node: GradNode, gradients):
-    """The gradients of a step with the history that PyTorch's functions for gradients give them beyond their own:
-    derivatives of zero by the arguments, or one that leads nowhere."""
+    """Gradients of a node with the additional history that PyTorch's derivative formulas give them: zero derivatives
+    with respect to the arguments, or one without a destination."""
     metas = [None if g is None else g._rush_meta for g in gradients] if node.plan.op.traits["second"] == "zeros" else ()
 
     def function(*seconds):

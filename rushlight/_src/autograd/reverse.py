@@ -1,4 +1,4 @@
-"""Reverse: notes down how values were made, to carry cotangents back (grad and vjp within other transforms).
+"""Reverse: records how values were made, to pull cotangents back (grad and vjp within other transforms).
 
 Unlike the engine's graph of eager operators, this one has levels: the values it notes may be batched or dual, and the
 pull back runs under whatever interpreters are active then.
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 class Entry:
-    """One noted call: ``pull(cotangents)`` gives a cotangent (or None) for each of ``sources``, places of other
+    """One recorded call: ``pull(cotangents)`` returns a cotangent (or None) for each of ``sources``, results of other
     entries."""
 
     def __init__(self, pull, sources, count):
@@ -40,7 +40,7 @@ class Entry:
 
 
 class Derived(Entry):
-    """One noted call of an operator: ``seen`` are its values, results and extras, of which the backward reads some."""
+    """A recorded operator call: ``seen`` are its values, results and extras; the backward reads some of them."""
 
     def __init__(self, linear, sources, seen, outputs):
         self.linear, self.sources, self.count, self.outputs = linear, sources, len(outputs), outputs
@@ -54,7 +54,7 @@ class Derived(Entry):
 
 
 class Tracked(Wrapped):
-    """A value, and the place that its cotangent goes to: (entry, which result), or None for a constant."""
+    """A value, and the destination of its cotangent: (entry, result index), or None for a constant."""
 
     def __new__(cls, level, value, place=None):
         made = super().__new__(cls, level, value)
@@ -85,11 +85,11 @@ class Tracked(Wrapped):
 
 
 class Reverse(Level):
-    """One reverse derivative.  While it is active operators are recorded; below it the mode of outside holds."""
+    """One reverse derivative.  While it is active, operators are recorded; below it the outer grad mode applies."""
 
     kind = Tracked
     name = "grad"
-    leaves = False  # whether tensors may be made leaves of their own, as in programs that the engine differentiates
+    leaves = False  # True if tensors may become separate leaves, as in programs that the engine differentiates
 
     def __enter__(self):
         self.outer = held(PUSHED | GRAD, self.outer, self)
@@ -106,7 +106,7 @@ class Reverse(Level):
         return map_results(lambda r: r if isinstance(r, Tracked) else Tracked(self, r), results)
 
     def recording(self) -> bool:
-        """Whether operators of this level are noted now."""
+        """True if operators of this level are being recorded."""
         return bool(mine.grad)
 
     def mutate(self, op, args, kwargs):
@@ -144,7 +144,7 @@ class Reverse(Level):
 
 
 class Beneath(Suspended):
-    """A block below a level of the reverse mode, in the recording mode of there."""
+    """A block below a level of reverse mode, in the grad mode outside of the level."""
 
     def __enter__(self):
         stack, level = mine.stack, self.interpreter
@@ -159,7 +159,7 @@ def zeros_like(tensor) -> Tensor:
 
 
 def pull_back(outputs, cotangents, sources) -> list:
-    """Cotangents of the places ``sources``, given those of the places ``outputs``: None where there are none."""
+    """Return cotangents of the entries ``sources``, given those of the entries ``outputs``: None for undefined ones."""
     received: dict = {}
     queue: list = []
 
@@ -184,18 +184,18 @@ def pull_back(outputs, cotangents, sources) -> list:
 
 
 # --- an operator as forward and backward operators --------------------------------------------------------------------
-MOST_CHOICES = 16  # derivatives of one call, by what its run-time numbers are
-MOST_KNOWN = 512  # derivatives of calls of one operator, by what is given
+MOST_CHOICES = 16  # derivatives of one call, by the values of its run-time scalars
+MOST_KNOWN = 512  # derivatives of calls of one operator, by arguments
 
 
 class Linearised:
-    """What the derivative of a call needs.
+    """Derivative of a call.
 
     ``forward(*values)`` gives the results and what else the backward reads (None: the operator itself will do);
     ``backward(*residuals, *cotangents)`` the cotangents of the arguments ``reached`` (None: there are none).
     """
 
-    # ``holds``: whether what was assumed of run-time numbers holds for these arguments
+    # ``holds``: True if the guards on run-time scalars hold for these arguments
     forward = backward = holds = None
     residuals = carrying = reached = ()
 
@@ -204,8 +204,8 @@ class Linearised:
 
 
 def linearised(op: Op, args, kwargs, wanted, numbers=True) -> tuple:
-    """The values of a call (tensors and run-time numbers, in order), and its derivative with respect to tensors
-    ``wanted``.  Without ``numbers`` they are part of what is derived."""
+    """Return the values of a call (tensors and run-time scalars, in order), and its derivative with respect to tensors
+    ``wanted``.  Without ``numbers`` scalars are constants of the derivative."""
     names = tuple(kwargs) or None
     given = (*args, *kwargs.values()) if kwargs else args
     masks = calls_mask(op, names, len(args)) if numbers else 0
@@ -227,7 +227,7 @@ def linearised(op: Op, args, kwargs, wanted, numbers=True) -> tuple:
 
 
 def describe(given, scalars, values, key):
-    """Adds the tensors and run-time numbers of arguments to ``values``, and what a derivative depends on to ``key``."""
+    """Add the tensors and run-time scalars of arguments to ``values``, and what a derivative depends on to ``key``."""
     for k, value in enumerate(given):
         kind = type(value)
         if isinstance(value, Tensor):
@@ -246,11 +246,11 @@ def describe(given, scalars, values, key):
 
 
 def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
-    # a body of operators may write into what it made
+    # a body may write into its intermediate values
     written = op.traits.get("captured") or op.traits.get("composite") and "into" not in op.traits
     trace = Recording() if written else Trace()
     arguments = Arguments(op, given, names, trace, scalars)
-    with trace, recording(1), DisableTorchFunction():  # modes of the program see what it calls, not how that is derived
+    with trace, recording(1), DisableTorchFunction():  # the program's modes see its calls, not their derivatives
         results = trace.call(op, arguments.args, arguments.kwargs)
         several = isinstance(results, (tuple, list))
         outputs = [r.node for r in (results if several else [results])]
@@ -267,7 +267,7 @@ def linearise(op: Op, given, names, wanted, scalars: int) -> Linearised:
     made.residuals = tuple(seen.index(n) for n in d.cut.residuals)
     made.reached = tuple(arguments.tensors.index(s) for s, _ in d.found)
     made.backward = backward_operator(f"{op.name}.backward", d.backward)
-    if d.cut.extras or op.traits.get("captured"):  # whose own body writes, which levels below may refuse
+    if d.cut.extras or op.traits.get("captured"):  # its own body writes, which lower levels may refuse
         made.forward = backward_operator(f"{op.name}.forward", c.graph)
     if op.traits.get("random"):
         for part in filter(None, (made.forward, made.backward)):

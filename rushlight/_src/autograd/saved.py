@@ -1,5 +1,4 @@
-"""What nodes keep, as it goes through the user's hooks: packed in the forward pass, unpacked in the backward
-pass."""
+"""Saved values of nodes under the user's hooks: packed in the forward pass, unpacked in the backward pass."""
 from __future__ import annotations
 
 from ..core.interpret import recording
@@ -23,12 +22,12 @@ class Packed:
         self.value, self.unpack = value, unpack
 
     def take_copies(self, storage, copy):
-        """Replaces the value if it has this memory, which is to be written."""
+        """Replace the value if it has this storage, which will be written."""
         if isinstance(self.value, Tensor) and self.value._rush_storage is storage:
             self.value = copy(self.value)
 
     def unpacked(self) -> Tensor:
-        """The tensor again.  TypeError where the hook gives something else."""
+        """Unpack the tensor.  TypeError if the hook returns another object."""
         with quiet():
             found = self.unpack(self.value)
         if not isinstance(found, Tensor):
@@ -39,7 +38,7 @@ class Packed:
 
 
 class quiet(Scope):
-    """A block in which no hook is called: hooks compute, too."""
+    """A block in which no hook is called, since hooks themselves compute."""
 
     def __enter__(self):
         self.outer = held(PACKING, self.outer, None)
@@ -47,12 +46,12 @@ class quiet(Scope):
 
 
 def packed(tensor: Tensor) -> Packed:
-    """What the innermost pack hook makes of a tensor.  RuntimeError where it changes the tensor."""
+    """Apply the innermost pack hook to a tensor.  RuntimeError if it modifies the tensor."""
     return packed_by(tensor, *mine.hooks[-1])
 
 
 def packed_by(tensor: Tensor, pack, unpack) -> Packed:
-    """What a pack hook makes of a tensor, with the hook that takes it back."""
+    """Apply a pack hook to a tensor; the result keeps the unpack hook."""
     version = tensor._version
     with quiet(), recording(False):
         value = pack(tensor)
@@ -67,14 +66,14 @@ def packed_by(tensor: Tensor, pack, unpack) -> Packed:
 
 
 def pack(node: GradNode) -> None:
-    """A derived node becomes one that unpacks what it saved before it computes its gradients."""
+    """Make a derived node one that unpacks its saved values before it computes its gradients."""
     if any(isinstance(value, Tensor) for value in node.saved):
         unpacking(node, [packed(handed(value, node, code)) if isinstance(value, Tensor) else value
                          for value, code in zip(node.saved, node.plan.saves)])
 
 
 def unpacking(node: GradNode, saved) -> None:
-    """Makes the node a function of its gradients and of ``saved``, some of which is packed."""
+    """Make the node a function of its gradients and of ``saved``, some of which is packed."""
     links = [(history.edge(v), v._rush_output) if isinstance(v, Tensor) and code >= 0 and v._rush_needs_grad else None
              for v, code in zip(node.saved, node.plan.saves)]
     node.extra = class_name(node)
@@ -83,7 +82,7 @@ def unpacking(node: GradNode, saved) -> None:
 
 
 class Unpacking:
-    """What a derived node computes, from saved values of which some are packed."""
+    """Function of a derived node with saved values, some of them packed."""
 
     def __init__(self, plan, saved, versions, links, node):
         self.plan, self.saved, self.versions, self.links, self.node = plan, saved, versions, links, state.weak(node)
@@ -121,7 +120,7 @@ class Unpacking:
 
 
 def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
-    """A tensor that was unpacked, with the history of the one that was packed."""
+    """Return an unpacked tensor with the history of the packed one."""
     made = alias(value)
     made._rush_needs_grad = 1
     if edge.kind == ACCUMULATE:
@@ -132,13 +131,14 @@ def linked(value: Tensor, edge: GradNode, output: int) -> Tensor:
 
 
 def handed(value: Tensor, node: GradNode, code: int) -> Tensor:
-    """A saved tensor as a hook gets it: results without the node that saves them, which would keep itself alive."""
+    """Return a saved tensor for a hook: results without the node that saves them, since that would be a reference
+    cycle."""
     return OPS["detach"](value) if code < 0 or value._rush_grad_node is node else value
 
 
 class hooked(Scope):
-    """A block in which ``pair`` (pack, unpack) is the innermost of hooks; a text refuses hooks, those of blocks around
-    it too.  RuntimeError where they are refused."""
+    """A block in which ``pair`` (pack, unpack) is the innermost pair of hooks; a string disables hooks, also those of
+    outer blocks.  RuntimeError if they are disabled."""
 
     def __init__(self, pair):
         self.pair = pair
@@ -153,7 +153,7 @@ class hooked(Scope):
 
 
 def are_hooks_allowed() -> bool:
-    """Whether ``saved_tensors_hooks`` can be entered: False in a block of ``disable_saved_tensors_hooks``."""
+    """True if ``saved_tensors_hooks`` can be entered: False in a block of ``disable_saved_tensors_hooks``."""
     return not (mine.hooks and isinstance(mine.hooks[-1], str))
 
 

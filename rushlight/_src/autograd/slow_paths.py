@@ -1,5 +1,4 @@
-"""The slow paths of the backward engine: leaves, hooks, functions written in Python, and backward passes that are
-recorded."""
+"""Slow paths of the backward engine: leaves, hooks, Python functions, and recorded backward passes."""
 from __future__ import annotations
 
 import contextlib
@@ -21,17 +20,17 @@ from .reached import partly_reached, with_history
 
 
 def hooked(hook, gradient):
-    """A gradient as a hook leaves it."""
+    """Apply a hook to a gradient."""
     return replaced(gradient, hook(gradient), hook)
 
 
 def name_of(hook) -> str:
-    """What errors call a hook: a function's name, or the class of a callable object."""
+    """Name of a hook in errors: that of a function, or the class of a callable object."""
     return getattr(hook, "__name__", type(hook).__name__)
 
 
 def replaced(gradient, changed, hook):
-    """The gradient after a hook's answer, None for no change.  TypeError for an answer that is no tensor, RuntimeError
+    """Return the gradient after a hook returned, None for no change.  TypeError if it returned no tensor, RuntimeError
     for one that is not like the gradient."""
     if changed is None:
         return gradient
@@ -39,7 +38,7 @@ def replaced(gradient, changed, hook):
     if not isinstance(changed, Tensor):
         raise TypeError(
             f"expected Variable, but hook '{name}' has returned {type(changed).__name__}: a hook returns a Tensor, or "
-            "None to leave the gradient as it is")
+            "None to leave the gradient unchanged")
     if gradient is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value, as hook '{name}' does")
     if tuple(changed.shape) != tuple(gradient.shape):
@@ -51,7 +50,7 @@ def replaced(gradient, changed, hook):
 
 
 def all_replaced(gradients, changed, hook):
-    """The gradients after the answer of a hook of a node: a tuple with a tensor for each, or None to change nothing."""
+    """Return the gradients after a node's hook returned: a tuple with a tensor for each, or None for no change."""
     if changed is None:
         return gradients
     name = name_of(hook)
@@ -68,7 +67,7 @@ def all_replaced(gradients, changed, hook):
 
 
 def accumulate(leaf: Tensor, gradient: Tensor, create: int):
-    """Adds a gradient to a leaf's ``.grad``; to one that wants none any more, nothing."""
+    """Add a gradient to a leaf's ``.grad``; do nothing if it no longer requires one."""
     if not leaf._rush_needs_grad:
         return
     if gradient is not None:
@@ -79,8 +78,8 @@ def accumulate(leaf: Tensor, gradient: Tensor, create: int):
 
 
 def poison_accumulator(leaf: Tensor):
-    """Makes graphs that were recorded with this leaf, which is to become another tensor, raise RuntimeError when a
-    gradient reaches it: it would be added to the gradient of the other tensor."""
+    """Make graphs recorded with this leaf, which will become another tensor, raise RuntimeError when a gradient reaches
+    it: it would be added to the gradient of the other tensor."""
     known = None if leaf._rush_accumulator is None else leaf._rush_accumulator()
     if known is None:
         return
@@ -95,7 +94,7 @@ def poison_accumulator(leaf: Tensor):
 
 
 def add_to(leaf: Tensor, gradient: Tensor, create: int):
-    """The ``.grad`` of a leaf with a gradient added: in place, unless that is to be differentiated."""
+    """Add a gradient to the ``.grad`` of a leaf: in place, unless the sum must be differentiable."""
     if gradient.dtype is not leaf.dtype:
         gradient = gradient.to(leaf.dtype)
     with accumulating:
@@ -112,7 +111,7 @@ accumulating = guarded("gradients", threading.RLock())  # threads may share a le
 
 
 class Holds:
-    """How many references to a gradient ``keep`` counts that nobody but the engine holds: interpreters count those of
+    """Number of references that ``keep`` counts for a gradient that only the engine holds: interpreters count those of
     their frames differently."""
 
     count: int | None = None
@@ -120,7 +119,7 @@ class Holds:
 
     @classmethod
     def measure(cls):
-        """Sends a gradient that nobody else has through the engine."""
+        """Send a gradient without other references through the engine."""
         with recording(True), DisableTorchFunction(), Unwatched():
             one = Meta.of((1,), float32)
             cls.probe = empty_of(one).requires_grad_()
@@ -129,8 +128,8 @@ class Holds:
 
 
 def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
-    """The first gradient of a leaf, as memory of its own that lies as the leaf does: gradients may be shared between
-    leaves, or be expanded views."""
+    """Return the first gradient of a leaf with its own storage and the strides of the leaf: gradients may be shared
+    between leaves, or be expanded views."""
     count = sys.getrefcount(gradient)
     if leaf is Holds.probe:
         Holds.count = count
@@ -145,8 +144,8 @@ def keep(gradient: Tensor, leaf: Tensor) -> Tensor:
 
 
 def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
-    """A copy of a gradient that lies as the gradient of this leaf is to.  A gradient of the shape that the leaf had
-    before its metadata were replaced is broadcast to that of the leaf; RuntimeError where that cannot be."""
+    """Copy a gradient to the strides of this leaf's gradient.  A gradient of the shape that the leaf had before its
+    metadata were replaced is broadcast to that of the leaf; RuntimeError if that is impossible."""
     if type(gradient) is not Tensor:
         return OPS["clone"](gradient)
     shown = leaf._rush_meta
@@ -154,24 +153,23 @@ def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
 
 
 def strides_for(leaf: Meta) -> tuple:
-    """The strides of a leaf's gradient: the leaf's, where its elements fill their memory, else row-major ones."""
+    """Strides of a leaf's gradient: the leaf's if it is dense, else row-major ones."""
     return leaf.strides if dense_strides(leaf.shape, leaf.strides) is not None else row_major(leaf.shape)
 
 
 def lies_as(meta: Meta, leaf: Meta) -> bool:
-    """Whether a gradient has the shape and strides that a leaf's is to have."""
+    """True if a gradient has the shape and strides that a leaf's gradient gets."""
     return meta.shape == leaf.shape and (meta.contiguous if leaf.contiguous else meta.strides == strides_for(leaf))
 
 
 def unreached(node: GradNode) -> list:
-    """The gradients of a node that none has reached: None for each of its results."""
+    """Undefined gradients of a node: None for each of its outputs."""
     outputs = node.plan.outputs if node.kind == DERIVED else node.outputs
     return [None] * len(outputs or (None,))
 
 
 class Retained:
-    """The hook that keeps the gradient of a tensor which is no leaf: it sees what the other hooks of tensors have made
-    of it."""
+    """Hook that retains the gradient of a non-leaf tensor: it receives the result of the tensor's other hooks."""
 
     def __init__(self, hook):
         self.hook = hook
@@ -181,14 +179,14 @@ class Retained:
 
 
 class Before:
-    """A hook of a node that runs before the node, on what the hooks of tensors have left."""
+    """Hook of a node that runs before the node, after the hooks of tensors."""
 
     def __init__(self, hook):
         self.hook = hook
 
 
 class Unhooked(threading.local):
-    """The leaves whose hooks this thread's backward pass leaves to who asked for it."""
+    """Leaves whose hooks this thread's backward pass leaves to the caller."""
 
     leaves: tuple = ()
 
@@ -207,7 +205,7 @@ def without_hooks(leaves):
 
 
 def run_hooks(node: GradNode, gradients):
-    """The gradients that reach a node as the hooks of its results (a leaf's own) leave them."""
+    """Run the hooks of a node's outputs (or of a leaf) on the incoming gradients."""
     if node.kind == ACCUMULATE:
         if any(node.variable is leaf for leaf in unhooked.leaves):
             return gradients
@@ -221,14 +219,14 @@ def run_hooks(node: GradNode, gradients):
 
 
 def run_prehooks(node: GradNode, gradients):
-    """The gradients as the hooks that run before the node leave them."""
+    """Run the hooks before a node on its incoming gradients."""
     for hook in [hook.hook for hook in node.posthooks.values() if type(hook) is Before]:
         gradients = list(all_replaced(tuple(gradients), hook(tuple(gradients)), hook))
     return gradients
 
 
 def run_posthooks(node: GradNode, results, gradients):
-    """The gradients that a node gave as the hooks that run after it leave them."""
+    """Run the hooks after a node on the gradients that it returned."""
     results = (None,) * len(node.edges) if results is None else results
     for hook in [hook for hook in node.posthooks.values() if type(hook) is not Before]:
         results = all_replaced(results, hook(results, tuple(gradients)), hook)
@@ -236,8 +234,8 @@ def run_posthooks(node: GradNode, results, gradients):
 
 
 def call_function(node: GradNode, gradients, retain):
-    """What a node computes that is a Python function.  Where no gradient reached it nothing does, unless the function
-    says that it takes them as zeros."""
+    """Run a node that is a Python function.  If all gradients are undefined, skip it, unless the function accepts them
+    as zeros."""
     if node.function is None:
         freed(node)
     gradients = [*gradients, *unreached(node)[len(gradients):]]
@@ -266,7 +264,7 @@ def stale(node, k):
 
 
 def changed(tensor, name, version):
-    """StaleValueError for a tensor that an operator had saved, and that was written since."""
+    """StaleValueError for a saved tensor that was modified since."""
     raise StaleValueError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{tensor.dtype} {list(tensor.shape)}], "
@@ -276,8 +274,8 @@ def changed(tensor, name, version):
 
 
 def derive_recorded(node: GradNode, gradients, retain):
-    """A node under ``create_graph``: its own operators are recorded, and intermediate values are computed anew
-    from inputs, so that gradients flow through them too."""
+    """Run a node under ``create_graph``: its operators are recorded, and intermediate values are recomputed from
+    inputs, so that gradients flow through them too."""
     for k, value in enumerate(node.saved):
         if isinstance(value, Tensor) and counter(value).version != node.versions[k]:
             stale(node, k)
@@ -288,7 +286,7 @@ def derive_recorded(node: GradNode, gradients, retain):
 
 
 def recorded_gradients(node: GradNode, saved, gradients):
-    """The gradients of a node's arguments as functions of what it saved and of the gradients it gets."""
+    """Return the gradients of a node's arguments as functions of its saved values and incoming gradients."""
     plan: Plan = node.plan
     values = []
     for k, value in enumerate(saved):

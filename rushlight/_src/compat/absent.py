@@ -1,4 +1,4 @@
-"""Names that programs import but that this framework does not implement: they exist, and refuse to be used."""
+"""Placeholders for names that programs import but that Rushlight does not implement: using one raises an error."""
 from __future__ import annotations
 
 import ast
@@ -11,12 +11,12 @@ import typing
 
 from ..core.errors import NoDeviceError, NotBuiltError, OneProcessError, QuantizedError
 
-COMING = {  # type of device -> what such devices come with
+COMING = {  # type of device -> package that provides such devices
     "cuda": "GPUs of NVIDIA and AMD come with rushlight[cuda], or rushlight[rocm], and the vendor's driver",
     "xpu": "GPUs of Intel come with rushlight[webgpu]", "mps": "Apple's GPUs come with rushlight[webgpu]",
     "mtia": "there is no extra for such devices"}
 EXTRAS = "devices come with the extras rushlight[cuda], rushlight[rocm] and rushlight[webgpu]"
-REASONS = {  # the beginning of a path -> what its names refuse with, and why; the longest that fits counts
+REASONS = {  # prefix of a path -> error that its names raise, and reason; the longest match counts
     "": (NotBuiltError, "this part of PyTorch has not been built"),
     **dict.fromkeys(("ao", "quantization", "jit.quantized"),
                     (QuantizedError,
@@ -70,14 +70,14 @@ DEFAULT = NotBuiltError
 
 
 def reason(path: str):
-    """(error, why) for a name of PyTorch, or the names of a module."""
+    """(error, reason) for a name of PyTorch, or the names of a module."""
     while path not in REASONS:
         path = path.rpartition(".")[0]
     return REASONS[path]
 
 
 def absent_class(module: str, name: str, why: str, error=DEFAULT, bases=(object,), signature=None):
-    """A class that can be imported, subclassed, named in annotations and asked by ``isinstance``; making an instance
+    """A class that can be imported, subclassed, named in annotations and passed to ``isinstance``; making an instance
     raises the error."""
     def refuse(cls, *args, **kwargs):
         raise error(f"{module}.{name} exists here only as a name: {why}")
@@ -89,8 +89,8 @@ def absent_class(module: str, name: str, why: str, error=DEFAULT, bases=(object,
 
 
 def absent_function(module: str, name: str, why: str, error=DEFAULT, signature=None):
-    """A function that can be imported; calling it raises the error.  As a decorator it gives a function that does, so
-    that modules whose functions it decorates can be imported."""
+    """A function that can be imported; calling it raises the error.  As a decorator it returns such a function, so that
+    modules whose functions it decorates can be imported."""
     def refuse(*args, **kwargs):
         if len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
             return functools.wraps(args[0])(absent_function(module, name, why, error))
@@ -104,13 +104,13 @@ def absent_function(module: str, name: str, why: str, error=DEFAULT, signature=N
 
 
 def absent(module: str, why: str, names: str, error=DEFAULT) -> dict:
-    """Names by whether they begin with a capital: classes and functions that refuse to be used."""
+    """Placeholders by the case of their names: capitalized ones are classes, others functions."""
     return {n: (absent_class if n.lstrip("_")[:1].isupper() else absent_function)(module, n, why, error)
             for n in names.split()}
 
 
 class AbsentObject:
-    """A value that can be imported; asking it for anything raises the error."""
+    """A value that can be imported; any use of it raises the error."""
 
     def __init__(self, module: str, name: str, why: str, error=DEFAULT):
         vars(self).update(_text=f"{module}.{name} exists here only as a name: {why}", _error=error)
@@ -119,7 +119,7 @@ class AbsentObject:
         raise self._error(self._text)
 
     def __getattr__(self, name):
-        if name.startswith("__"):  # what the interpreter and tools look for
+        if name.startswith("__"):  # attributes that the interpreter and tools look up
             raise AttributeError(name)
         self._refuse()
 
@@ -131,7 +131,7 @@ class AbsentObject:
 
 
 def signature_of(text: str):
-    """The signature written as ``(self, a, b=1)``; None where the text is empty.
+    """Return the signature written as ``(self, a, b=1)``; None for an empty string.
 
     >>> signature_of("(a, *, b=..., **more)")
     <Signature (a, *, b=Ellipsis, **more)>
@@ -152,13 +152,13 @@ def signature_of(text: str):
 
 
 def of_path(path):
-    """Why the names of a module refuse, or one name does, and with what."""
+    """(reason, error) for the names of a module, or for one name."""
     error, why = reason(path.partition(".")[2])
     return why, error
 
 
 def made_class(path, name, text):
-    """A class as ``(a, b=1): load, build`` describes it: parameters, and functions that need no instance."""
+    """Return a class described by ``(a, b=1): load, build``: parameters, and static methods."""
     parameters, members = re.fullmatch(r"(\(.*\))?(?:: ([\w, ]+))?", text).groups()
     made = absent_class(path, name, *of_path(f"{path}.{name}"), signature=signature_of(parameters))
     for member in members.split(", ") if members else ():
@@ -175,14 +175,14 @@ def made_object(path, name, text):
 
 
 def made_enum(path, name, text):
-    """A class of constants as it is in PyTorch: ``(IntEnum): A=1, B=2``."""
+    """Return the class of constants that PyTorch has: ``(IntEnum): A=1, B=2``."""
     base, _, members = text.partition(": ")
     call = ast.parse(f"f({members})", mode="eval").body
     return getattr(enum, base.strip("()"))(name, {k.arg: ast.literal_eval(k.value) for k in call.keywords}, module=path)
 
 
 def made_error(path, name, text):
-    """A class of errors, which nothing raises here: ``(RuntimeError)``."""
+    """Return an exception class, which Rushlight never raises: ``(RuntimeError)``."""
     return type(name, (getattr(builtins, text.strip("()")),), {"__module__": path})
 
 

@@ -1,6 +1,6 @@
-"""``torch.xpu`` and ``torch.mps``: questions go to the provider of that name, where an adapter has it.
+"""``torch.xpu`` and ``torch.mps``: queries go to the provider of that name, if a device adapter registered it.
 
-Where none has, questions are answered so, and what would need a device refuses.
+Without one, queries report no devices, and functions that need a device raise an error.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .devices import device_module
 
 
 class Accelerator:
-    """The functions of ``torch.<kind>``, whatever the devices: methods are what the module names."""
+    """Functions of ``torch.<kind>`` for any devices: its methods are the names of the module."""
 
     def __init__(self, kind: str):
         self._kind, self._refusing = kind, device_module(kind)
@@ -23,16 +23,16 @@ class Accelerator:
 
     # --- which device is meant ---
     def _provider(self):
-        """What provides the devices; NoDeviceError where nothing does."""
+        """Provider of the devices; NoDeviceError if there is none."""
         found = provided(self._kind)
         if found is None:
-            raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name here",
+            raise NoDeviceError(f"Torch not compiled with {self._kind.upper()} enabled: no adapter has this name",
                                 f"torch.{self._kind}.is_available()", "use the CPU")
         return found
 
     def _index(self, device=None) -> int:
-        """The index of a device: an int, a device or its name; None: the current one.  ValueError for a device of
-        another type."""
+        """Index of a device: an int, a device or its name; None: the current one.  ValueError for a device of another
+        type."""
         found = self._provider()
         where = device
         if device is not None and not isinstance(device, int):
@@ -43,47 +43,47 @@ class Accelerator:
         return found.current() if where is None else where
 
     def is_available(self) -> bool:
-        """Whether an adapter has this name."""
+        """True if a device adapter has this name."""
         return self.device_count() > 0
 
     def is_initialized(self) -> bool:
-        """Whether there are devices, which are ready from the start."""
+        """True if there are devices, which need no initialization."""
         return self.is_available()
 
     def init(self):
-        """Looks for devices; NoDeviceError where there are none."""
+        """Look for devices; NoDeviceError if there are none."""
         self._provider()
 
     def device_count(self) -> int:
-        """How many devices there are."""
+        """Number of devices."""
         found = provided(self._kind)
         return 0 if found is None else found.count()
 
     def current_device(self) -> int:
-        """The index of the device that is meant where none is named."""
+        """Index of the current device."""
         return self._index()
 
     def set_device(self, device):
-        """Another device is meant where none is named; a negative index changes nothing."""
+        """Make another device current; a negative index changes nothing."""
         index = self._index(device)
         if index >= 0:
             self._provider().set_current(index)
 
     def synchronize(self, device=None):
-        """Waits until a device has done all that it was given."""
+        """Wait until a device has done all enqueued work."""
         self._provider().synchronize(self._index(device))
 
-    # --- what a device is ---
+    # --- device properties ---
     def get_device_properties(self, device=None):
         """Its ``name``, ``total_memory`` in bytes and ``multi_processor_count``."""
         return self._provider().properties(self._index(device))
 
     def get_device_name(self, device=None) -> str:
-        """What the driver calls a device."""
+        """Name of a device from its driver."""
         return self.get_device_properties(device).name
 
     def get_device_capability(self, device=None) -> dict:
-        """What is known of a device, by name: ``has_fp16`` and ``has_fp64`` say which floats kernels compute in."""
+        """Capabilities of a device by name: ``has_fp16`` and ``has_fp64`` say which floats kernels compute in."""
         found = self.get_device_properties(device)
         dtypes = self._provider().dtypes(self._index(device))
         return {"name": found.name, "total_memory": found.total_memory,
@@ -91,7 +91,7 @@ class Accelerator:
                 "has_fp64": float64 in dtypes}
 
     def is_bf16_supported(self, including_emulation=True) -> bool:
-        """Whether tensors may be bfloat16: kernels compute it in float32."""
+        """True if tensors may be bfloat16: kernels compute it in float32."""
         return self.is_available() and including_emulation
 
     # --- memory ---
@@ -100,23 +100,23 @@ class Accelerator:
         return 0 if found is None else found.statistics(self._index(device)).get(name, 0)
 
     def memory_allocated(self, device=None) -> int:
-        """Bytes of tensors."""
+        """Bytes allocated by tensors."""
         return self._statistic("allocated", device)
 
     def max_memory_allocated(self, device=None) -> int:
-        """The most bytes of tensors that there were."""
+        """Peak of the bytes allocated by tensors."""
         return self._statistic("most_allocated", device)
 
     def memory_reserved(self, device=None) -> int:
-        """Bytes that the driver has given, those kept for later among them."""
+        """Bytes reserved from the driver, including cached ones."""
         return self._statistic("reserved", device)
 
     def max_memory_reserved(self, device=None) -> int:
-        """The most bytes that the driver has given."""
+        """Peak of the bytes reserved from the driver."""
         return self._statistic("most_reserved", device)
 
     def memory_stats(self, device=None) -> collections.OrderedDict:
-        """Bytes by name, now and at most; empty where there is no device."""
+        """Memory statistics by name, current and peak; empty without a device."""
         found = provided(self._kind)
         figures = {} if found is None else found.statistics(self._index(device))
         named = {"allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "most_allocated",
@@ -128,12 +128,12 @@ class Accelerator:
         return self._provider().memory(self._index(device))
 
     def reset_peak_memory_stats(self, device=None):
-        """The most is counted from here on."""
+        """Reset the peak statistics."""
         if self.is_available():
             self._provider().reset_statistics(self._index(device))
 
     def empty_cache(self):
-        """Gives memory that is kept for later back to the driver."""
+        """Release cached memory to the driver."""
         for index in range(self.device_count()):
             self._provider().trim(index)
 
@@ -142,52 +142,52 @@ class Accelerator:
         return self._provider().generator(self._index(device))
 
     def manual_seed(self, seed: int):
-        """The current device's stream begins at this seed; nothing where there is no device."""
+        """Seed the current device's RNG; do nothing without a device."""
         if self.is_available():
             self._generator().manual_seed(seed)
 
     def manual_seed_all(self, seed: int):
-        """The streams of all devices begin at this seed."""
+        """Seed the RNGs of all devices."""
         for index in range(self.device_count()):
             self._generator(index).manual_seed(seed)
 
     def seed(self):
-        """The current device's stream begins at a seed of the system's."""
+        """Seed the current device's RNG from the system's entropy."""
         self.manual_seed(secrets.randbits(63))
 
     def seed_all(self):
-        """The streams of all devices begin at one seed of the system's."""
+        """Seed the RNGs of all devices with one seed from the system's entropy."""
         self.manual_seed_all(secrets.randbits(63))
 
     def initial_seed(self) -> int:
-        """The seed of the current device's stream."""
+        """Seed of the current device's RNG."""
         return self._generator().initial_seed()
 
     def get_rng_state(self, device=None):
-        """Where a device's stream is, as uint8."""
+        """State of a device's RNG, as uint8."""
         return self._generator(device).get_state()
 
     def set_rng_state(self, new_state, device=None):
-        """Puts a device's stream where it was."""
+        """Set the RNG state of a device."""
         self._generator(device).set_state(new_state)
 
     def get_rng_state_all(self) -> list:
-        """Where the streams of all devices are."""
+        """RNG states of all devices."""
         return [self.get_rng_state(index) for index in range(self.device_count())]
 
     def set_rng_state_all(self, new_states):
-        """Puts the streams of all devices where they were."""
+        """Set the RNG states of all devices."""
         for index, state in enumerate(new_states):
             self.set_rng_state(state, index)
 
     # --- order of work ---
     def current_stream(self, device=None):
-        """The stream to which the calling thread gives work."""
+        """Current stream of the calling thread."""
         index = self._index(device)
         return self._streams(index, stream_id=streams.current_stream(Device(self._kind, index)).stream_id)
 
     def set_stream(self, stream):
-        """The thread gives its work to this stream from now on; None changes nothing."""
+        """Make this stream current in the thread; None changes nothing."""
         self._provider()
         if stream is not None:
             streams.set_stream(stream)
@@ -199,8 +199,8 @@ class Accelerator:
         return streams.StreamContext(stream)
 
     def _of_device(self, base, number: int):
-        """A class of streams or of events whose devices are of this type; ``number``: of its first arguments one is the
-        device."""
+        """Return a subclass of streams or events for devices of this type; ``number``: index of the device among the
+        first arguments."""
         module = self
 
         class Own(base):
@@ -222,7 +222,7 @@ class Accelerator:
         module = self
 
         class device:
-            """A block in which another device is meant where none is named; None or -1 change nothing."""
+            """A block with another current device; None or -1 change nothing."""
 
             def __init__(self, device):
                 self.idx = device if device is None or device == -1 else module._index(device)
@@ -246,7 +246,7 @@ class Accelerator:
         kind = self._kind
 
         class device_of(device):
-            """A block in which the device of a tensor is meant where none is named; of others, it changes nothing."""
+            """A block in which the device of a tensor is current; for other objects, it changes nothing."""
 
             def __init__(self, obj):
                 super().__init__(obj.get_device() if obj.device.type == kind else -1)
@@ -255,7 +255,7 @@ class Accelerator:
         return device_of
 
     def names(self) -> dict:
-        """What the module has: of these functions, those that PyTorch's module has, and refusals of all else."""
+        """Names of the module: the functions here that PyTorch's module has, and stubs that refuse all others."""
         own = {name: getattr(self, name) for name in dir(type(self)) if not name.startswith("_") and name != "names"}
         block = self._block()
         own |= {"Stream": self._streams, "Event": self._of_device(streams.Event, 0),
@@ -264,23 +264,23 @@ class Accelerator:
 
 
 class Metal(Accelerator):
-    """What ``torch.mps`` calls otherwise."""
+    """Further functions of ``torch.mps``."""
 
     def current_allocated_memory(self) -> int:
-        """Bytes of tensors."""
+        """Bytes allocated by tensors."""
         return self.memory_allocated()
 
     def driver_allocated_memory(self) -> int:
-        """Bytes that the driver has given."""
+        """Bytes reserved from the driver."""
         return self.memory_reserved()
 
     def recommended_max_memory(self) -> int:
-        """Bytes that tensors may take."""
+        """Bytes available to tensors."""
         return self.get_device_properties().total_memory
 
 
 def accelerator_module(kind: str) -> dict:
-    """The names of ``torch.<kind>``.
+    """Names of ``torch.<kind>``.
 
     >>> accelerator_module("xpu")["device_count"]() >= 0
     True

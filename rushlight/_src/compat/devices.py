@@ -1,4 +1,5 @@
-"""Modules of devices and libraries that are not here: questions are answered so, and what would need one refuses."""
+"""Modules of devices and libraries that do not exist here: queries say so, and functions that need one raise an
+error."""
 from __future__ import annotations
 
 import collections
@@ -18,7 +19,7 @@ NEEDING = ("Stream Event StreamContext stream set_stream current_stream default_
 
 
 def device_module(kind: str) -> dict:
-    """The names of ``torch.<kind>``, the module of a type of device of which there is none.
+    """Names of ``torch.<kind>``, the module of a device type without devices.
 
     >>> device_module("mps")["device_count"]()
     0
@@ -33,7 +34,7 @@ def device_module(kind: str) -> dict:
         """Nothing to seed: there are no devices."""
 
     def empty_cache():
-        """Nothing is kept: there are no devices."""
+        """Do nothing: there are no devices."""
 
     def seed():
         """Nothing to seed: there are no devices."""
@@ -45,14 +46,14 @@ def device_module(kind: str) -> dict:
         return collections.OrderedDict()
 
     def states() -> list:
-        """The states of no devices."""
+        """RNG states: empty, since there are no devices."""
         return []
 
     def set_states(new_states):
-        """Sets the states of no devices."""
+        """Do nothing: there are no devices."""
 
     def reset_peak_memory_stats(device=None):
-        """Nothing is counted: there are no devices."""
+        """Do nothing: there are no devices."""
 
     why = f"no device of type {kind!r} is there; {COMING.get(kind, EXTRAS)}"
     return {
@@ -75,7 +76,7 @@ def device_module(kind: str) -> dict:
 
 
 def switches() -> dict:
-    """The names of ``torch.backends.<library>``, for a library that is not used.
+    """Names of ``torch.backends.<library>``, for a library that is not used.
 
     >>> switches()["is_available"]()
     False
@@ -85,7 +86,7 @@ def switches() -> dict:
 
     @contextlib.contextmanager
     def flags(*args, **kwargs):
-        """A block with other switches, which change nothing."""
+        """A block with other settings, which have no effect."""
         yield
 
     return {"enabled": False, "verbose": False, "is_available": is_available, "is_built": is_available, "flags": flags}

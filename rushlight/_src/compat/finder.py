@@ -13,7 +13,7 @@ from .homes import activate
 
 NAME, REAL = "torch", "rushlight"
 REALS = {NAME: REAL, "functorch": "rushlight.functorch"}
-STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # where the package itself is not installed
+STANDING_IN = {"torchvision": "rushlight._src.compat.torchvision"}  # if the package itself is not installed
 ELSEWHERE = dict.fromkeys((  # modules of an installed torchvision that load or describe its compiled operators
     "torchvision.extension", "torchvision._meta_registrations", "torchvision._autograd_registrations",
     "torchvision.ops._register_onnx_ops"),
@@ -22,7 +22,7 @@ VERSION = "2.13.0+rushlight"
 
 
 class Loader(importlib.abc.Loader):
-    """Gives the real module under its other name, and leaves the module's own identity as it was."""
+    """Return the real module under its other name, and leave the module's own identity unchanged."""
 
     def __init__(self, real, fullname):
         self.real, self.fullname = real, fullname
@@ -36,12 +36,12 @@ class Loader(importlib.abc.Loader):
         module.__spec__, module.__loader__, module.__package__, module.__name__ = self.identity
 
     def get_code(self, fullname):
-        """For ``python -m torch.distributed.run`` and its like."""
+        """Return the code for ``python -m torch.distributed.run`` and similar calls."""
         return importlib.util.find_spec(self.real).loader.get_code(self.real)
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Answers for ``torch``, ``torchvision`` and everything below them."""
+    """Meta-path finder for ``torch``, ``torchvision`` and everything below them."""
 
     def find_spec(self, fullname, path=None, target=None):
         name, _, rest = fullname.partition(".")
@@ -61,12 +61,12 @@ class Finder(importlib.abc.MetaPathFinder):
 
 @functools.cache
 def standing_in(name):
-    """The stand-in for a package that is not installed, if there is one."""
+    """Return the substitute for a package that is not installed, if there is one."""
     return STANDING_IN.get(name) if importlib.machinery.PathFinder.find_spec(name) is None else None
 
 
 class Metadata(importlib.metadata.Distribution):
-    """What ``importlib.metadata`` says of ``torch``."""
+    """Metadata of ``torch`` for ``importlib.metadata``."""
 
     def read_text(self, filename):
         return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename in (
@@ -77,7 +77,7 @@ class Metadata(importlib.metadata.Distribution):
 
 
 class MetadataFinder(importlib.metadata.DistributionFinder):
-    """Finds that metadata."""
+    """Meta-path finder of that metadata."""
 
     def find_spec(self, fullname, path=None, target=None):
         return None
@@ -87,7 +87,7 @@ class MetadataFinder(importlib.metadata.DistributionFinder):
 
 
 def install():
-    """Makes ``import torch`` mean Rushlight from now on; RuntimeError if another torch was imported already."""
+    """Make ``import torch`` import Rushlight; RuntimeError if another torch was imported already."""
     known = sys.modules.get(NAME)
     real = importlib.import_module(REAL)
     if known is real:
@@ -102,6 +102,6 @@ def install():
     real.__name__ = NAME  # some programs compare
     activate()
     from ...torch_version import TorchVersion
-    real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose interface programs find
+    real.__version__ = TorchVersion(VERSION)  # the version of PyTorch whose API this is
     from ..extensions import load_postponed_extensions
     load_postponed_extensions()

@@ -1,5 +1,5 @@
-"""PyTorch's modules and names of our classes and functions: by these files name them, and, where ``import torch`` means
-Rushlight, the classes name themselves.
+"""PyTorch's modules and names of Rushlight's classes and functions.  Files use them and, if ``import torch`` imports
+Rushlight, so do the classes' own ``__module__`` and ``__qualname__``.
 
 A module at a path of PyTorch's (``rushlight.nn.modules.linear``) has the same path there.  ``homes.txt`` lists the
 classes and functions that PyTorch defines elsewhere:
@@ -28,7 +28,7 @@ HEAP = 1 << 9  # ``Py_TPFLAGS_HEAPTYPE``: the attributes of other classes cannot
 
 @functools.cache
 def homes() -> dict[tuple[str, str], tuple[str, str]]:
-    """(module, name) of a class or function of ours -> those in PyTorch, of what PyTorch defines elsewhere."""
+    """(module, name) of Rushlight's classes and functions -> those in PyTorch, if it defines them elsewhere."""
     found = {}
     with open(FILE, encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -43,13 +43,13 @@ def homes() -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def is_public(module: str) -> bool:
-    """True if a module of ours stands at a path of PyTorch's."""
+    """True if a Rushlight module has a path of PyTorch."""
     return module == FRAMEWORK or module.startswith(f"{FRAMEWORK}.") and not module.startswith(f"{HIDDEN}.")
 
 
 def name_in_pytorch(module: str, name: str) -> tuple[str, str]:
-    """PyTorch's module and qualified name of what a module of ours defines by a qualified name; unchanged for what only
-    we have.
+    """PyTorch's module and qualified name for an object defined in a Rushlight module; unchanged for objects that
+    PyTorch lacks.
 
     >>> name_in_pytorch("rushlight.nn.modules.rearrange", "Fold"), name_in_pytorch("rushlight.nn.init", "ones_")
     (('torch.nn.modules.fold', 'Fold'), ('torch.nn.init', 'ones_'))
@@ -62,7 +62,7 @@ def name_in_pytorch(module: str, name: str) -> tuple[str, str]:
 
 
 def public_path(op: Op) -> str | None:
-    """Where users find an operator: ``torch.nn.functional.gelu``; None for one that has no such place."""
+    """Public path of an operator: ``torch.nn.functional.gelu``; None if it has none."""
     where = facade()
     for part in op.name.split("."):
         where = getattr(where, part, None)
@@ -72,7 +72,7 @@ def public_path(op: Op) -> str | None:
 
 
 def name_in_files(obj) -> tuple[str, str] | None:
-    """PyTorch's module and name of a class or function of ours; None for one of the user's, and for what only we have.
+    """PyTorch's module and name of a Rushlight class or function; None for others, and for those that PyTorch lacks.
 
     >>> from rushlight import nn
     >>> name_in_files(nn.Linear), name_in_files(nn.functional.relu), name_in_files(dict)
@@ -98,14 +98,14 @@ def name_in_files(obj) -> tuple[str, str] | None:
 
 
 def setter_of(kind: type):
-    """Return what sets an attribute of a class without the ``__setattr__`` that a metaclass defines in Python: that of
-    ``type``, or of the metaclass that it was derived from in C, as ctypes has for structures."""
+    """Return a function that sets an attribute of a class without the ``__setattr__`` that a metaclass defines in
+    Python: that of ``type``, or of the metaclass's base in C, as ctypes has for structures."""
     return next(found for base in type(kind).__mro__
                 if (found := vars(base).get("__setattr__")) is not None and not isinstance(found, FunctionType))
 
 
 def rename(kind: type):
-    """Gives a class, and the classes in it, PyTorch's module and name."""
+    """Give a class, and the classes in it, PyTorch's module and name."""
     if kind in DEFINED or not kind.__flags__ & HEAP or not isinstance(kind.__module__, str) or not is_own(kind):
         return
     module, name = name_in_pytorch(kind.__module__, kind.__qualname__)
@@ -123,8 +123,8 @@ def rename(kind: type):
 
 
 def name_classes(path: str, module):
-    """Gives the classes of a module PyTorch's names, by which ``pickle``, ``inspect`` and ``typing`` look for the
-    module, too."""
+    """Give the classes of a module PyTorch's names; ``pickle``, ``inspect`` and ``typing`` look up the module by them,
+    too."""
     if is_public(path):
         sys.modules.setdefault(THEIRS + path[len(FRAMEWORK):], module)
     for value in list(vars(module).values()):
@@ -133,7 +133,7 @@ def name_classes(path: str, module):
 
 
 class NamingLoader:
-    """Loads a module as another loader does, and names its classes."""
+    """Load a module with another loader, and rename its classes."""
 
     def __init__(self, loader):
         self.loader = loader
@@ -150,7 +150,8 @@ class NamingLoader:
 
 
 class NamingFinder:
-    """Finds the package's modules as the finders after it do (``sys.meta_path``), with loaders that name classes."""
+    """Find the package's modules with the later finders in ``sys.meta_path``, and wrap their loaders in
+    NamingLoader."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
@@ -166,7 +167,7 @@ class NamingFinder:
 
 
 def activate():
-    """Names the classes of all modules of the package, those that are there and those that are imported later."""
+    """Rename the classes of all modules of the package, imported already or later."""
     sys.meta_path.insert(0, NamingFinder)
     for name, module in list(sys.modules.items()):
         if name == FRAMEWORK or name.startswith(f"{FRAMEWORK}."):

@@ -1,5 +1,4 @@
-"""Running programs with the name ``torch`` meaning Rushlight, in the first process and in those of Python that it
-starts."""
+"""Run programs with ``torch`` naming Rushlight, in this process and in the Python processes that it starts."""
 from __future__ import annotations
 
 import io
@@ -16,8 +15,7 @@ START = Path(__file__).with_name("start")
 
 
 def for_children():
-    """Has processes that are started from here find Rushlight, too: by ``rushlight.pth``, or by the first folder of
-    PYTHONPATH."""
+    """Make child processes find Rushlight, too: by ``rushlight.pth``, or by the first directory in PYTHONPATH."""
     os.environ["RUSHLIGHT_AS_TORCH"] = "1"
     hook = find_spec("rushlight_as_torch")
     root = str(Path(hook.origin).parent if hook else START.parents[2])
@@ -26,7 +24,7 @@ def for_children():
 
 
 def main_module(file: str | None) -> types.ModuleType:
-    """A new main module, as Python makes one for a script."""
+    """Make a new main module, as Python does for a script."""
     module = types.ModuleType("__main__")
     module.__builtins__ = __builtins__
     module.__spec__ = module.__loader__ = None
@@ -37,12 +35,12 @@ def main_module(file: str | None) -> types.ModuleType:
 
 
 def run_text(text, name: str, file: str | None = None):
-    """Runs a program's text as the main module; ``name`` stands in tracebacks."""
+    """Run a program's source as the main module; tracebacks show ``name``."""
     exec(compile(text, name, "exec"), vars(main_module(file)))
 
 
 def run_file(path: str):
-    """Runs a script, or a folder or archive with a ``__main__``, as the main module."""
+    """Run a script, or a directory or archive with a ``__main__``, as the main module."""
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         runpy.run_path(path, run_name="__main__")
         return
@@ -51,8 +49,7 @@ def run_file(path: str):
 
 
 def run(arguments: list[str]):
-    """Runs what Python's own command line would run for these arguments: a script, ``-m module``, ``-c code`` or
-    ``-``."""
+    """Run what Python's command line would run for these arguments: a script, ``-m module``, ``-c code`` or ``-``."""
     install()
     for_children()
     kind, rest = arguments[0], arguments[1:]

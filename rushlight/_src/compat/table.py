@@ -1,5 +1,5 @@
-"""PyTorch's paths and names that no room has.  ``names/*.txt`` say of each where it lives, or as what it stands in
-until it is used.
+"""PyTorch's paths and names that no package defines.  ``names/*.txt`` give, for each, its location or the kind of
+placeholder that represents it until it is used.
 
     torch.optim.adam
      from torch.optim: Adam, AdamW as Other     the same object as there
@@ -10,11 +10,11 @@ until it is used.
      error Name(RuntimeError)                   as it is
      value name = 'text'                        as it is
      type Name                                  a type for annotations
-     object name                                refuses to be asked
-     all name, other                            what import * takes, where the module itself does not say so
+     object name                                refuses every use
+     all name, other                            what import * takes, if the module itself does not say so
      settings                                   the values are settings: the module is a Configuration
 
-One file a room, read when a name of the room is first missed: nothing is read while programs find what they ask for.
+One file for each package, read at the first lookup of a name that the package lacks; other lookups read no file.
 ``tests/compat/table.py`` writes the files.
 """
 from __future__ import annotations
@@ -30,14 +30,14 @@ import types
 from ..core.later import Beyond, loaded
 
 FOLDER = os.path.join(os.path.dirname(__file__), "names")
-# modules by whose name their package knows another object, as PyTorch has them
+# modules whose name is another object in their package, as in PyTorch
 STANDING = os.path.join(os.path.dirname(__file__), "standing.txt")
 OURS, THEIRS = "rushlight", "torch"
 
 
 @functools.cache
 def room(name: str) -> dict[str, list[str]]:
-    """The lines of each path in the room ``torch.<name>``; the root is the room ``torch``."""
+    """Return the lines of each path in the package ``torch.<name>``; the root is the package ``torch``."""
     try:
         with open(os.path.join(FOLDER, f"{name}.txt"), encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -46,14 +46,14 @@ def room(name: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in lines:
         if line.startswith(" "):
-            below.append(line[1:])  # noqa: F821 - a path stands before its names
+            below.append(line[1:])  # noqa: F821 - a path precedes its names
         elif line:
             below = found[line] = []  # noqa: F841
     return found
 
 
 def lines_of(path: str) -> list[str] | None:
-    """The lines of a path of PyTorch, None where the table does not have it."""
+    """Return the lines of a path of PyTorch, None if the table lacks it."""
     parts = path.split(".", 2)
     return room(parts[1] if len(parts) > 1 else THEIRS).get(path)
 
@@ -83,30 +83,30 @@ def entries(path: str) -> dict[str, tuple[str, str]]:
 
 
 def theirs(path: str) -> str:
-    """The path in PyTorch of a module of ours."""
+    """Return PyTorch's path for a Rushlight module."""
     return THEIRS + path.removeprefix(OURS)
 
 
 @functools.cache
 def below(package: str) -> bool:
-    """Whether the table has modules below one of ours."""
+    """True if the table has modules below this Rushlight package."""
     path = theirs(package)
     return any(p.startswith(f"{path}.") for p in room(path.split(".")[1]))
 
 
 def names(package: str) -> list:
-    """The public names of a module of ours that stand in the table."""
+    """Public names that the table lists for a Rushlight module."""
     return [name for name in entries(theirs(package)) if not name.startswith("_")]
 
 
 def listed(package: str) -> list | None:
-    """What ``import *`` takes from a module of ours, None where PyTorch's has no list."""
+    """Names that ``import *`` takes from a Rushlight module; None if PyTorch's module has no list."""
     entry = entries(theirs(package)).get("__all__")
     return None if entry is None else entry[1].split(", ") if entry[1] else []
 
 
 def find(package: str, name: str):
-    """The object of a name that a module of ours does not define.  AttributeError where PyTorch has none, either."""
+    """Return the object of a name that a Rushlight module does not define.  AttributeError if PyTorch lacks it, too."""
     path = theirs(package)
     entry = entries(path).get(name)
     if entry is None and f"{package}.{name}" not in Beyond.standing and lines_of(f"{path}.{name}") is not None:
@@ -126,7 +126,7 @@ def find(package: str, name: str):
 
 
 class Finder:
-    """Finds the modules of the table below our package: last in ``sys.meta_path``, asked for what is no file."""
+    """Last finder in ``sys.meta_path``: finds modules of the package that only the table has."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
@@ -136,11 +136,11 @@ class Finder:
 
 
 class Loader:
-    """Makes a module whose names come from the table."""
+    """Make a module whose names come from the table."""
 
     @staticmethod
     def create_module(spec):
-        about = "Names of PyTorch that live in other rooms, or refuse to be used."
+        about = "Names of PyTorch that other modules define, and placeholders that raise an error."
         if "settings" in lines_of(theirs(spec.name)):
             from ..core.configuration import Configuration
             return Configuration(spec.name, about)
@@ -153,7 +153,7 @@ class Loader:
         loaded(module.__name__)
         found = later(module.__name__)
         parent, _, name = module.__name__.rpartition(".")
-        standing = vars(sys.modules[parent]).get(name)  # an object that stands there already, whose names go first
+        standing = vars(sys.modules[parent]).get(name)  # an object that exists already, whose names go first
         if standing is None or isinstance(standing, types.ModuleType):
             module.__getattr__ = found
         else:
@@ -161,13 +161,13 @@ class Loader:
 
 
 def stand():
-    """Packages keep what they know by the name of a module in them, from now on."""
+    """Make packages keep an object that they have under the name of one of their modules."""
     with open(STANDING, encoding="utf-8") as file:
         Beyond.standing = frozenset(OURS + line.rstrip("\n").removeprefix(THEIRS) for line in file)
 
 
 def activate():
-    """Names and modules that the package does not have are looked for in the table from now on."""
+    """Look up names and modules that the package does not have in the table."""
     Beyond.ask, Beyond.below = staticmethod(find), staticmethod(below)
     Beyond.names, Beyond.listed = staticmethod(names), staticmethod(listed)
     sys.meta_path.append(Finder)

@@ -36,4 +36,4 @@ def error(word: int):
     return kind(message.format(where=where, at=word >> 8 & 0xFFFFFF))
 
 
-DIVIDED_BY_ZERO = declare(16, ZeroDivisorError, "ZeroDivisionError: whole numbers are divided by 0")
+DIVIDED_BY_ZERO = declare(16, ZeroDivisorError, "ZeroDivisionError: integers are divided by 0")

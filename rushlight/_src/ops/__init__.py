@@ -1,1 +1,1 @@
-"""What the operators are: declarations only, each operator in one place."""
+"""The operators: declarations only, each operator in one place."""

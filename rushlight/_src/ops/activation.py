@@ -19,7 +19,7 @@ F = "nn.functional"
 
 @op(samples=ONE, inplace_too=True, second="zeros", overwritable=("input",))
 def relu(input):
-    """max(x, 0); NaN stays."""
+    """max(x, 0); NaN propagates."""
     if input.dtype.name == "bool":
         raise RuntimeError("Boolean inputs not supported for relu")
     return P.where(P.lt(input, 0), 0, input) if not input.dtype.is_complex else complex_error("relu")
@@ -35,7 +35,7 @@ def complex_error(name):
 
 
 def switched(operator, name):
-    """The form with ``inplace=`` that nn.functional has, as its last parameter."""
+    """Return the function with ``inplace=`` as its last parameter, as in nn.functional."""
     def body(input, *args, inplace=False, **kwargs):
         if args and type(args[-1]) is bool:
             *args, inplace = args
@@ -43,7 +43,7 @@ def switched(operator, name):
             return operator(input, *args, **kwargs)
         if f"{operator.name}_" in OPS:
             return OPS[f"{operator.name}_"](input, *args, **kwargs)
-        # the derivative reads what is overwritten
+        # the derivative reads the overwritten values
         source = input.clone() if input.requires_grad and is_recording() else input
         return input.copy_(operator(source, *args, **kwargs))
     body.__name__, body.__doc__ = name, operator.doc
@@ -82,8 +82,7 @@ def mish_(input):
 
 
 def below_zero(x):
-    """-|x|, with the slope of one side at 0, so that with the same side of a ``where`` the slope of the whole is right
-    there."""
+    """-|x|, with a one-sided slope at 0, so that a ``where`` with the same side has the right slope there."""
     return P.where(P.lt(x, 0), x, P.neg(x))
 
 
@@ -142,7 +141,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 @op(samples=ONE, namespace=F, name="_selu")
 def selu_(input):
-    """The self-normalising ELU (Klambauer et al. 2017)."""
+    """The self-normalizing ELU (Klambauer et al. 2017)."""
     return elu_.body(input, SELU_ALPHA, SELU_SCALE)
 
 
@@ -180,7 +179,7 @@ def hardswish_(input):
     """x * hardsigmoid(x)."""
     needs(FLOATING, "hardswish", input, FLOATING)
     x = upcast(input)
-    kept = P.where(P.ge(P.abs(x), 3.0), 0.0, x)  # so that infinities do not meet a gradient of 0
+    kept = P.where(P.ge(P.abs(x), 3.0), 0.0, x)  # so that infinities are not multiplied by a gradient of 0
     curve = P.div(P.mul(kept, P.add(kept, 3.0)), 6.0)
     return downcast(P.where(P.le(x, -3.0), 0.0, P.where(P.ge(x, 3.0), x, curve)), input)
 
@@ -201,7 +200,7 @@ for _operator, _name in ((silu_, "silu"), (mish_, "mish"), (leaky_, "leaky_relu"
 
 
 def written(operator, name):
-    """``foo_`` in nn.functional: the result written into the input."""
+    """Return ``foo_`` of nn.functional: the result is written into the input."""
     def body(input, *args, **kwargs):
         return input.copy_(operator(input, *args, **kwargs))
     body.__name__, body.__doc__ = name + "_", f"In-place {name}."
@@ -284,7 +283,7 @@ def glu(input, dim=-1):
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
 def softmax_dim(dim, rank):
-    """PyTorch's choice where none is given, with a warning."""
+    """PyTorch's default dimension, with a warning."""
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1
         warn(f"Implicit dimension choice for softmax has been deprecated. Change the call to include dim={dim} as an "
@@ -297,7 +296,7 @@ def shifted(x, at):
 
 
 def without_elements(x, error):
-    """A copy of an argument of a dtype that is not computed with, if it has no elements; else the error is raised."""
+    """Return a copy of an argument of an unsupported dtype, if it has no elements; else raise the error."""
     if product(x.shape) != 0:
         raise error
     return P.convert(x, dtype=x.dtype)
@@ -334,7 +333,7 @@ def vjp(g, y, input, dim, dtype=None):  # noqa: F811
 
 @op(composite=True, method=False)
 def _safe_softmax(input, dim, dtype=None):
-    """``softmax`` that is 0 along rows which are minus infinity throughout."""
+    """``softmax`` that is 0 along rows in which all elements are minus infinity."""
     masked = (input == -math.inf).all(dim, keepdim=True)
     return softmax(input.masked_fill(masked, 0.0), dim, dtype).masked_fill(masked, 0.0)
 
@@ -405,7 +404,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 # --- dropout ----------------------------------------------------------------------------------------------------------
 @op(method=False, name="_dropout")
 def dropout_at(input, seed: Scalar, offset: Scalar, p, shape):
-    """x / (1 - p) where a uniform number of ``shape`` is at least p, else x * 0 (NaN stays), laid out as x is."""
+    """x / (1 - p) where a uniform random tensor of ``shape`` is at least p, else x * 0 (NaN propagates), with the
+    strides of x."""
     keep = P.ge(uniform_at.body(seed, offset, shape, float32), real(p))
     return P.mul(P.mul(input, 1.0 / (1.0 - p)), P.convert(keep, dtype=input.dtype))
 

@@ -27,12 +27,12 @@ log = logger("kernels")
 
 
 class Kernels(threading.local):
-    """Which kernels of attention a thread allows, the first choice first."""
+    """Attention kernels that a thread allows, in order of preference."""
 
     allowed = EVERY = ("FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
 
     def allow(self, name: str, enabled: bool):
-        """Allows a kernel, or not, from now on in all threads."""
+        """Enable or disable a kernel in all threads."""
         chosen = {*self.allowed, name} if enabled else {*self.allowed} - {name}
         self.__dict__.pop("allowed", None)
         Kernels.allowed = tuple(kernel for kernel in self.EVERY if kernel in chosen)
@@ -40,7 +40,7 @@ class Kernels(threading.local):
 
 kernels = Kernels()
 MOST_SETTLED = 1024
-settled: dict = {}  # calls that a kernel of ours computes, without a mask and dropout, by metas and what is allowed
+settled: dict = {}  # calls that Rushlight's kernel computes, without mask and dropout, by metas and allowed kernels
 
 
 @op(composite=True, namespace=F, autocast="half", reads=(kernels, "allowed"))
@@ -49,7 +49,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """softmax(query key^T * scale + mask) value.  [*, l, e], [*, s, e], [*, s, v] -> [*, l, v] (Vaswani et al.
     2017)."""
     asked = None
-    if attn_mask is None and not dropout_p and not mine.stack:  # by these it is known which kernel there is
+    if attn_mask is None and not dropout_p and not mine.stack:  # these determine the kernel
         asked = query._rush_meta, key._rush_meta, value._rush_meta, enable_gqa, kernels.allowed, query.device.provider
         if asked in settled:
             return flash(query, key, value, None, None, None, bool(is_causal), None if scale is None else float(scale),
@@ -91,14 +91,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
     root, sign = roots_of(query.size(-1)) if scale is None else math.sqrt(
         abs(scale)), -1 if scale is not None and scale < 0 else 1
-    half = query.dtype if query.dtype.is_half else None  # what a score of many units loses to rounding, exp() magnifies
+    half = query.dtype if query.dtype.is_half else None  # exp() magnifies the rounding errors of large scores
     if half:
         query, key, value = query.float(), key.float(), value.float()
     scores = (query * root * sign) @ (key.transpose(-2, -1) * root)
     mask = None if attn_mask is None or attn_mask.dtype is bool_ else attn_mask
     allowed = attn_mask if attn_mask is not None and attn_mask.dtype is bool_ else None
     if type(scores.size(-1)) is int and scores.size(-1) == 0:
-        return scores @ value  # nobody to attend to: zeros
+        return scores @ value  # no keys: zeros
     weights = masked_softmax(scores, allowed, mask, bool(is_causal))
     if dropout_p:
         weights = dropout(weights, dropout_p)
@@ -107,20 +107,20 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 def below_diagonal(mask, length, keys):
-    """A mask that forbids what lies above the diagonal, too."""
+    """Return a mask that also forbids elements above the diagonal."""
     allowed = OPS["ones"]((length, keys), dtype=bool_).tril()
     return mask & allowed if mask.dtype is bool_ else OPS["where"](allowed, mask, -math.inf)
 
 
 def roots_of(size):
-    """The square root of the scale that the size of heads asks for; a run-time number where that varies."""
+    """Square root of the default scale for heads of this size; a run-time scalar if the size is dynamic."""
     if isinstance(size, Expr):
         return (size / 1) ** -0.25
     return math.sqrt(1.0 / math.sqrt(size)) if size else 1.0  # of no elements every score is 0
 
 
 def who(kernel: str, query) -> str:
-    """Whose kernel computes attention (``AttentionSpec.kernel``): libraries of vendors are for other devices than the
+    """Select the kernel of attention (``AttentionSpec.kernel``): vendor libraries are for devices other than the
     host."""
     if query.device.provider.on_host:
         return ""
@@ -128,7 +128,7 @@ def who(kernel: str, query) -> str:
 
 
 def checked_kernel(*arguments):
-    """(the first kernel allowed that can do this, why those before it cannot); RuntimeError where none can."""
+    """(first allowed kernel that supports the call, reasons why earlier ones do not); RuntimeError if none does."""
     refused = {}
     for kernel in kernels.allowed:
         reason = refusals[kernel](*arguments)
@@ -140,7 +140,7 @@ def checked_kernel(*arguments):
     if refused.get("FLASH_ATTENTION") == f"{float64}" and query.device.provider.on_host:
         return "MATH", reasons  # in that precision the formula is the kernel
     raise RuntimeError(
-        "No available kernel. Aborting execution. Of those that sdpa_kernel() allows, each refused: "
+        "No available kernel. Aborting execution. No kernel that sdpa_kernel() allows supports the call: "
         f"{reasons or 'there are none'}.")
 
 
@@ -149,7 +149,7 @@ def elsewhere(*arguments):
 
 
 def refusal_of_vendor(query, key, value, mask, probability, shares):
-    """Why the library of the device's vendor does not compute attention; None where it does."""
+    """Reason why the library of the device's vendor does not compute attention; None if it does."""
     declined = query.device.provider.target().declines_vendor_attention(query, value)
     if declined is not None:
         return declined
@@ -207,7 +207,7 @@ def vjp(g, y, scores, allowed, bias, causal):
 
 @op(composite=True)
 def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=None):
-    """Each element (or slice along ``dim``) repeated a number of times."""
+    """Repeat each element (or slice along ``dim``) a number of times."""
     if repeats is None:
         input, repeats = OPS["arange"](input.numel()), input
     x = input.reshape(-1) if dim is None else input
@@ -227,7 +227,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
 
 @op(composite=True, method=False, name="_repeat_positions")
 def repeated(repeats, size, at, output_size):
-    """How often each of ``size`` positions comes, as the positions: [output_size] int64."""
+    """Repeat each of ``size`` positions by its count: [output_size] int64."""
     import numpy as np
     from ..core.exchange import from_numpy
     counts = repeats.reshape(-1).cpu().numpy()
@@ -309,7 +309,7 @@ op(lambda weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=Fals
 
 @op(composite=True, namespace=F)
 def one_hot(tensor, num_classes=-1):
-    """[*] integers -> [*, classes] with a one at each integer's place.
+    """[*] integers -> [*, classes] with a one at each integer's index.
 
     >>> torch.nn.functional.one_hot(torch.tensor([1, 0]), 3)
     tensor([[0, 1, 0],
@@ -330,7 +330,7 @@ def one_hot(tensor, num_classes=-1):
 
 @op(composite=True, method=False, name="_one_hot_of_all")
 def one_hot_of_all(tensor):
-    """``one_hot`` with as many classes as there are, the largest being the last."""
+    """``one_hot`` with as many classes as occur: the largest integer is the last class."""
     return (tensor.unsqueeze(-1) == OPS["arange"](int(tensor.max()) + 1)).to(int64)
 
 

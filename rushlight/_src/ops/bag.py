@@ -68,7 +68,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if weight.dtype in (int64, int32) and input.is_floating_point():
         import warnings
         warnings.warn(
-            "embedding_bag: the arguments are (input, weight), in this order; they were given the other way round",
+            "embedding_bag: the arguments are (input, weight), in this order, but were swapped",
             stacklevel=2)
         input, weight = weight, input
     check_bags(input, weight, offsets, per_sample_weights, mode, include_last_offset)
@@ -85,7 +85,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 
 
 class OutOfTable(RuntimeError):
-    """A position is no row of the table of embeddings."""
+    """A position is outside of the embedding table."""
 
     def __init__(self, text):
         super().__init__(f"Expected idx >= 0 && idx < num_embeddings: {text}")
@@ -94,14 +94,14 @@ class OutOfTable(RuntimeError):
 @op(method=False, name="_bags_of_table", out_of_range=OutOfTable,
     overwritable=lambda weight, **_: ("weight",) if weight.dtype.is_half else ())  # PyTorch copies it to float32
 def bags_of_table(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """Bags of the rows of weight [v, d] at these positions: the rows are read where they are summed."""
+    """Bags of the rows of weight [v, d] at these positions: rows are read while they are reduced."""
     rows = P.take(weight, as_dtype(input, int64), dim=0)
     return bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset)
 
 
 @op(method=False, name="_bags_of_rows")
 def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: what stands at positions ``input``; those of
+    """rows [b, n, d], or [n, d] with bags from ``offsets`` on -> [b, d]: the elements at positions ``input``; those of
     ``padding_idx`` do not count."""
     dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
     rows, counted = upcast(rows), None
@@ -133,10 +133,10 @@ def in_rows(rows, mode):
 
 
 def in_runs(rows, counted, offsets, nothing, reaching):
-    """Rows [n, d] brought together from each offset on, and how many count in each bag: [b, d] and [b, 1].
+    """Reduce rows [n, d] from each offset on, and count those in each bag: [b, d] and [b, 1].
 
-    ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; what lies
-    behind it is in no bag or, where True, in the last.
+    ``reaching``: None: a bag begins with each offset.  Else the last offset is the end of the last bag; later elements
+    are in no bag or, if True, in the last.
     """
     (size, width), count = rows.shape, offsets.shape[0]
     starts = P.put(P.full(shape=(size + 1,), value=0, dtype=int64), offsets,
@@ -155,7 +155,7 @@ def in_runs(rows, counted, offsets, nothing, reaching):
 
 # --- segments ---------------------------------------------------------------------------------------------------------
 def segments(lengths, size):
-    """The segment of each of ``size`` elements, row by row; one past the last for elements of none."""
+    """Segment of each of ``size`` elements, row by row; the number of segments for elements in none."""
     flat = lengths.reshape(-1, lengths.shape[-1])
     out = np.full((len(flat), size), lengths.shape[-1])
     for row, found in zip(out, flat):
@@ -165,7 +165,7 @@ def segments(lengths, size):
 
 
 def into_segments(values, place, count, start, axis, combine):
-    """Elements combined, from ``start`` on, at the places of their segments; those of place ``count`` are in none."""
+    """Combine elements, starting with ``start``, into their segments; those of index ``count`` are in none."""
     shape = tuple(count + 1 if k == axis else s for k, s in enumerate(values.shape))
     total = P.scatter(P.full(shape=shape, value=start, dtype=values.dtype), place, values, dim=axis, combine=combine)
     rank = len(shape)
@@ -175,18 +175,18 @@ def into_segments(values, place, count, start, axis, combine):
 
 @op(method=False, name="_in_segments")
 def in_segments(data, place, count, start, axis, combine):
-    """[..., n, ...] -> [..., count, ...]: each segment's "add", "mul", "max" or "min", from ``start`` on."""
+    """Reduce segments, [..., n, ...] -> [..., count, ...]: "add", "mul", "max" or "min", starting with ``start``."""
     return into_segments(data, place, count, start, axis, combine)
 
 
 @rule(in_segments)
 def vjp(g, y, data, place, count, start, axis, combine):
-    """To the elements that are the extreme in equal parts, NaN as well; for products that of the others, also where the
-    element is zero or NaN."""
+    """Extremes: the gradient in equal parts to the elements that equal the extreme, NaN included.  "mul": times the
+    product of the other elements, also if the element is zero or NaN."""
     if not count:
         return [P.full(shape=tuple(data.shape), value=0, dtype=data.dtype), None]
     at = P.minimum(place, count - 1)
-    own = lambda x: P.gather(x, at, dim=axis)  # what an element's segment has
+    own = lambda x: P.gather(x, at, dim=axis)  # value of an element's segment
     total = lambda chosen: own(into_segments(P.convert(chosen, dtype=data.dtype), place, count, 0.0, axis, "add"))
     g, unknown = own(g), P.ne(data, data)
     if combine in ("max", "min"):

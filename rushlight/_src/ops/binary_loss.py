@@ -1,4 +1,4 @@
-"""Losses of two classes: binary cross entropies."""
+"""Losses for two classes: binary cross entropies."""
 from __future__ import annotations
 
 from ..core.dtypes import FLOATING, bool_, type_name
@@ -29,7 +29,7 @@ def weigh(loss, weight):
 
 @op(method=False, name="_bce")
 def bce_core(input, target, weight, reduction):
-    """-(y log x + (1 - y) log(1 - x)), logarithms cut at -100."""
+    """-(y log x + (1 - y) log(1 - x)), with logarithms of at least -100."""
     x = upcast(input)
     log_x, log_rest = P.maximum(P.log(x), -100.0), P.maximum(P.log1p(P.neg(x)), -100.0)
     y = upcast(target)
@@ -93,7 +93,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
             f"result type {type_name(input.dtype)} can't be cast to the desired output type {type_name(target.dtype)}",
             "floating targets", "Convert them: target.float()")
     if pos_weight is not None and pos_weight.dtype is bool_:
-        raise RuntimeError("pos_weight must be a tensor of numbers, got torch.bool. Convert it: pos_weight.float()")
+        raise RuntimeError("pos_weight must be a numeric tensor, got torch.bool. Convert it: pos_weight.float()")
     return bce_logits_core(input, target, weight, pos_weight, chosen(reduction, size_average, reduce))
 
 

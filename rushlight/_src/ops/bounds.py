@@ -28,7 +28,7 @@ def clamp(input, min=None, max=None):
 
 
 def limited(beyond, x, bound):
-    """The bound where x is beyond it, or where the bound is NaN."""
+    """Return the bound where x exceeds it, or where the bound is NaN."""
     if isinstance(bound, Tensor):
         found = P.where(beyond(x, bound), bound, x)
         return found if not x.dtype.is_floating_point else P.where(P.ne(bound, bound), bound, found)
@@ -39,8 +39,8 @@ def limited(beyond, x, bound):
 
 @rule(clamp)
 def vjp(g, y, input, min=None, max=None):
-    """To the element where it lies within the bounds, ends included, to a bound where the element is beyond it: to
-    neither where one is NaN."""
+    """Gradient to the element if it is within the bounds, ends included, to a bound if the element exceeds it; to
+    neither if one is NaN."""
     x, low, high = (v if v is None else as_dtype(v, y.dtype) for v in (input, min, max))
     within = [compare(x, bound) for compare, bound in ((P.ge, low), (P.le, high)) if bound is not None]
     where = {"input": within[0] if len(within) == 1 else P.logical_and(*within)}
@@ -53,7 +53,7 @@ def vjp(g, y, input, min=None, max=None):
 
 
 def given_back(g, x):
-    """The part of a gradient that an operand gets, of its shape and dtype."""
+    """Reduce a gradient to the shape and dtype of its operand."""
     return as_dtype(sum_to(g, x.shape), x.dtype) if x.dtype.is_inexact else None
 
 

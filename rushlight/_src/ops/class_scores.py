@@ -8,7 +8,8 @@ CLASS_DTYPES = (int64, uint8, int32)
 
 
 def by_rows(x, target):
-    """Scores [n, c, *space] and targets [n, *space] as [rows, c] and [rows]; single samples get a row of their own."""
+    """Reshape scores [n, c, *space] and targets [n, *space] to [rows, c] and [rows]; a single sample becomes one
+    row."""
     if x.dim() == 1:
         return x.unsqueeze(0), target.reshape(1)
     if x.dim() == 2:
@@ -18,13 +19,13 @@ def by_rows(x, target):
 
 
 def has_no_classes(x):
-    """True if scores [n, c, *space], or [c] of a single sample, are known to be of no class at all."""
+    """True if scores [n, c, *space], or [c] of a single sample, are known to have no classes."""
     classes = x.shape[1 if len(x.shape) > 1 else 0]
     return type(classes) is int and classes == 0
 
 
 def check_classes(x, target, weight):
-    """Raises for shapes that do not go together.  Classes out of range are found by the kernel that looks them up."""
+    """Raise for inconsistent shapes.  The kernel that looks up classes finds those out of range."""
     shape, given = tuple(x.shape), tuple(target.shape)
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
@@ -48,7 +49,7 @@ def check_classes(x, target, weight):
 
 
 def check_margin_scores(input):
-    """Raises unless there are scores of one sample, or of any number of them, for at least one class."""
+    """Raise unless there are scores of one sample, or of any number of them, for at least one class."""
     def error():
         return RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")

@@ -1,4 +1,4 @@
-"""Whether tensors are equal, or close: equal, isclose, allclose."""
+"""Equality and closeness of tensors: equal, isclose, allclose."""
 from __future__ import annotations
 
 from ..core.native import Tensor
@@ -8,7 +8,7 @@ from ..core.runtime import has_value
 
 @op(composite=True)
 def equal(input, other):
-    """Whether two tensors have the same shape and elements: a Python bool."""
+    """True if two tensors have the same shape and elements: a Python bool."""
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
 
 
@@ -30,6 +30,6 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @op(composite=True)
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether all elements are close: a Python bool."""
+    """True if all elements are close: a Python bool."""
     rtol, atol = (v.item() if isinstance(v, Tensor) else v for v in (rtol, atol))
     return bool(isclose(input, other, rtol, atol, equal_nan).all())

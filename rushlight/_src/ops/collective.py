@@ -1,5 +1,5 @@
-"""Collectives as operators: a tensor of each process in, a new tensor out.  ``torch.distributed`` carries what they
-exchange; gradients go the other way.
+"""Collectives as operators: a tensor of each process in, a new tensor out.  ``torch.distributed`` transports the data;
+gradients go the other way.
 
 ``group_name`` names a group of this process.  All processes of the group run the same collectives in the same order,
 also within compiled programs.
@@ -25,7 +25,7 @@ check_name = entered("distributed.reduction", "check_name")  # (what, reduction,
 
 
 def exchanged(what: str, describe, gradient, *order):
-    """The kind of a collective: ``order`` names the parameters that it takes besides the group."""
+    """Kind of a collective: ``order`` names its parameters apart from the group."""
     def numpy(x, group, **params):
         return carry(what, x, group, *(params[name] for name in order))
 
@@ -39,7 +39,7 @@ def exchanged(what: str, describe, gradient, *order):
 
 
 def told(kind: Exchanged) -> Exchanged:
-    """A collective that tells before it begins; ``whom`` it tells is a parameter of its own."""
+    """A collective that notifies ``whom``, a parameter that this adds, before it begins."""
     def telling(function):
         def run(*args, whom, **params):
             tell(whom)
@@ -129,7 +129,7 @@ def all_reduce(input, reduce_op: str, group_name: str):
 
 @op(name="_average_gradients", method=False)
 def average_gradients(input, whom: str, group_name: str):
-    """The average over a group of gradients, in one vector; ``whom`` (``nn.parallel.captured.tell``) hears of it."""
+    """Average of gradients over a group, in one vector; ``whom`` (``nn.parallel.captured.tell``) is notified."""
     return P.average_gradients(input, reduce="avg", whom=whom, group=group_name)
 
 
@@ -171,5 +171,5 @@ def reduce(input, dst: int, group_name: str):
 
 @op(namespace="_c10d_functional")
 def wait_tensor(input):
-    """The tensor: what collectives return has arrived."""
+    """Wait until the result of a collective has arrived; returns it."""
     return input

@@ -1,4 +1,4 @@
-"""Tensors combined: blocks on a diagonal, products and choices of vectors, chunks side by side."""
+"""Combined tensors: block diagonals, Cartesian products, combinations, concatenated chunks."""
 from __future__ import annotations
 
 import itertools
@@ -59,8 +59,8 @@ def combinations(input, r=2, with_replacement=False):
 
 @op(composite=True, method=False, samples=(sample([(4, 3), (2, 3)], 0, 2),))
 def _chunk_cat(tensors, dim, num_chunks):
-    """Each tensor cut into chunks along a dimension (the last filled up with zeros) and flattened from there; equal
-    chunks side by side."""
+    """Chunk each tensor along a dimension, pad the last chunk with zeros, flatten from that dimension on, and
+    concatenate corresponding chunks."""
     if num_chunks < 1:
         raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
     if not tensors:

@@ -1,4 +1,4 @@
-"""Complex numbers: their parts, conjugates, angles, and views of them as real ones."""
+"""Complex numbers: their parts, conjugates, angles, and views of them as real tensors."""
 from __future__ import annotations
 
 import math
@@ -25,7 +25,7 @@ def imag(input):
 
 @op(view=True, turns=True)
 def conj(input):
-    """The complex conjugate, a view: what is written there reaches ``input``, conjugated.  A real tensor itself.
+    """The complex conjugate, a view: writes to it reach ``input``, conjugated.  A real tensor itself.
 
     >>> import rushlight as rl
     >>> z = rl.zeros(1, dtype=rl.complex64)
@@ -42,7 +42,7 @@ declare("_conj", conj.body, None, conj.signature, 0, samples=(), namespace="", m
 
 @op(view=True, turns=True, name="_neg_view")
 def negative_view(input):
-    """The negatives of all elements, a view: what is written there reaches ``input``, negated."""
+    """The negatives of all elements, a view: writes to it reach ``input``, negated."""
     if input.dtype is bool_:
         raise RuntimeError("_neg_view: bool has no negative numbers.")
     return P.negated(input)
@@ -50,7 +50,7 @@ def negative_view(input):
 
 @op(inplace_too=True, out_exact=True)
 def conj_physical(input):
-    """The complex conjugate, in memory of its own."""
+    """The complex conjugate, in new storage."""
     return P.conj(input) if input.dtype.is_complex else P.mul(input, 1)
 
 
@@ -60,7 +60,7 @@ declare("_conj_physical", conj_physical.body, None, conj_physical.signature, 0, 
 
 @op(method=False, view=True)
 def view_as_real(input):
-    """Real and imaginary part side by side: [*] complex -> [*, 2], a view.
+    """Interleaved real and imaginary parts: [*] complex -> [*, 2], a view.
 
     >>> import rushlight as rl
     >>> z = rl.zeros(1, dtype=rl.complex64)
@@ -72,14 +72,14 @@ def view_as_real(input):
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     if input.is_conj():
         raise RuntimeError(
-            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not in memory. "
+            "view_as_real doesn't work on unresolved conjugated tensors: their imaginary parts are not stored. "
             "resolve_conj() gives a copy that can be viewed.")
     return P.view_as_real(input)
 
 
 @op(method=False, composite=True)
 def view_as_complex(input):
-    """Pairs of numbers as complex ones, a view: [*, 2] -> [*].  RuntimeError where they do not lie side by side."""
+    """Pairs of floats as complex numbers, a view: [*, 2] -> [*].  RuntimeError if the pairs are not contiguous."""
     if input._rush_storage is not None and input._rush_offset % 2:
         raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got offset {input._rush_offset}")
     return paired(input)
@@ -87,7 +87,7 @@ def view_as_complex(input):
 
 @op(method=False, view=True, name="_view_as_complex")
 def paired(input):
-    """``view_as_complex`` of a tensor that begins with a complex number."""
+    """``view_as_complex`` of a tensor with an even storage offset."""
     if input.dtype.name not in ("float16", "float32", "float64"):
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
@@ -106,13 +106,13 @@ def paired(input):
 
 @op(composite=True)
 def resolve_conj(input):
-    """A copy of what is a conjugated view (``is_conj()``), any other tensor itself."""
+    """Return a copy of a tensor with the conj bit (``is_conj()``), any other tensor itself."""
     return input.clone() if input.is_conj() else input
 
 
 @op(composite=True)
 def resolve_neg(input):
-    """A copy of what is a negated view (``is_neg()``), any other tensor itself."""
+    """Return a copy of a tensor with the neg bit (``is_neg()``), any other tensor itself."""
     return input.clone() if input.is_neg() else input
 
 
@@ -126,7 +126,7 @@ def angle(input):
 
 
 def parts_of_complex(name, first, second):
-    """TypeError or RuntimeError for what does not make complex numbers."""
+    """TypeError or RuntimeError for arguments that do not make complex numbers."""
     for given in (first, second):
         if is_number(given):
             raise TypeError(f"{name}(): both arguments must be Tensor, not {type(given).__name__}")

@@ -8,13 +8,13 @@ from ..core.kinds import P
 from ..core.meta import suggests_channels_last
 from ..core.op import OPS, op, sample
 
-AUTOCAST = "half"  # products are worth it
+AUTOCAST = "half"  # convolutions are faster in 16-bit floats
 
 F = "nn.functional"
 
 
 def spread(value, count, name):
-    """One number for all dimensions, or one each."""
+    """Expand one number to all dimensions, or return one for each."""
     if isinstance(value, (int, Expr)):
         return (value,) * count
     value = tuple(value)
@@ -80,12 +80,12 @@ NARROW = 4
 
 
 def narrow(weight, groups):
-    """Whether groups are too narrow for results with channels last."""
+    """True if groups are too narrow for channels-last results."""
     return groups != 1 and weight.shape[1] < NARROW and not (weight.shape[1] == 1 and weight.shape[0] == groups)
 
 
 def lying_as(x, out):
-    """What was computed of images, with channels last if these are."""
+    """Return results for images, with channels last if ``x`` has that memory format."""
     if not suggests_channels_last(x._rush_meta):
         return out
     rank = len(out.shape)
@@ -93,7 +93,7 @@ def lying_as(x, out):
 
 
 def unbatched(x, rank, name):
-    """The input with a batch dimension, and whether it had none."""
+    """Return the input with a batch dimension, and True if it had none."""
     if len(x.shape) == rank + 1:
         return P.reshape(x, shape=(1, *x.shape)), True
     if len(x.shape) != rank + 2:
@@ -108,7 +108,7 @@ def rebatched(x, single):
 
 
 def copied_arguments(input, padding, **_) -> tuple:
-    """The names of arguments of a convolution of which PyTorch saves copies: complex inputs that it pads first."""
+    """Names of the convolution arguments that PyTorch saves as copies: complex inputs that it pads first."""
     return ("input",) if input.dtype.is_complex and padding == "same" else ()
 
 
@@ -189,8 +189,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark=False,
                  deterministic=False, cudnn_enabled=False,
                  allow_tf32=False):
-    """``convolution``, under the name that captured graphs of other frameworks have; how it is computed elsewhere does
-    not matter here."""
+    """``convolution``, under the name in captured graphs of other frameworks; the arguments that choose an algorithm
+    are ignored."""
     return OPS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
@@ -219,7 +219,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def all_windows(x, kernel, stride, dilation):
-    """[n, c, *space] -> [n, c, *out, *kernel]: every window of an already padded input."""
+    """[n, c, *space] -> [n, c, *out, *kernel]: all windows of a padded input."""
     rank = len(kernel)
     for k in range(rank):
         span = dilation[k] * (kernel[k] - 1) + 1
@@ -258,7 +258,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def windows_transpose(g, shape, kernel, stride, dilation):
-    """The transpose of ``all_windows`` for two dimensions: each window's elements added back where they came from."""
+    """The transpose of ``all_windows`` for two dimensions: each window's elements are added to their source."""
     total = None
     for a in range(kernel[0]):
         for b in range(kernel[1]):

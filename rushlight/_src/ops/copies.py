@@ -1,4 +1,4 @@
-"""``foo_copy`` for every view ``foo``: the same elements in memory of their own."""
+"""``foo_copy`` for every view ``foo``: the same elements in new storage."""
 from __future__ import annotations
 
 from ..core.kinds import P
@@ -15,7 +15,7 @@ def copied(view):
 
 
 def derive():
-    """Declares the copying forms."""
+    """Declare the copying variants."""
     for name in COPIES:
         view = OPS[name]
         declare(f"{name}_copy", copied(view), None, view.signature, declared_scalars(view),

@@ -1,4 +1,4 @@
-"""Tensors from nothing: constants, ranges, random numbers."""
+"""Factory functions: constants, ranges, random numbers."""
 from __future__ import annotations
 
 import functools
@@ -27,25 +27,25 @@ make_vacant = entered("sparse.conversion", "make_vacant")
 
 
 def is_only_known(device) -> bool:
-    """Whether a tensor on a device has no elements, and no program is written down, which tells how it came about."""
+    """True if a tensor on a device has no elements and no trace, which would record its construction, is active."""
     where = devices.placed(device)
     return where is not devices.cpu and not where.provider.has_data and not (top() and top().traces)
 
 
 @op(method=False, name="_filled")
 def filled(value: Scalar, size, dtype, device=None):
-    """A tensor full of one value."""
+    """A tensor filled with one value."""
     value = as_dtype(value, dtype)
     if isinstance(value, Tensor):
         return P.copy(P.expand(value, shape=tuple(size)))
     return P.full(shape=tuple(size), value=value, dtype=dtype)
 
 
-SPLIT = (1 << 27) + 1.0  # a double times this, rounded, tells its upper half
+SPLIT = (1 << 27) + 1.0  # a double times this, rounded, gives its upper half
 
 
 def in_halves(x):
-    """A float64 as a sum of two of 26 bits."""
+    """Split a float64 into a sum of two with 26 bits each."""
     far = P.mul(x, SPLIT)
     high = P.sub(far, P.sub(far, x))
     return high, P.sub(x, high)
@@ -59,13 +59,13 @@ def fused(k, step, start):
     total = P.add(start, product)
     part = P.sub(total, start)
     lost = P.add(lost, P.add(P.sub(start, P.sub(total, part)), P.sub(product, part)))
-    return P.add(total, P.where(P.eq(P.mul(lost, 0.0), 0.0), lost, 0.0))  # halves of numbers near the largest overflow
+    return P.add(total, P.where(P.eq(P.mul(lost, 0.0), 0.0), lost, 0.0))  # splits near the maximum overflow
 
 
 @op(method=False, name="_range")
 def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
-    """start + k * step for k below count.  With a step that is no whole number, floats are rounded where PyTorch rounds
-    them: there 32 bytes are made of their first element, while two such groups are left."""
+    """start + k * step for k below count.  With a fractional step, floats are rounded as in PyTorch: each group of 32
+    bytes is computed from its first element, while two such groups are left."""
     broken = any(number_category(v) == FLOATING for v in (start, step))
     wide = dtype if dtype.category != FLOATING or dtype is float64 else float64
     start, step = as_dtype(start, wide), as_dtype(step, wide)
@@ -81,19 +81,19 @@ def spaced(start: Scalar, step: Scalar, count, dtype, device=None):
 
 
 def whole(value):
-    """A size or count as an int; symbols stay what they are."""
+    """Return a size or count as an int; symbols are unchanged."""
     return value if isinstance(value, Expr) else int(value)
 
 
 def checked_sizes(size):
-    """Sizes as ints.  TypeError for what is none, RuntimeError for one below 0."""
+    """Return sizes as ints.  TypeError for other objects, RuntimeError for negative ones."""
     given = sizes_of(size)
     if {*map(type, given)} <= {int} and min(given, default=0) >= 0:
         return given
     for s in given:
         if isinstance(s, bool) or not hasattr(s, "__index__"):
-            raise OperandError(f"argument 'size' must be tuple of ints, but holds {s!r}, a {type(s).__name__}", "ints",
-                               "convert it with int()")
+            raise OperandError(f"argument 'size' must be tuple of ints, but contains {s!r}, a {type(s).__name__}",
+                               "ints", "convert it with int()")
     out = tuple(map(whole, given))
     if any(s < 0 for s in out):
         raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")
@@ -113,7 +113,7 @@ def constant(size, value, dtype, device, requires_grad):
 
 
 def is_sparse(layout) -> bool:
-    """True for the layout of sparse tensors."""
+    """True for sparse layouts."""
     return layout is not None and layout.name not in ("strided", "jagged")
 
 
@@ -123,7 +123,7 @@ def make_sparse(shape, dtype, layout, requires_grad):
 
 
 def full_in(layout):
-    """RuntimeError for a sparse layout, where every element is to be something."""
+    """Raise RuntimeError for a sparse layout: every element gets a value."""
     if is_sparse(layout):
         raise RuntimeError(
             f"a tensor full of one value is not sparse: layout={layout} is not implemented for it. Make it dense, "
@@ -148,7 +148,7 @@ def ones(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False
 @op(composite=True, method=False)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
          names=None):
-    """A tensor full of one value; its dtype is the value's unless given."""
+    """A tensor filled with one value; its dtype is the value's unless given."""
     full_in(layout)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return constant(checked_sizes((size,)), value, dtype, device, requires_grad)
@@ -157,7 +157,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
 @op(composite=True, method=False)
 def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
           memory_format=None, names=None):
-    """A tensor with undefined contents."""
+    """Return an uninitialized tensor."""
     shape, strides = checked_sizes(size), None
     if is_sparse(layout):
         return make_sparse(shape, dtype, layout, requires_grad)
@@ -170,7 +170,7 @@ def empty(*size, out=None, dtype=None, layout=None, device=None, pin_memory=Fals
 
 @op(composite=True, method=False)
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """A tensor with undefined contents and the given strides."""
+    """Return an uninitialized tensor with the given strides."""
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
@@ -183,7 +183,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
 @op(composite=True, method=False)
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
                    pin_memory=False):
-    """A tensor with undefined contents whose dimensions lie in memory in the given order, outermost first."""
+    """Return an uninitialized tensor whose dimensions are stored in the given order, outermost first."""
     if sorted(physical_layout) != [k for k, _ in enumerate(size)]:
         raise RuntimeError(
             "Number of dimensions in size does not match the length of the physical_layout; or "
@@ -198,7 +198,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 @op(composite=True, method=False, by_rows=True, fresh="empty")
 def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
-    """Undefined contents, in the shape and layout of input."""
+    """Return an uninitialized tensor with the shape and strides of input."""
     if is_sparse(layout):
         return make_sparse(input.shape, dtype or input.dtype, layout, requires_grad)
     if memory_format is not None and memory_format.name == "contiguous_format":
@@ -214,12 +214,12 @@ def empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
 
 @functools.lru_cache(maxsize=MOST_KNOWN)
 def in_plain_rows(meta) -> bool:
-    """Whether strides are those of a fresh tensor, of dimensions of size 1, too."""
+    """True if strides are row-major, also for dimensions of size 1."""
     return tuple(meta.strides) == row_major(meta.shape)
 
 
 def full_of(input, value, dtype, device, requires_grad, memory_format):
-    """One value, in the shape and layout of input."""
+    """One value, in the shape and strides of input."""
     meta = input._rush_meta
     if device is None and memory_format is None and top() is None and meta.device.provider.has_data and in_plain_rows(
             meta):
@@ -244,7 +244,7 @@ zeros_like, ones_like = like("zeros_like", 0), like("ones_like", 1)
 @op(composite=True, method=False, by_rows=True, fresh="filled")
 def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
               memory_format=None):
-    """One value, in the shape and layout of input."""
+    """One value, in the shape and strides of input."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     check_number(value, dtype or input.dtype)
     return full_of(input, value, dtype, device, requires_grad, memory_format)
@@ -272,7 +272,7 @@ def arange(start=None, end=None, step=1, *, out=None, dtype=None, layout=None, d
            requires_grad=False):
     """start, start + step, ... below end.
 
-    [ceil((end - start) / step)]; int64 where all three are whole numbers, else the default dtype.
+    [ceil((end - start) / step)]; int64 if all three are integers, else the default dtype.
 
     >>> torch.arange(1, 7, 2)
     tensor([1, 3, 5])
@@ -317,8 +317,8 @@ def range(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=
 
 
 def floating_for(name, dtype, *values):
-    """The dtype that was given, or else the default one, complex where a number is.  RuntimeError where a complex
-    number meets a real dtype."""
+    """Return the given dtype, or else the default one, complex if a number is.  RuntimeError for a complex number with
+    a real dtype."""
     if not any(isinstance(v, complex) for v in values):
         return dtype or dtypes.Defaults.floating
     found = dtypes.Defaults.floating.to_complex()
@@ -338,8 +338,8 @@ def point_count(name, steps):
 
 @op(method=False, name="_linspace")
 def evenly(start: Scalar, end: Scalar, count, dtype, device=None):
-    """``count`` points from start to end, both included; symmetric in rounding, and rounded where PyTorch rounds: ends
-    and step in the dtype, each point once."""
+    """``count`` points from start to end, both included; rounded symmetrically, as in PyTorch: ends and step in the
+    dtype, each point once."""
     wide = dtype if dtype.is_complex else float64
     rounded = (lambda v: P.convert(P.convert(v, dtype=dtype), dtype=float64)) if dtype is float32 else lambda v: v
     start, end = rounded(as_dtype(start, wide)), rounded(as_dtype(end, wide))
@@ -430,7 +430,7 @@ def triu_indices(row, col, offset=0, *, dtype=int64, device=None, layout=None, p
 
 @op(method=False, name="_triangle")
 def triangle(row, col, offset: Scalar, lower):
-    """Which elements [row, col] belong to a triangle."""
+    """Mask of the elements [row, col] that belong to a triangle."""
     across = P.sub(P.reshape(P.iota(size=col, dtype=int64), shape=(1, col)),
                    P.reshape(P.iota(size=row, dtype=int64), shape=(row, 1)))
     return P.le(across, offset) if lower else P.ge(across, offset)

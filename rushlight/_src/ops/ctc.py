@@ -15,7 +15,8 @@ from .prims.primitive import primitive
 
 
 def with_blanks(targets, blank):
-    """[n, s] -> [n, 2 s + 1], and from which states one may be reached by skipping the blank before it."""
+    """Interleave blanks, [n, s] -> [n, 2 s + 1], and mark the states that can be reached by skipping the blank before
+    them."""
     states = np.full((targets.shape[0], 2 * targets.shape[1] + 1), blank)
     states[:, 1::2] = targets
     skips = np.zeros(states.shape, bool)
@@ -24,7 +25,7 @@ def with_blanks(targets, blank):
 
 
 def shifted(row, by):
-    """Scores moved ``by`` states on (back where negative), with -inf where nothing comes from."""
+    """Scores moved ``by`` states forward (back if negative), filled with -inf."""
     out = np.full_like(row, -np.inf)
     if by > 0:
         out[:, by:] = row[:, :-by]
@@ -34,7 +35,7 @@ def shifted(row, by):
 
 
 def total_of(scores, tangents):
-    """The logarithm of the sum of what scores are logarithms of, and its tangent."""
+    """log-sum-exp of scores, and its tangent."""
     total = np.logaddexp.reduce(scores)
     if tangents is None:
         return total, None
@@ -44,8 +45,8 @@ def total_of(scores, tangents):
 
 
 def moved(row, tangent, allowed, way):
-    """The ways into each state from where paths are (``way`` 1) or will be (-1): from itself, the next one, and the one
-    after where ``allowed`` tells so."""
+    """Transitions into each state from the states of paths before (``way`` 1) or after (-1): from itself, the next one,
+    and the one after if ``allowed``."""
     free = row if way > 0 else np.where(allowed, row, -np.inf)
     skipped = shifted(free, 2 * way) if row.shape[1] > 2 else np.full_like(row, -np.inf)
     scores = row, shifted(row, way), np.where(allowed, skipped, -np.inf) if way > 0 else skipped
@@ -57,8 +58,8 @@ def moved(row, tangent, allowed, way):
 
 
 def forward_scores(emitted, skips, tangent=None):
-    """alpha[t]: the log probability of all paths' beginnings that are in a state at time t.  [t, n, states], and its
-    tangent for one of ``emitted``."""
+    """alpha[t]: log probability of all path prefixes that are in a state at time t.  [t, n, states], and its tangent
+    for one of ``emitted``."""
     alpha = np.full(emitted.shape, -np.inf)
     alpha[0, :, :2] = emitted[0, :, :2]
     slope = None if tangent is None else np.array(tangent)
@@ -71,8 +72,8 @@ def forward_scores(emitted, skips, tangent=None):
 
 
 def backward_scores(emitted, skips, last, steps, tangent=None):
-    """beta[t]: the log probability of all paths' ends from a state at time t on, and its tangent.  ``last``: where a
-    path may end."""
+    """beta[t]: log probability of all path suffixes from a state at time t on, and its tangent.  ``last``: states in
+    which a path may end."""
     beta = np.full(emitted.shape, -np.inf)
     ends = np.where(last, 0.0, -np.inf)
     slope = None if tangent is None else np.array(tangent)
@@ -91,7 +92,7 @@ def backward_scores(emitted, skips, last, steps, tangent=None):
 
 
 def lattice(logp, targets, lengths, blank):
-    """What a path emits in each state at each time, the allowed skips, and the states in which paths end."""
+    """Return what a path emits in each state at each time, the allowed skips, and the states in which paths end."""
     states, skips = with_blanks(targets, blank)
     emitted = np.take_along_axis(logp.astype(np.float64), np.broadcast_to(states, (len(logp), *states.shape)), 2)
     place = np.arange(states.shape[1])[None]
@@ -101,7 +102,7 @@ def lattice(logp, targets, lengths, blank):
 
 
 def scores(logp, targets, steps, lengths, blank):
-    """The negative log probability of each sample's targets: [n]."""
+    """Negative log probability of each sample's targets: [n]."""
     emitted, skips, last, _ = lattice(logp, targets, lengths, blank)
     alpha, _ = forward_scores(emitted, skips)
     final = alpha[np.maximum(steps - 1, 0), np.arange(len(steps))]
@@ -111,8 +112,8 @@ def scores(logp, targets, steps, lengths, blank):
 
 
 def visits(loss, logp, targets, steps, lengths, blank, along=None):
-    """How likely a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction of
-    logp, the tangent of that."""
+    """Likelihood that a path emits each class at each time, given the targets: [t, n, c]; with ``along``, a direction
+    of logp, its tangent."""
     emitted, skips, last, states = lattice(logp, targets, lengths, blank)
     finite = np.isfinite(emitted)
     tangent = None if along is None else np.where(finite, np.take_along_axis(along.astype(np.float64),
@@ -131,7 +132,7 @@ def visits(loss, logp, targets, steps, lengths, blank, along=None):
 
 
 def within(out, loss, steps, zero_infinity):
-    """Zero beyond the steps of each sample, and where its loss is infinite and may not count."""
+    """Zero past the steps of each sample, and for infinite losses with ``zero_infinity``."""
     out[np.arange(len(out))[:, None] >= steps] = 0
     if zero_infinity:
         out[:, np.isinf(loss)] = 0
@@ -139,8 +140,8 @@ def within(out, loss, steps, zero_infinity):
 
 
 def slopes(g, loss, logp, targets, steps, lengths, blank, zero_infinity):
-    """The gradient by unnormalised scores, softmax less posterior: what log_softmax would pass on (Graves et al. 2006,
-    eq. 16)."""
+    """Gradient with respect to unnormalized scores, softmax less posterior, which log_softmax passes on (Graves et al.
+    2006, eq. 16)."""
     out = (np.exp(logp.astype(np.float64)) - visits(loss, logp, targets, steps, lengths, blank)) * g[None, :, None]
     return within(out, loss, steps, zero_infinity)
 
@@ -153,7 +154,7 @@ def slopes_along(v, loss, logp, targets, steps, lengths, blank, zero_infinity):
 
 
 def slopes_gradient(v, y, g, loss, logp, *rest, **how):
-    """Of ``slopes``, by g and by logp; how the loss follows from logp is part of the latter."""
+    """Gradients of ``slopes`` with respect to g and logp; the latter includes how the loss depends on logp."""
     ones = P.full(shape=tuple(g.shape), value=1, dtype=g.dtype)
     by_g = P.reshape(P.sum(P.mul(v, P.ctc_backward(ones, loss, logp, *rest, **how)), (0, 2)), shape=tuple(g.shape))
     weighted = P.mul(v, P.reshape(g, shape=(1, g.shape[0], 1)))

@@ -26,7 +26,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
             f"cdist: X1 and X2 must have the same number of columns and at least two dimensions. X1: {list(x1.shape)} "
             f"X2: {list(x2.shape)}")
     check_dtypes(x1, x2)
-    if not p >= 0:  # NaN is no norm, either
+    if not p >= 0:  # NaN is not a norm either
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in MODES_OF_CDIST:
         raise ValueError(
@@ -38,15 +38,15 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     return distances(x1, x2, p)
 
 
-MOST_BY_DIFFERENCES = 25  # rows beyond which Euclidean distances are computed by matrix products, as in PyTorch
+MOST_BY_DIFFERENCES = 25  # rows beyond which Euclidean distances are computed by matmul, as in PyTorch
 MODES_OF_CDIST = {None: None, "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
                   "donot_use_mm_for_euclid_dist": False}
 
 
 @op(method=False, name="_distances")
 def distances(x1, x2, p):
-    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not written
-    down: [*, n, m]."""
+    """p-norms of the differences between every row of x1 [*, n, d] and every row of x2 [*, m, d], which are not
+    materialized: [*, n, m]."""
     rows = P.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     others = P.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     return OPS["norm"](OPS["sub"](rows, others), p, -1)

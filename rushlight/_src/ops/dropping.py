@@ -1,4 +1,4 @@
-"""Dropout of attention's weights: which are kept follows from the counter-based stream, so that no mask is ever kept.
+"""Dropout of attention weights: the counter-based RNG stream determines which are kept, so that no mask is stored.
 
 A probability is a ``level`` here, an int: 16-bit numbers below it drop their weight. It may be a symbol, so that one
 plan serves all probabilities.
@@ -18,12 +18,12 @@ LEVELS = 1 << 16  # numbers that a probability is rounded to
 
 
 def level_of(p: float) -> int:
-    """The level below which a number drops its weight, for a probability."""
+    """Return the level below which a 16-bit random number drops its weight, for a probability."""
     return round(p * LEVELS)
 
 
 def larger(level):
-    """The factor for what is left."""
+    """Factor of the kept weights."""
     left = LEVELS - level
     return LEVELS / left if left else 0.0
 
@@ -34,15 +34,15 @@ def tiles(queries, keys):
 
 
 def blocks_drawn(heads, queries, keys):
-    """How many blocks of the stream are taken, for so many heads of all examples."""
+    """Number of RNG stream blocks that ``heads`` heads of all examples draw."""
     tall, wide = tiles(queries, keys)
     return heads * tall * wide * KEYS
 
 
 def within(queries, keys, row, column):
-    """Where a part of a head lies that begins at a row and a column of ``queries`` by ``keys`` weights: ((the head's
+    """Position of a part of a head that begins at a row and a column of ``queries`` by ``keys`` weights: ((the head's
     tiles over the queries, over the keys, rows of the part's first tile above it, columns left of it), blocks of the
-    stream before that tile).
+    RNG stream before that tile).
 
     >>> within(64, 64, 8, 16), within(64, 64, 12, 20)
     (((8, 4, 0, 0), 80), ((8, 4, 4, 4), 80))
@@ -53,8 +53,8 @@ def within(queries, keys, row, column):
 
 
 def factors_numpy(shape, keys, seed, place, level, part=()):
-    """What dropout multiplies weights [n, h, l, s] by, of the shape (n, h, l); 1 where there is none.  ``part``: where
-    they lie in larger heads, as ``within`` says."""
+    """Factors by which dropout multiplies weights [n, h, l, s], for the shape (n, h, l); 1 without dropout.  ``part``:
+    their position in larger heads, from ``within``."""
     if not level:
         return np.float32(1)
     n, h, queries = shape
@@ -67,7 +67,7 @@ def factors_numpy(shape, keys, seed, place, level, part=()):
 
 
 def dropper(shape, keys, seed, place, level, part=()):
-    """A function that multiplies weights [n, h, l, s] by those factors, in primitives."""
+    """Return a function that multiplies weights [n, h, l, s] by those factors, in primitives."""
     if not level:
         return lambda x: x
     n, h, queries = shape

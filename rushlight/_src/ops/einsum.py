@@ -1,4 +1,4 @@
-"""Einstein summation: parsing, and contraction of operands two at a time by matrix products."""
+"""Einstein summation: parsing, and contraction of operands two at a time by matmul."""
 from __future__ import annotations
 
 from ..core.shape_env import guess
@@ -39,15 +39,15 @@ def parse(equation, operands):
 
 
 def equation_of(values) -> tuple:
-    """The equation and the operands of the form ``operand, subscripts, operand, subscripts, ..., [subscripts of the
-    result]``, where subscripts are a list of numbers from 0 to 51 and Ellipsis."""
+    """Return the equation and the operands of the variant ``operand, subscripts, operand, subscripts, ..., [subscripts
+    of the result]``, whose subscripts are lists of integers from 0 to 51 and Ellipsis."""
     result = "->" + subscripts(values[-1]) if len(values) % 2 else ""
     pairs = values[:len(values) - len(values) % 2]
     return ",".join(map(subscripts, pairs[1::2])) + result, pairs[::2]
 
 
 def subscripts(values) -> str:
-    """The letters of a list of subscripts.  ValueError for one that is no number from 0 to 51, nor Ellipsis."""
+    """Letters of a list of subscripts.  ValueError for anything but an integer from 0 to 51 or Ellipsis."""
     for value in values:
         if value is not Ellipsis and not 0 <= value < len(LETTERS):
             raise ValueError(f"einsum(): subscripts must be numbers from 0 to {len(LETTERS) - 1} or Ellipsis, but got "
@@ -74,7 +74,7 @@ def labels(term, rank, hidden=0):
 
 
 def diagonalised(x, names):
-    """Repeated labels of one operand taken along their diagonal."""
+    """Take the diagonal along repeated labels of one operand."""
     for c in list(dict.fromkeys(names)):
         while names.count(c) > 1:
             a = names.index(c)
@@ -110,12 +110,12 @@ def contract(equation, operands):
 
 
 def wanted(terms, out) -> set:
-    """The labels that the result, or some of these operands, have."""
+    """Labels of the result, or of some of these operands."""
     return set(out).union(*(names for _, names in terms))
 
 
 def smallest_pair(terms, out, sizes):
-    """The numbers of the two operands whose contraction leaves least in memory; the leftmost where several do."""
+    """Indices of the two operands whose contraction has the smallest result; the leftmost of several."""
     def left(k, j):
         needed = wanted([t for n, t in enumerate(terms) if n not in (k, j)], out)
         return volume(needed & {*terms[k][1], *terms[j][1]}, sizes) - volume(terms[k][1], sizes) - volume(terms[j][1],
@@ -135,13 +135,13 @@ def summed(x, names, gone):
 
 
 def aligned(x, names, order):
-    """x with its dimensions in this order, size 1 where it lacks one."""
+    """Permute x to this order of dimensions, with size 1 for missing ones."""
     x = x.permute([names.index(c) for c in order if c in names])
     return x.reshape([x.size([d for d in order if d in names].index(c)) if c in names else 1 for c in order])
 
 
 def pair(x, a, y, b, needed, sizes):
-    """Two operands contracted into one, by a batched matrix product over what they share."""
+    """Contract two operands into one, by a batched matmul over their common labels."""
     x, a = summed(x, a, [c for c in a if c not in needed and c not in b])
     y, b = summed(y, b, [c for c in b if c not in needed and c not in a])
     shared = [c for c in a if c in b]

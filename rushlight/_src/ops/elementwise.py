@@ -25,7 +25,7 @@ ONE = (sample((3, 4)), sample(()), sample((2, 0)))
 
 
 def refuse_bool(name, *values):
-    """RuntimeError where an operand is of bools."""
+    """RuntimeError if an operand is bool."""
     if any((v.dtype is bool_ if isinstance(v, Tensor) else isinstance(v, bool)) for v in values):
         raise RuntimeError(
             f"{name} with bool operands is not supported; use logical operators such as ^ or ~, or convert first")
@@ -134,7 +134,7 @@ ROOTS = (0.5, P.sqrt), (-0.5, P.rsqrt), (-1, P.reciprocal), (-2, lambda x: P.rec
 def pow(input, exponent):
     """input ** exponent."""
     x, y = promoted(input, exponent)
-    # a run-time number, too, so that no result depends on earlier calls
+    # also for a run-time scalar, so that no result depends on earlier calls
     if has_value(exponent) and isinstance(x, Tensor):
         if exponent == 2:
             return P.mul(x, x)
@@ -213,7 +213,7 @@ def nextafter(input, other):
     """The next floating number from input towards other."""
     x, y = promoted(input, other)
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: it wants floating point numbers")
+        raise NotImplementedError(f"nextafter is not implemented for {x.dtype}: expected a floating-point dtype")
     return NEXT_HALF.get(x.dtype, P.nextafter)(x, y)
 
 
@@ -265,19 +265,19 @@ def xlogy(input, other: Scalar):
 
 
 def times_log(x, y, log, lowest):
-    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) where that is finite (y above
+    """x * log(y), 0 where x is 0 unless y is NaN; there the slope in x is log(y) if that is finite (y above
     ``lowest``), else 0."""
     if not isinstance(y, Tensor):
         y = P.full(shape=(), value=y, dtype=x.dtype)
     zero = P.eq(x, 0) if isinstance(x, Tensor) else P.full(shape=(), value=x == 0, dtype=bool_)
     finite = P.logical_and(P.gt(y, lowest), P.lt(y, math.inf))
     replaced = P.logical_and(zero, P.logical_and(P.eq(y, y), P.logical_not(finite)))
-    logarithm = log(P.where(replaced, lowest + 1.0, y))  # of which the logarithm is 0
+    logarithm = log(P.where(replaced, lowest + 1.0, y))  # whose logarithm is 0
     return P.mul(x, logarithm) if isinstance(x, Tensor) else P.mul(logarithm, x)
 
 
 def mathematical(name, doc, inplace_too=True, namespace="", **traits):
-    """An operator of floats, or of integers as floats, that is one primitive of the same name."""
+    """Declare an operator on floats, or on integers as floats, that is one primitive of the same name."""
     def body(input):
         return getattr(P, name)(floating(input))
     body.__name__, body.__doc__ = name, doc
@@ -319,7 +319,7 @@ def round(input, *, decimals=0):
     if not input.dtype.is_inexact:
         if decimals:
             raise NotImplementedError(
-                f"round is not implemented for {input.dtype} and decimals={decimals}: whole numbers have no digits "
+                f"round is not implemented for {input.dtype} and decimals={decimals}: integers have no digits "
                 "after the point")
         return P.mul(input, 1)
     if decimals == 0:
@@ -377,7 +377,7 @@ def sgn(input):
 
 @op(samples=ONE)
 def signbit(input):
-    """Where the sign bit is set."""
+    """True if the sign bit is set."""
     needs(BOOL, "signbit", input, FLOATING)
     if input.dtype is bool_ or not input.dtype.is_signed:
         return P.lt(P.mul(input, 1), 0) if input.dtype is not bool_ else P.logical_and(input, False)
@@ -523,7 +523,7 @@ def entr(input):
     """-x log(x), 0 at 0, -inf for negative x."""
     x = floating(input)
     if x.dtype.is_complex:
-        raise NotImplementedError(f"entr is not implemented for {x.dtype}: it wants real numbers")
+        raise NotImplementedError(f"entr is not implemented for {x.dtype}: expected a real dtype")
     return P.where(P.ne(x, x), x, P.where(P.lt(x, 0), -math.inf, P.where(P.eq(x, 0), 0.0, P.neg(P.mul(x, P.log(x))))))
 
 
@@ -559,7 +559,7 @@ def ldexp(input, other):
 
 @op
 def sum_to_size(input, *size):
-    """Summed down to a shape it broadcasts from."""
+    """Sum down to a shape that broadcasts to the input's."""
     from ..core.kinds import sum_to
     from .shape import sizes_of
     size = tuple(1 if s == 1 else s for s in sizes_of(size))  # a symbol found to be 1 is that number from here on

@@ -1,5 +1,5 @@
-"""Writing some elements of a tensor of which several elements are one place in memory: that place takes a value that
-was written to any of them."""
+"""Writes to some elements of a tensor with overlapping elements: an address takes a value that was written to any of
+its elements."""
 from __future__ import annotations
 
 import warnings
@@ -8,8 +8,7 @@ from ..core.op import OPS
 
 
 def write_changes(name: str, target, value):
-    """Writes those elements of ``value`` that differ from the target's; warns that this is not to be relied on.
-    Returns the target."""
+    """Write the elements of ``value`` that differ from the target's, with a deprecation warning. Returns the target."""
     warnings.warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing "

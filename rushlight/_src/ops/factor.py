@@ -1,4 +1,4 @@
-"""Decompositions of matrices as primitives: what LAPACK computes, and the gradients.
+"""Matrix decompositions as primitives: LAPACK's results, and their gradients.
 
 Every gradient is that of the real inner product Re tr(g^H dy); see Giles 2008 (An extended collection of matrix
 derivative results) and Walter & Lehmann 2018 (Algorithmic differentiation of linear algebra functions).
@@ -27,7 +27,7 @@ def batch(x) -> tuple:
 
 
 def vector(x, size, dtype=None):
-    """The Meta of ``size`` numbers for each matrix of x."""
+    """Meta of ``size`` elements for each matrix of x."""
     return x.like((*batch(x), size), None, dtype)
 
 
@@ -44,7 +44,7 @@ def on_diagonal(x):
 
 
 def real_like(x, like):
-    """Drops the imaginary part where the argument was real."""
+    """Drop the imaginary part if the argument was real."""
     return x.real if x.dtype.is_complex and not like.dtype.is_complex else x
 
 
@@ -59,19 +59,19 @@ NOT_POSITIVE = failures.declare(4, LinAlgError,
                                 "is not positive-definite "
                                 "(the leading minor of order {at} is not positive-definite).")
 NOT_CONVERGENT = failures.declare(5, LinAlgError,
-                                  "linalg.eigh: {where}The algorithm did not converge. The input may hold NaN or "
+                                  "linalg.eigh: {where}The algorithm did not converge. The input may contain NaN or "
                                   "infinity.")
 
 NO_PIVOT = failures.declare(7, RuntimeError,
                             "{where}pivots must lie between 1 and the number of rows, LU.size(-2): did you properly "
                             "pass the result of lu_factor?")
 NO_SINGULAR_VALUES = failures.declare(6, LinAlgError,
-                                      "linalg.svd: {where}The algorithm did not converge. The input may hold NaN or "
+                                      "linalg.svd: {where}The algorithm did not converge. The input may contain NaN or "
                                       "infinity.")
 
 
 def refuse(kind, info):
-    """Raises for the first matrix that failed."""
+    """Raise for the first matrix that failed."""
     wrong = np.flatnonzero(info)
     if wrong.size:
         raise failures.error(failures.word(kind + failures.BATCHED * bool(info.ndim), int(info.reshape(-1)[wrong[0]]),
@@ -79,13 +79,13 @@ def refuse(kind, info):
 
 
 def converging(function, name):
-    """``function``, with NumPy's complaint about non-convergence under our name."""
+    """Wrap ``function``: NumPy's error for non-convergence gets Rushlight's name."""
     def run(*args, **params):
         try:
             return function(*args, **params)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(
-                f"linalg.{name}: the algorithm did not converge ({error}). The input may hold NaN or "
+                f"linalg.{name}: the algorithm did not converge ({error}). The input may contain NaN or "
                 "infinity.") from None
     return run
 
@@ -165,8 +165,8 @@ def pinv_slope(g, y, a):
 
 @op(method=False, name="_full_rank_solution")
 def full_rank_solution(a, b):
-    """The x of least norm that minimises |a x - b| where a has full rank, by QR factors, and a bound of the condition
-    of each a: |R| |R^-1|."""
+    """Return the x of least norm that minimizes |a x - b| if a has full rank, by QR factors, and a bound of the
+    condition of each a: |R| |R^-1|."""
     m, n = a.shape[-2:]
     q, r = P.qr(a if m >= n else a.mH, mode="reduced")
     one = identity_like(r)
@@ -213,8 +213,7 @@ def cofactor_gradient(g, y, a):
 P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)),
                                            cofactor_gradient), lambda a: 0, arity=1)
 def pivots_with_signs(a, change=lambda x: x):
-    """The pivots of a, changed, with the sign of the exchange that each took: their product has the sign of the
-    permutation."""
+    """Pivots of a, multiplied by the sign of each interchange: their product has the sign of the permutation."""
     packed, exchanges, _ = P.lu(a)
     pivots = change(packed.diagonal(0, -2, -1))
     return P.where(P.eq(exchanges, P.add(P.iota(size=a.shape[-1], dtype=int32), 1)), pivots, P.neg(pivots)), packed
@@ -248,7 +247,7 @@ def cholesky_gradient(g, y, a, check):
 
 
 def between(left, middle, right, upper):
-    """left^-1 middle right^-1 for triangular left; right is the other way round."""
+    """left^-1 middle right^-1 for triangular left; right has the opposite triangle."""
     inner = P.solve_triangular(left, middle, upper=upper, unit=False)
     return P.solve_triangular(right.mH, inner.mH, upper=upper, unit=False).mH
 
@@ -263,7 +262,7 @@ def lu_numpy(a):
 
 
 def lu_gradient(g, y, a):
-    """Of the packed factors: a leading square part, then what lies below or right of it."""
+    """Gradient through the packed factors: a leading square part, then the rows below or columns right of it."""
     if g[0] is None:
         return [None]
     packed, pivots = y[0], y[1]
@@ -358,7 +357,7 @@ def reflected(a, tau, x, adjoint):
     """Q x (Q^H x), Q the product of the reflectors I - tau v v^H with v below the diagonal of a, as I - V T V^H
     (Schreiber & Van Loan 1989).
 
-    With S what lies above the diagonal of V^H V, T is (I + diag(tau) S)^-1 diag(tau), which takes scales of 0.
+    With S the part of V^H V above the diagonal, T is (I + diag(tau) S)^-1 diag(tau), which permits scales of 0.
     """
     count, size = tau.shape[-1], a.shape[-2]
     v = a[..., :, :count].tril(-1) + OPS["eye"](size, count, dtype=a.dtype)
@@ -487,7 +486,7 @@ P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(
 
 # --- the exponential --------------------------------------------------------------------------------------------------
 def exponential_gradient(g, y, a):
-    """The derivative along g stands in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
+    """The derivative along g is in the corner of the exponential of a block matrix (Najfeld & Havel 1995)."""
     n, rank = a.shape[-1], len(a.shape)
     ah = a.mH
     top = P.cat((ah, g), dim=rank - 1)

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms (Cooley & Tukey 1965), and the short-time transforms made of them."""
+"""Discrete Fourier transforms (Cooley & Tukey 1965), and short-time transforms by them."""
 from __future__ import annotations
 
 import math
@@ -19,14 +19,14 @@ AUTOCAST = "float32"  # sensitive to rounding
 NAMESPACE = "fft"
 
 
-# --- primitives: unnormalised, so that each is the transpose of another -----------------------------------------------
+# --- primitives: unnormalized, so that each is the transpose of another -----------------------------------------------
 def along(dim, rank, size):
-    """A vector's shape along one dimension."""
+    """Shape of a vector along one dimension."""
     return tuple(size if k == dim else 1 for k in range(rank))
 
 
 def resized(x, dim, size):
-    """Cut or filled up with zeros at the end of a dimension."""
+    """Truncate a dimension, or pad it with zeros at the end."""
     have = x.shape[dim]
     if have == size:
         return x
@@ -47,7 +47,7 @@ def real_transform_gradient(g, y, x, dim):
 
 
 def real_inverse_gradient(g, y, x, dim, size):
-    """Every coefficient but the first (and the middle one of an even size) stands for its mirror image too."""
+    """Every coefficient but the first (and the middle one of an even size) also represents its mirror image."""
     rank, half = len(x.shape), x.shape[dim]
     k = P.iota(size=half, dtype=int64)
     once = P.logical_or(P.eq(k, 0), P.eq(P.mul(k, 2), size))
@@ -76,7 +76,7 @@ P_irfft = primitive("irfft", Foreign(lambda x, dim, size: np.fft.irfft(x, size, 
 
 # --- one dimension and several ----------------------------------------------------------------------------------------
 def factor(norm, size, inverse):
-    """What an unnormalised transform is multiplied by."""
+    """Factor that normalizes a transform."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"; it is one of "backward", "ortho", "forward"')
     if norm == "ortho":
@@ -89,7 +89,7 @@ def scaled(x, scale):
 
 
 def working(input, complex_):
-    """The input as floating (complex where wanted)."""
+    """Convert the input to a floating (or complex) dtype."""
     if input.dtype.is_half:
         raise RuntimeError(f"Unsupported dtype {input.dtype} for FFTs: use .float() first")
     dtype = input.dtype if input.dtype.is_inexact else Defaults.floating
@@ -133,14 +133,14 @@ def complex_transform(name, input, s, dim, norm, inverse):
 
 
 def transformed(x, dims, inverse):
-    """The transform along one dimension after the other."""
+    """Transform one dimension after the other."""
     for dim in reversed(dims):
         x = P.fft(x, dims=(dim,), inverse=inverse)
     return x
 
 
 def from_real(name, input, s, dim, norm, inverse):
-    """Real to half complex: along the last of dims, then complex along the others.  The inverse direction (ihfft)
+    """Real to half complex: transform the last of dims, then the others as complex.  The inverse direction (ihfft)
     conjugates."""
     real_only(name, input)
     dims, sizes = plan_dims(name, input, s, dim)
@@ -239,14 +239,14 @@ ifftshift = shift("ifftshift", lambda n: -(n // 2), "The inverse of fftshift.")
 
 # --- short-time transforms --------------------------------------------------------------------------------------------
 def window_of(name, window, n_fft, win_length, like):
-    """The window, in the middle of n_fft zeros."""
+    """The window, centered in n_fft zeros."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}, n_fft={n_fft}")
     if window is None:
         if win_length > 1:
             warn(f"{name}: a window was not provided, and a rectangular one is applied, which leaks between "
-                 f"frequencies. Give one such as hann_window({win_length}), or "
-                 f"ones({win_length}) if that is meant.")
+                 f"frequencies. Pass one such as hann_window({win_length}), or "
+                 f"ones({win_length}) for a rectangular one.")
         window = like.new_ones(win_length)
     elif tuple(window.shape) != (win_length,):
         raise RuntimeError(
@@ -276,8 +276,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     onesided = not complex_ if onesided is None else onesided
     if return_complex is False:
-        warn("stft with return_complex=False is deprecated: let it return complex tensors, of which view_as_real "
-             "gives the pairs.")
+        warn("stft with return_complex=False is deprecated: let it return complex tensors, and convert them with "
+             "view_as_real.")
     x = input.unsqueeze(0) if input.dim() == 1 else input
     if center:
         half = n_fft // 2
@@ -295,8 +295,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
 @op(composite=True)
 def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
           length=None, return_complex=False):
-    """The signal of which ``stft`` gave input, by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*,
-    t]."""
+    """Invert ``stft`` by overlap and add (Griffin & Lim 1984): [*, frequencies, frames] -> [*, t]."""
     if not input.is_complex():
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, "
@@ -334,7 +333,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
 
 
 def added(frames, hop, total):
-    """Frames [n, frames, size] added up, ``hop`` apart: [n, total]."""
+    """Add up frames [n, frames, size], ``hop`` apart: [n, total]."""
     n, count, size = frames.shape
     at = (OPS["arange"](count).unsqueeze(1) * hop + OPS["arange"](size)).reshape(-1)
     return frames.new_zeros((n, total)).index_add(1, at, frames.reshape(n, count * size))

@@ -1,4 +1,4 @@
-"""Attention as one primitive that never writes its scores down, and its gradient."""
+"""Attention as one primitive that does not materialize its scores, and its gradient."""
 from __future__ import annotations
 
 import dataclasses
@@ -22,16 +22,15 @@ from .shape import expanded
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSpec:
-    """How attention is computed, whatever its operands.
+    """Parameters of attention that are not operands.
 
-    ``causal``: a query sees the keys up to its own place.  ``scale``: of scores.  ``mods``: what a user's functions do
-    to scores; None: nothing.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``:
-    bounds of the numbers of queries and of keys of a sequence, where sequences lie end to end; else ().  ``kernel``:
-    "vendor" where the library of the device's vendor is to compute it, "own" where it is not to; "": as the device
-    chooses.  ``part``: where these weights lie among those that dropout decides about (``dropping.within``); (): they
-    are all.
+    ``causal``: a query sees the keys up to its own position.  ``scale``: of scores.  ``mods``: user functions of
+    scores, or None.  ``drop``: the level at which weights are dropped (``dropping.level_of``).  ``longest``: bounds of
+    the numbers of queries and of keys of a packed sequence; () if sequences are not packed.  ``kernel``: "vendor" uses
+    the library of the device's vendor, "own" does not; "": the device chooses.  ``part``: position of these weights
+    among those that dropout decides about (``dropping.within``); (): they are all.
 
-    The parameters of the primitives are its fields, so that what goes over the numbers in a graph finds them there.
+    The fields are the parameters of the primitives, so that a traversal of the scalars in a graph finds them.
     """
 
     causal: bool
@@ -44,7 +43,7 @@ class AttentionSpec:
 
 
 class AttentionOperands(NamedTuple):
-    """What attention reads, in the order of the primitive's arguments (see ``attention``)."""
+    """Operands of attention, in the order of the primitive's arguments (see ``attention``)."""
 
     q: object
     k: object
@@ -58,13 +57,13 @@ class AttentionOperands(NamedTuple):
 
 
 def attend(operands: AttentionOperands, spec: AttentionSpec):
-    """(attention, the logarithm of each row's total) by the primitive."""
+    """(attention, log-sum-exp of each row) by the primitive."""
     return P.attention(*operands, **vars(spec))
 
 
 def specified(first: int):
-    """A rule of the primitives, which get ``first`` values and the operands as arguments and the spec as parameters, of
-    a function of the values, the AttentionOperands and the AttentionSpec."""
+    """Make a rule of the primitives, whose arguments are ``first`` values and the operands, from a function of the
+    values, the AttentionOperands and the AttentionSpec."""
     def wrapped(function):
         def rule(*values, **how):
             return function(*values[:first], AttentionOperands(*values[first:]), AttentionSpec(**how))
@@ -75,8 +74,8 @@ def specified(first: int):
 
 # --- meaning ----------------------------------------------------------------------------------------------------------
 def weights_numpy(q, k, x: AttentionOperands, spec: AttentionSpec):
-    """Probabilities [n, h, l, s], the logarithm of each row's total (infinity, and zeros, for rows that look nowhere),
-    and plain scores."""
+    """Probabilities [n, h, l, s], log-sum-exp of each row (infinity, and zeros, for fully masked rows), and plain
+    scores."""
     plain = scores = np.matmul(q, shared(k, q).swapaxes(-1, -2)) * np.float32(spec.scale)
     if spec.mods is not None:
         scores = spec.mods.scores_numpy(plain, x.captured)
@@ -92,7 +91,7 @@ def weights_numpy(q, k, x: AttentionOperands, spec: AttentionSpec):
 
 
 def shared(x, q):
-    """Heads of keys or values, repeated for the heads of queries that share them."""
+    """Repeat heads of keys or values for the heads of queries that share them."""
     return np.repeat(x, q.shape[1] // x.shape[1], 1)
 
 
@@ -121,7 +120,7 @@ def gradient_numpy(grad, out, lse, x, spec):
 
 
 def sequences(starts, factors):
-    """(rows of queries, rows of keys, factors of weights) of each sequence that lies end to end with the others."""
+    """Yield (rows of queries, rows of keys, factors of weights) of each packed sequence."""
     (q, k), count = starts, len(starts[0]) - 1
     for i in range(count):
         rows, columns = slice(q[i], q[i + 1]), slice(k[i], k[i + 1])
@@ -130,14 +129,14 @@ def sequences(starts, factors):
 
 
 def factors(x: AttentionOperands, spec: AttentionSpec):
-    """What dropout multiplies weights by: [n, h, l, s], of sequences of many lengths up to the longest."""
+    """Factors by which dropout multiplies weights: [n, h, l, s]; packed sequences are padded to the longest."""
     rows, columns = spec.longest if x.starts else (x.q.shape[2], x.k.shape[2])
     return factors_numpy((len(x.starts[0]) - 1 if x.starts else x.q.shape[0], x.q.shape[1], rows), columns, x.seed,
                          x.place, spec.drop, spec.part)
 
 
 def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
-    """By the logarithms of rows' totals and the result, which may be of more keys than these."""
+    """Return the gradients of q, k and v, given rows' log-sum-exp and results, which may cover more keys than k."""
     weights, own, scores = weights_numpy(q, k, x, spec)
     looking = np.isfinite(own) & np.isfinite(lse)
     weights = weights * np.exp(np.where(looking, own, 0) - np.where(looking, lse, 0))[..., None]
@@ -155,12 +154,12 @@ def gradients_of_one(grad, out, lse, q, k, v, x, spec, factors):
             of_head(np.matmul(weights.swapaxes(-1, -2), grad), v))
 
 
-# --- the gradient of the gradient, written with smaller primitives ----------------------------------------------------
+# --- double backward, written with smaller primitives -----------------------------------------------------------------
 @specified(5)
 def second_gradient(g, y, grad, out, lse, x, spec):
-    """Gradients of what attention_gradient returns.  With probabilities p, factors f of dropout, and slopes s = p * (dp
-    - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp = f
-    * grad v^T."""
+    """Gradients of the results of attention_gradient.  With probabilities p, factors f of dropout, and slopes s = p *
+    (dp - sum(p * dp)), the three results are s k, s^T q and (f p)^T grad; everything is differentiated through p and dp
+    = f * grad v^T."""
     mask, causal = x.mask, spec.causal
     if x.starts and spec.drop:
         raise NotImplementedError(
@@ -220,8 +219,8 @@ def probabilities(q, k, lse, mask, causal, scale):
 
 
 def within_sequences(starts, rows, columns, causal):
-    """[rows, columns] bools: whether a query and a key, of sequences that lie end to end, are of the same one, and the
-    key not ahead where ``causal``."""
+    """Mask [rows, columns] of packed sequences: True if a query and a key are of the same sequence and, if ``causal``,
+    the key is not ahead."""
     (row, first), (column, begin) = (sequence_of(start, count) for start, count in zip(starts, (rows, columns)))
     turned = lambda x: P.reshape(x, shape=(rows, 1))
     same = P.eq(turned(row), column)
@@ -230,7 +229,7 @@ def within_sequences(starts, rows, columns, causal):
 
 
 def sequence_of(starts, count):
-    """The sequence that each of ``count`` rows is of, and where that begins: [1, count] each."""
+    """Sequence of each of ``count`` rows, and its start: [1, count] each."""
     starts = P.convert(starts, dtype=int64)
     sequences = starts.shape[0] - 1
     ends = P.reshape(P.slice(starts, starts=(1,), steps=(1,), shape=(sequences,)), shape=(sequences, 1))
@@ -240,12 +239,12 @@ def sequence_of(starts, count):
 
 
 def place_within(count, begin):
-    """Where each row is within its sequence: [1, count]."""
+    """Index of each row within its sequence: [1, count]."""
     return P.sub(P.reshape(P.iota(size=count, dtype=int64), shape=(1, count)), begin)
 
 
 def visible(rows, columns):
-    """[rows, columns] bools: whether a causal query may look."""
+    """Causal mask [rows, columns]: True if a query sees a key."""
     row = P.reshape(P.iota(size=rows, dtype=int64), shape=(rows, 1))
     return P.le(P.reshape(P.iota(size=columns, dtype=int64), shape=(1, columns)), row)
 
@@ -269,7 +268,7 @@ def describe(x, spec):
 
 
 def in_order_of(x, size):
-    """[n, h, l, size] in memory of its own, its first three dimensions nested as those of ``x`` are."""
+    """Copy [n, h, l, size] to new storage with the order of the first three dimensions of ``x``."""
     shape = (*x.shape[:-1], size)
     order = sorted(range(3), key=lambda dim: (x.strides[dim], -dim))
     return Meta(shape, tuple(nested_strides(shape, (3, *order))), x.dtype, x.device)
@@ -313,8 +312,8 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
     """Attention over [*, l, e] by the primitive; the mask, if any, broadcasts to [*, l, s]; weights are dropped at the
     level ``drop``.  ``kernel``: of AttentionSpec.
 
-    ``scale`` None: one over the square root of e, which only a plan has to know.  One that varies from call to call
-    multiplies the query, where that is not rounded to halves.
+    ``scale`` None: 1 / sqrt(e), which only a plan has to know.  A run-time scale multiplies the query if that is
+    float32; a 16-bit query would be rounded.
     """
     scale = 1.0 / math.sqrt(query.shape[-1] / 1) if scale is None else scale
     if isinstance(scale, RunTime) and query.dtype is float32:
@@ -332,37 +331,37 @@ def flash(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, d
 
 @op(method=False, name="_flex_attention")
 def flex(query, key, value, blocks, captured, causal, scale, mods):
-    """Attention whose scores a user's functions change: its result, and the logarithm of each row's total."""
+    """Attention with user-defined score functions: its result, and the log-sum-exp of each row."""
     return attend(AttentionOperands(query, key, value, blocks=blocks, captured=tuple(captured)),
                   AttentionSpec(causal, scale, mods.at((*query.shape[:3], key.shape[2]), captured)))
 
 
 @op(method=False, name="_attention_part")
 def part(query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
-    """Attention [n, h, l, e] to some of the keys, and the logarithm of each row's total, by which parts are joined.
-    ``mask``: None, or what broadcasts to [n, h, l, keys].  Weights are dropped as those of the whole, in which these
-    are a ``part`` (of AttentionSpec)."""
+    """Attention [n, h, l, e] to some of the keys, and the log-sum-exp of each row, which combines parts. ``mask``:
+    None, or a tensor that broadcasts to [n, h, l, keys].  Weights are dropped as a ``part`` (of AttentionSpec) of the
+    full attention."""
     return attend(AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place),
                   AttentionSpec(causal, scale, drop=drop, part=part))
 
 
 @op(method=False, name="_attention_part_gradient")
 def part_gradient(grad, out, lse, query, key, value, mask, seed: Scalar, place: Scalar, causal, scale, drop, part):
-    """The gradients of queries, keys and values that are a part: ``out`` and ``lse`` are those of all keys."""
+    """Gradients of queries, keys and values of a part: ``out`` and ``lse`` are those of all keys."""
     operands = AttentionOperands(query, key, value, mask_over(mask, query, key), seed=seed, place=place)
     return P.attention_gradient(grad, out, lse, *operands, **vars(AttentionSpec(causal, scale, drop=drop, part=part)))
 
 
 def mask_over(mask, query, key):
-    """A mask of every row and key, read along rows; None where there is none."""
+    """A mask of every row and key, read along rows; None without a mask."""
     shape = (*query.shape[:-1], key.shape[-2])
     return None if mask is None else P.expand(mask, shape=expanded(mask.shape, shape))
 
 
 @op(method=False, name="_ragged_attention", autocast="half")
 def ragged(query, key, value, q_starts, k_starts, seed: Scalar, place: Scalar, causal, scale, drop, longest):
-    """Attention [h, rows, size] within sequences that lie end to end; ``longest``: bounds of the numbers of their
-    queries and of their keys."""
+    """Attention [h, rows, size] within packed sequences; ``longest``: bounds of the numbers of their queries and
+    keys."""
     return sequences_of(query, key, value, (q_starts, k_starts), seed, place,
                         AttentionSpec(causal, scale, drop=drop, longest=longest))
 
@@ -375,7 +374,7 @@ def sequences_of(query, key, value, starts, seed, place, spec: AttentionSpec):
 
 
 def four(x):
-    """[*, l, e] as [n, h, l, e]."""
+    """View [*, l, e] as [n, h, l, e]."""
     *lead, rows, size = x.shape
     if len(lead) == 2:
         return x
@@ -386,7 +385,7 @@ def four(x):
 
 
 def refusal(query, key, value, mask, probability, shares):
-    """Why attention goes by its formula instead of the primitive; None where it does not."""
+    """Reason why attention uses its formula instead of the primitive; None if it does not."""
     lead = tuple(query.shape[:-2])
     declined = query.device.provider.target().declines_attention(query, value)
     if declined is not None:

@@ -1,4 +1,4 @@
-"""Former orders of arguments, with factors among the tensors: PyTorch still takes them, with a warning."""
+"""Former orders of arguments, with factors among the tensors: PyTorch still accepts them, with a warning."""
 from ..core.advice import warn
 from ..core.native import Tensor
 from ..core.op import OPS
@@ -13,16 +13,16 @@ ORDERS = {"add": SUM, "sub": SUM, "addcmul": THIRD, "addcdiv": THIRD,
 
 
 def fits(name: str, value) -> bool:
-    """Whether an argument can be what stood there."""
+    """True if an argument fits a parameter of a former order."""
     is_number = isinstance(value, (int, float, complex))
     return is_number if name in FACTORS else isinstance(value, Tensor) or name == "other" and is_number
 
 
 def former(name: str, written: str | None = None):
-    """What the trait ``otherwise`` of an operator holds, for a form ``written`` so, such as ``add_`` of ``add``.
+    """Trait ``otherwise`` of an operator with a former order of arguments, or of a variant: ``add_`` for ``add``.
 
-    Of the arguments behind the first one it makes the call that was meant, as a function of the first one; None where
-    they stand as they do now.
+    From the arguments after the first one it makes the intended call, as a function of the first one; None if they are
+    in the current order.
     """
     written = written or name
 
@@ -36,8 +36,8 @@ def former(name: str, written: str | None = None):
 
 
 def call(name: str, order: tuple, args: tuple):
-    """The operator with its arguments in today's order; TypeError where the first one is no number but should be, or
-    the other way round."""
+    """Call the operator with its arguments in today's order; TypeError if the first one must be a number and is not, or
+    vice versa."""
     if not fits(order[0], args[0]):
         raise TypeError(
             f"{name}() received an invalid combination of arguments: a {type(args[0]).__name__} for {order[0]} in "

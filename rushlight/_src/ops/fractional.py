@@ -1,4 +1,4 @@
-"""Max pooling over windows that start at pseudo-random places (Graham 2014)."""
+"""Max pooling over windows with pseudo-random starts (Graham 2014)."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ F = "nn.functional"
 
 
 def starts(size, out, kernel, u):
-    """Where windows start, for each sample u of [n, c]: [n, c, out]."""
+    """Start of each window, for each sample u of [n, c]: [n, c, out]."""
     if out == 1:
         return np.full((*u.shape, 1), size - kernel)
     step = (size - kernel) / (out - 1)
@@ -36,7 +36,7 @@ def sizes_wanted(name, x, rank, output_size, output_ratio):
 
 
 def check_samples(samples, n, c, rank):
-    """RuntimeError for random numbers that are not [at least n, c, rank]."""
+    """RuntimeError unless random samples are [at least n, c, rank]."""
     if samples.dim() != 3:
         raise RuntimeError(f"Expect _random_samples to have 3 dimensions; got {samples.dim()}")
     if samples.size(0) < n:

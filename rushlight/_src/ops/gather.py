@@ -1,4 +1,4 @@
-"""Elements picked or written along a dimension by an index tensor: gather, take, scatter, index_select and the like."""
+"""Elements read or written along a dimension by an index tensor: gather, take, scatter, index_select and others."""
 from __future__ import annotations
 
 from ..core.dtypes import bound, int32, int64, uint8
@@ -21,7 +21,7 @@ def index_of(name, dim, input, index):
 
 @op(moves=True)
 def index_select(input, dim, index):
-    """The slices at the positions of a vector along a dimension."""
+    """Slices at the positions of a vector along a dimension."""
     at, index = index_of("index_select", dim, input, index)
     if len(index.shape) > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
@@ -39,13 +39,13 @@ def index_select(input, dim, index):
 
 
 def lifted(x):
-    """The same tensor, with one dimension where it has none."""
+    """Return the same tensor, with one dimension if it has none."""
     return x if x.shape else P.reshape(x, shape=(1,))
 
 
 @op(out_of_range=RuntimeError, moves=True, out_exact=True)
 def gather(input, dim, index, *, sparse_grad=False):
-    """out[i][j] = input[index[i][j]][j] (for dim 0): elements picked along a dimension.
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements read along a dimension.
 
     The result has the shape of ``index`` (int64).  RuntimeError for an index that is out of range.
 
@@ -73,7 +73,7 @@ def gather(input, dim, index, *, sparse_grad=False):
 
 @op
 def take_along_dim(input, indices, dim=None):
-    """Elements picked along a dimension, with broadcasting."""
+    """Elements read along a dimension, with broadcasting."""
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
@@ -103,7 +103,7 @@ def take(input, index):
 
 
 def written_part(index, src):
-    """The part of ``src`` that is written: of the shape of ``index``, and after checks of ranks and sizes."""
+    """Part of ``src`` that is written: of the shape of ``index``, after checks of ranks and sizes."""
     if len(src.shape) != len(index.shape):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if any(b > a for a, b in zip(src.shape, index.shape)):
@@ -114,7 +114,7 @@ def written_part(index, src):
 
 
 def scatter_arguments(name, input, dim, index, src):
-    """The dimension, index and what is written, with as many dimensions as the input has, at least one."""
+    """Dimension, index and written values, with as many dimensions as the input has, at least one."""
     at, given = wrapped(dim, len(input.shape)), isinstance(src, Tensor) and not is_number(src)
     if index.dtype not in (int64, int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
@@ -172,7 +172,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
 
 
 def reduce_into(input, source, place, reduce, include_self):
-    """``source`` combined into a copy of input; ``place(base, values, combine)`` knows where."""
+    """Combine ``source`` into a copy of input by ``place(base, values, combine)``."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
     if combine is None:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -299,7 +299,7 @@ select_scatter, slice_scatter, diagonal_scatter = _register_regions()
 
 @op(composite=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of input with src in place of the elements that ``as_strided`` sees.
+    """A copy of input with src in place of the elements of ``as_strided``.
 
     RuntimeError for what reaches beyond input, and for a src of another size.
     """
@@ -309,7 +309,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
             f"{list(size)}")
     own = input.storage_offset()
-    if overlapping(shape, strides):  # a copy of it lies row by row
+    if overlapping(shape, strides):  # a copy of it is row-major
         own, strides = 0, row_major(shape)
     start = own if storage_offset is None else storage_offset
     last, end = start + span(size, stride), own + span(shape, strides)
@@ -322,8 +322,8 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 
 @op(method=False, name="_strided_scatter")
 def strided_scatter(input, src, strides, stride, start):
-    """A copy of input (row-major), which lies by ``strides``, with src in place of the elements that lie by ``stride``
-    from ``start`` behind the first one; what is not in input is left out."""
+    """Copy ``input``, which has ``strides``, to row-major storage, with src in place of the elements at ``stride`` from
+    ``start`` after the first one; elements outside of input are left out."""
     count, written = product(input.shape), product(src.shape)
     order, flat = P.iota(size=count, dtype=int64), P.reshape(input, shape=(count,))
     low = 0
@@ -331,7 +331,7 @@ def strided_scatter(input, src, strides, stride, start):
         low, reach = min(start, 0), max(span(input.shape, strides), start + span(src.shape, stride))
         known = laid_down(P.add(P.reshape(order, shape=tuple(input.shape)), 1), input.shape, strides, -low, reach - low)
         order = P.where(P.eq(known, 0), count, P.sub(known, 1))
-        flat = P.pad(flat, low=(0,), high=(1,), inner=(0,), value=0)  # the last one is of what is left out
+        flat = P.pad(flat, low=(0,), high=(1,), inner=(0,), value=0)  # the last one is for omitted elements
     at = P.strided(order, shape=tuple(src.shape), strides=tuple(stride), offset=start - low)
     out = P.put(flat, P.reshape(at, shape=(written,)), P.reshape(src, shape=(written,)), dim=0, combine="set")
     return P.reshape(P.slice(out, starts=(0,), steps=(1,), shape=(count,)), shape=tuple(input.shape))

@@ -1,5 +1,4 @@
-"""Sampling at points of a grid (Jaderberg et al. 2015): grids of affine maps, and images read between their
-elements."""
+"""Sampling at grid points (Jaderberg et al. 2015): grids of affine maps, and interpolation of images."""
 from __future__ import annotations
 
 from ..core.advice import warn
@@ -14,15 +13,15 @@ MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "refle
 
 
 def warn_of_corners(name, align_corners):
-    """The default has changed once: what a program means by saying nothing depends on its age."""
+    """Warn that the default has changed: what a call without ``align_corners`` means depends on the version."""
     if align_corners is None:
-        warn(f"{name}: align_corners=False is the default since PyTorch 1.3. Say which of True and False is meant.")
+        warn(f"{name}: align_corners=False is the default since PyTorch 1.3. Pass align_corners=True or False.")
 
 
 @op(composite=True, namespace=F)
 def affine_grid(theta, size, align_corners=None):
-    """The points (x, y[, z]) in [-1, 1] that affine maps theta [n, 2, 3] or [n, 3, 4] take an output of ``size`` to:
-    [n, h, w, 2] or [n, d, h, w, 3]."""
+    """Points (x, y[, z]) in [-1, 1] to which affine maps theta [n, 2, 3] or [n, 3, 4] take an output of ``size``: [n,
+    h, w, 2] or [n, d, h, w, 3]."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     warn_of_corners("affine_grid", align_corners)
@@ -59,13 +58,13 @@ def folded(x, low, high):
 
 
 def unnormalised(x, size, align_corners):
-    """Points in [-1, 1] as positions among ``size`` elements."""
+    """Convert points in [-1, 1] to positions among ``size`` elements."""
     return P.mul(P.div(P.add(x, 1.0), 2.0),
                  size - 1.0) if align_corners else P.div(P.sub(P.mul(P.add(x, 1.0), size * 1.0), 1.0), 2.0)
 
 
 def inside(x, size, padding, align_corners):
-    """Positions moved into the image as the padding mode says (zeros: as they are)."""
+    """Move positions into the image by the padding mode (zeros: unchanged)."""
     if padding == "border":
         return clipped(x, size)
     if padding == "reflection":
@@ -75,12 +74,12 @@ def inside(x, size, padding, align_corners):
 
 
 def clipped(x, size):
-    """Limited to the image, without a gradient outside."""
+    """Clamp to the image, without a gradient outside."""
     return P.where(P.le(x, 0.0), 0.0, P.where(P.ge(x, size - 1.0), size - 1.0, x))
 
 
 class Image:
-    """An image [n, c, *space] read at positions: each a list of one [n, *out] tensor of whole numbers a dimension."""
+    """An image [n, c, *space] read at positions: lists of one integer tensor [n, *out] for each dimension."""
 
     def __init__(self, x):
         self.shape, self.space = tuple(x.shape), tuple(x.shape[2:])
@@ -107,7 +106,7 @@ def over_channels(weight):
 
 
 def linear_sample(image, places):
-    """Each corner of the cell, weighted by the volume opposite to it."""
+    """Linear interpolation: each corner of the cell, weighted by the volume opposite to it."""
     base = [P.floor(x) for x in places]
     rest = [P.sub(x, b) for x, b in zip(places, base)]
     total = None
@@ -123,8 +122,8 @@ def linear_sample(image, places):
 
 
 def cubic_weights(t, a=-0.75):
-    """Weights of the four neighbours at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981), in a form whose terms do not
-    cancel."""
+    """Weights of the four adjacent elements at -1, 0, 1, 2 of a point t in [0, 1) (Keys 1981), in a form whose terms do
+    not cancel."""
     def near(s):
         return P.add(P.mul(P.mul(P.sub(P.mul(s, a + 2), a + 3), s), s), 1.0)
 
@@ -134,7 +133,7 @@ def cubic_weights(t, a=-0.75):
 
 
 def cubic_sample(image, places, padding, align_corners):
-    """Sixteen neighbours, each moved into the image by itself."""
+    """Cubic interpolation of sixteen elements, each moved into the image separately."""
     base = [P.floor(x) for x in places]
     weights = [cubic_weights(P.sub(x, b)) for x, b in zip(places, base)]
     total = None
@@ -152,7 +151,7 @@ def cubic_sample(image, places, padding, align_corners):
 
 @op(method=False, name="_grid_sample", samples=(sample((2, 3, 5, 6), (2, 3, 4, 2), "bilinear", "zeros", False),))
 def sampled(input, grid, mode, padding_mode, align_corners):
-    """input read at grid points: [n, c, *space] and [n, *out, dims] -> [n, c, *out]."""
+    """Sample input at grid points: [n, c, *space] and [n, *out, dims] -> [n, c, *out]."""
     x, points = upcast(input), upcast(grid)
     rank = len(x.shape) - 2
     coordinates = []
@@ -172,8 +171,8 @@ def sampled(input, grid, mode, padding_mode, align_corners):
 
 @op(composite=True, namespace=F, autocast="float32")
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """input [n, c, (d,) h, w] read at points of grid [n, (do,) ho, wo, 2 or 3], (x, y[, z]) in [-1, 1], between its
-    elements."""
+    """Sample input [n, c, (d,) h, w] at points of grid [n, (do,) ho, wo, 2 or 3], (x, y[, z]) in [-1, 1], by
+    interpolation."""
     if mode not in MODES:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")

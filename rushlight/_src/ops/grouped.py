@@ -1,4 +1,4 @@
-"""Matrix products of groups that differ in size, and of scaled floats of a byte."""
+"""Grouped matmul with groups of different sizes, and scaled float8 matmul."""
 from __future__ import annotations
 
 from ..core.dtypes import bfloat16, float16, float32, int32
@@ -39,12 +39,12 @@ def check_groups(a, b, offs, bias, out_dtype):
 
 @op(composite=True, method=False, namespace=F)
 def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
-    """A matrix product for each group; ``offs`` [g] (int32) tells where groups end along the dimension that a matrix
-    without groups has them in.
+    """Grouped matmul; ``offs`` [g] (int32) gives the end of each group along the dimension of the operand without a
+    group dimension.
 
     mat_a [rows, k], mat_b [g, k, n] -> [rows, n]; [g, m, k], [k, columns] -> [m, columns]; [m, all k], [all k, n] ->
-    [g, m, n]; [g, m, k], [g, k, n] -> [g, m, n].  What lies behind the last group is 0.  RuntimeError for sizes and
-    dtypes that do not fit.
+    [g, m, n]; [g, m, k], [g, k, n] -> [g, m, n].  The result is 0 past the last group.  RuntimeError for invalid sizes
+    and dtypes.
     """
     check_groups(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:
@@ -65,11 +65,11 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 
 @op(autocast=None, composite=True, method=False)
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
-    """(input * scale_a) @ (mat2 * scale_b) + bias of floats of a byte: [m, k], [k, n] -> [m, n].
+    """(input * scale_a) @ (mat2 * scale_b) + bias of float8 operands: [m, k], [k, n] -> [m, n].
 
-    Scales are single numbers, or one a row of input [m, 1] and one a column of mat2 [1, n].  Sums are float32; with
-    ``use_fast_accum`` a GPU may keep fewer digits of them.  ValueError for other dtypes and scales, RuntimeError for
-    sizes that do not fit, and where a gradient is asked for.
+    Scales are scalars, or one for each row of input [m, 1] and one for each column of mat2 [1, n].  Sums are float32;
+    with ``use_fast_accum`` a GPU may use fewer bits.  ValueError for other dtypes and scales, RuntimeError for invalid
+    sizes and if a gradient is required.
     """
     given = (input, mat2, scale_a, scale_b, bias, scale_result)
     return without_derivative(NO_DERIVATIVE, given, lambda *given: scaled_product(*given, out_dtype, use_fast_accum))
@@ -77,10 +77,10 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_
 
 @op(autocast=None, method=False, name="_scaled_product")
 def scaled_product(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum):
-    """What ``_scaled_mm`` returns."""
+    """Compute the result of ``_scaled_mm``."""
     if not (input.dtype.is_byte and mat2.dtype.is_byte):
         raise ValueError(
-            f"Expected matrices of floats of a byte, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
+            f"Expected float8 matrices, such as torch.float8_e4m3fn; got {input.dtype} and {mat2.dtype}")
     if len(input.shape) != 2 or len(mat2.shape) != 2 or input.shape[1] != mat2.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, input.shape))} and "
@@ -103,5 +103,5 @@ def vjp(g, y, *args):
 
 
 def single(x):
-    """One number without dimensions; several as they are."""
+    """Return a one-element tensor without dimensions; others unchanged."""
     return P.reshape(x, shape=()) if product(x.shape) == 1 else x

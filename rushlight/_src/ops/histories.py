@@ -1,4 +1,4 @@
-"""Results whose derivative does not follow from how they are computed: random variables, and what has none."""
+"""Results with a prescribed derivative: random variables, and operators that have none."""
 from __future__ import annotations
 
 from ..core.interpret import is_recording, top
@@ -9,8 +9,8 @@ from ..core.tensor import Tensor
 
 @op(method=False, name="_drawn")
 def drawn_by(sample, parameter):
-    """A random variable: the derivative by the parameter of its distribution is 0, as in PyTorch, not that of how it
-    was computed."""
+    """A random variable: the derivative with respect to the parameter of its distribution is 0, as in PyTorch, whatever
+    the computation."""
     return P.copy(sample)
 
 
@@ -20,7 +20,8 @@ def vjp(g, y, sample, parameter):
 
 
 def with_history(sample, *parameters):
-    """A sample, which depends on the tensors among the parameters of its distribution with derivatives of 0."""
+    """Give a sample a history: zero derivatives with respect to the tensors among the parameters of its
+    distribution."""
     for parameter in parameters:
         if isinstance(parameter, Tensor) and (parameter.requires_grad or top() is not None):
             sample = drawn_by(sample, parameter)
@@ -28,8 +29,8 @@ def with_history(sample, *parameters):
 
 
 def without_derivative(message, given, compute):
-    """``compute(*given)``, of which the first result is no constant where something given wants a gradient:
-    RuntimeError where one is asked for.  Programs are given all as it is."""
+    """Return ``compute(*given)`` without a derivative: if an input requires a gradient, so does the first result, and
+    computing it raises RuntimeError.  Under a trace all inputs are passed unchanged."""
     wanted = any(isinstance(x, Tensor) and x.requires_grad for x in given)
     if top() is not None or not (wanted and is_recording()):
         return compute(*given)

@@ -13,7 +13,7 @@ GROWTH = (1 + math.sqrt(17)) / 8  # how much smaller than its column a pivot may
 
 
 def factors(a, hermitian):
-    """Packed lower factors, pivots, and the place of the first zero in D (0: none), matrix by matrix."""
+    """Packed lower factors, pivots, and the index of the first zero in D (0: none), matrix by matrix."""
     hermitian = hermitian and a.dtype.kind == "c"
     out, pivots, info = np.tril(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
     for at in np.ndindex(*a.shape[:-2]):
@@ -22,7 +22,7 @@ def factors(a, hermitian):
 
 
 def size(x):
-    """How large elements count as: of complex ones the sum of both parts, as in LAPACK."""
+    """Magnitude of elements for pivoting: of complex ones the sum of both parts, as in LAPACK."""
     return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
@@ -39,7 +39,7 @@ def chosen(a, k):
 
 
 def factorise(a, pivots, turned, hermitian) -> int:
-    """The factors of one lower triangle, in place; the place of the first zero of D."""
+    """Factor one lower triangle in place; returns the index of the first zero of D."""
     k, info, n = 0, 0, len(a)
     while k < n:
         if hermitian:
@@ -70,12 +70,12 @@ def factorise(a, pivots, turned, hermitian) -> int:
 
 
 def whole(a, k, turned):
-    """A 2 by 2 block of D of which the lower triangle is stored."""
+    """Full 2 by 2 block of D, from its stored lower triangle."""
     return np.array([[a[k, k], turned(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
 
 
 def exchange(a, i, j, turned):
-    """Rows and columns i < j of what is left change places, in a lower triangle."""
+    """Interchange rows and columns i < j of the remaining lower triangle."""
     a[j + 1:, [i, j]] = a[j + 1:, [j, i]]
     between = turned(a[j, i + 1:j].copy())
     a[j, i + 1:j] = turned(a[i + 1:j, i])
@@ -94,7 +94,7 @@ def solution(a, pivots, b, hermitian):
 
 
 def solve_one(a, pivots, x, turned):
-    """x = A^-1 x: exchanges and columns of L forwards, with D, then back."""
+    """Solve in place, x = A^-1 x: interchanges and columns of L forwards, D, then back."""
     blocks, k = [], 0
     while k < len(a):
         blocks.append((k, 1 if pivots[k] > 0 else 2))

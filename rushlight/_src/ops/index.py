@@ -1,4 +1,4 @@
-"""Indexing, gathering and scattering."""
+"""Indexing by ``[]``, for reads and writes, and nonzero."""
 from __future__ import annotations
 
 import numpy as np
@@ -25,8 +25,8 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 
 def parse(tensor, key):
-    """An index as a list with one entry for each dimension of the input or None: ints, slices, None, tensors (bool
-    masks kept)."""
+    """Expand an index to a list with one entry for each dimension of the input or None: ints, slices, None, tensors
+    (bool masks unchanged)."""
     if isinstance(key, list) and len(key) < 32 and any(k is None or k is Ellipsis
                                                        or isinstance(k, (list, tuple, range, slice, Tensor,
                                                                          np.ndarray)) for k in key):
@@ -63,33 +63,33 @@ def parse(tensor, key):
 
 
 def on_host(x) -> bool:
-    """Whether native code may read a tensor's memory."""
+    """True if native code may read a tensor's memory."""
     return x._rush_meta.device.provider.on_host
 
 
 def without_data(x) -> bool:
-    """Whether a tensor has no elements to read, whatever its class says of its device."""
+    """True if a tensor has no elements to read, whatever device its class reports."""
     return not x._rush_meta.device.provider.has_data
 
 
 def is_place(k) -> bool:
-    """Whether an index is a tensor that stands for a whole number."""
+    """True if an index is a tensor that represents an integer."""
     return isinstance(k, Tensor) and not k.dim() and k.dtype.name in INTEGERS and k.dtype is not uint8
 
 
 def place_at(dim, place):
-    """What ``_pick`` does where the place can be read: a view."""
+    """Compute ``_pick`` as a view if the index can be read."""
     return (lambda x: OPS["select"](x, dim, place.item())) if is_idle() and not without_data(place) else None
 
 
 @op(view=True, method=False, name="_pick", otherwise=place_at)
 def pick(input, dim, place):
-    """The slice at a place of a dimension, which a tensor without dimensions tells: a view of the input."""
+    """View of the input at an index along a dimension; the index is a 0-dim tensor."""
     return index_rows.body(input, tuple(place if k == dim else None for k in range(len(input.shape))))
 
 
 def picked(x, entries):
-    """A tensor and its index without those entries that are tensors for whole numbers: these are looked up."""
+    """A tensor and its index without those entries that are integer 0-dim tensors: these are looked up."""
     rest = []
     for k in reversed(range(len(entries))):
         if is_place(entries[k]):
@@ -100,7 +100,7 @@ def picked(x, entries):
 
 
 def consumed(entry) -> int:
-    """How many dimensions an entry of an index stands for."""
+    """Number of dimensions that an entry of an index covers."""
     if is_mask(entry):
         return entry.dim()
     return int(entry is not None and not isinstance(entry, bool))
@@ -119,13 +119,13 @@ def slice_entry(k):
 
 
 def static(entries):
-    """Entries as the static parameter of ``index_basic``; advanced ones become full slices."""
+    """Return entries as the static parameter of ``index_basic``; advanced ones become full slices."""
     return tuple(slice_entry(k) if isinstance(k, slice) else ("slice", None, None, None) if isinstance(k, Tensor)
                  else k for k in entries)
 
 
 def part_of(tensor, entries):
-    """What entries without tensors show."""
+    """Basic indexing: apply entries without tensors."""
     found = part(tensor, tuple(entries))
     return index_basic(tensor, static(entries)) if found is None else found
 
@@ -159,7 +159,7 @@ def __getitem__(self, key):
 
 
 def prepared(x, entries):
-    """The basic part of an index applied, and the tensors by the dimension they index (None elsewhere)."""
+    """Apply the basic part of an index; return the tensors by the dimension they index (None elsewhere)."""
     masks = []
     for k in entries:
         if isinstance(k, Tensor) and k.dtype in (bool_, uint8):
@@ -212,12 +212,12 @@ def prepared(x, entries):
 
 
 def nonzero_vector(flags):
-    """Where flags [n] hold, in order; of a single flag [0] or []."""
+    """Indices of the nonzero flags [n], in order; for a single flag [0] or []."""
     return nonzero(flags.reshape(-1), as_tuple=True)[0]
 
 
 def positions(x, indices):
-    """The indexed dimensions brought to the front, and the position in them of each looked-up element.
+    """Move the indexed dimensions to the front, and compute the index of each element in them.
 
     Returns (x permuted, how many dimensions are indexed, the index into their product, where the result's index
     dimensions go).
@@ -254,7 +254,7 @@ def index_rows(input, indices):
     x, count, at, place = positions(input, indices)
     lead = product(x.shape[:count])
     if lead and any(type(size) is int and size == 0 for size in x.shape[count:]):
-        # of rows without elements PyTorch takes any position, here alone
+        # only here, PyTorch accepts any index into rows without elements
         at = P.full(shape=tuple(at.shape), value=0, dtype=int64)
     flat = P.reshape(x, shape=(lead, *x.shape[count:]))
     out = P.take(flat, at, dim=0)
@@ -268,7 +268,7 @@ def index_rows(input, indices):
 
 
 def laid(out, order):
-    """A result in memory whose dimensions lie in each other in this order, innermost first."""
+    """Copy a result to storage with its dimensions in this order, innermost first."""
     outer = tuple(reversed(order))
     back = tuple(sorted(range(len(outer)), key=outer.__getitem__))
     return P.permute(P.copy(P.permute(out, dims=outer)), dims=back)
@@ -276,7 +276,7 @@ def laid(out, order):
 
 @op(composite=True, method=False)
 def index(input, indices):
-    """input[indices], with a tensor or None for each dimension; a mask stands for the dimensions it has."""
+    """input[indices], with a tensor or None for each dimension; a mask covers as many dimensions as it has."""
     if any(isinstance(i, Tensor) and i.dtype.name not in INTEGERS or is_mask(i) for i in indices):
         input, indices = prepared(input, parse(input, tuple(slice(None) if i is None else i for i in indices)))
     indices = list(indices) + [None] * (input.dim() - len(indices))
@@ -288,7 +288,7 @@ def is_mask(entry) -> bool:
 
 
 def expands(shape, target) -> bool:
-    """Whether a shape broadcasts to another one."""
+    """True if a shape broadcasts to another one."""
     try:
         return broadcast(shape, target) == target
     except RuntimeError:
@@ -335,15 +335,14 @@ def index_put(input, indices, values, accumulate=False):
 
 
 def is_fill(entries, value) -> bool:
-    """Whether one number is written, where one mask says."""
+    """True if one number is written at one mask."""
     given = [entry for entry in entries if isinstance(entry, Tensor)]
     return len(given) == 1 and is_mask(given[0]) and not any(type(n) is not int or n != 1
                                                              for n in value._rush_meta.shape)
 
 
 def refuse_read(target, entries, value, indices):
-    """OverlapError where what is written somewhere in a target, or says where, is read from it; one number for a mask
-    is read before."""
+    """OverlapError if the values or indices share storage with the target; one number for a mask is read first."""
     refuse_shared("index_put_", target, *(() if is_fill(entries, value) else (value,)),
                   *(i for i in indices if not is_mask(i)))
 
@@ -400,7 +399,7 @@ def __setitem__(self, key, value):
 
 
 def indexed_rank(x, indices) -> int:
-    """How many dimensions ``x[indices]`` has."""
+    """Number of dimensions of ``x[indices]``."""
     tensors = [i for i in indices if i is not None]
     return x.dim() - len(tensors) + max(i.dim() for i in tensors)
 
@@ -416,7 +415,7 @@ def as_scalar(value, target):
 
 @op(composite=True, dynamic=True, out_exact=True)
 def nonzero(input, *, as_tuple=False):
-    """The indices of elements that are not zero: [n, dims] int64, or a tuple of vectors."""
+    """Indices of nonzero elements: [n, dims] int64, or a tuple of vectors."""
     flags = in_memory(input.detach() if input.dtype is bool_ else input.detach() != 0)
     if not input.dim():
         found = places(flags.reshape(1), 1, int64)
@@ -425,9 +424,9 @@ def nonzero(input, *, as_tuple=False):
 
 
 def in_memory(x):
-    """A tensor's elements, known and in row-major order.  NotImplementedError where there are none."""
+    """Return a tensor's elements in row-major order.  NotImplementedError for a tensor without elements."""
     if without_data(x):
-        raise NotImplementedError("what is not zero depends on data, which tensors on the device meta do not have")
+        raise NotImplementedError("nonzero indices are data-dependent, and meta tensors have no data")
     x = x.contiguous()
     return x.concrete() if x._rush_storage is None else x
 
@@ -442,8 +441,7 @@ def unmeasured(some, input, *, as_tuple=False):
 
 @op(composite=True)
 def nonzero_static(input, *, size, fill_value=-1):
-    """The indices of the first ``size`` elements that are not zero, filled up with ``fill_value``: [size, dims]
-    int64."""
+    """Indices of the first ``size`` nonzero elements, padded with ``fill_value``: [size, dims] int64."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     found = nonzero(input)[:size]

@@ -1,4 +1,4 @@
-"""Operators that write into an argument: ``foo_`` derived from ``foo``, and those with no other form."""
+"""In-place operators: ``foo_`` derived from ``foo``, and those without another form."""
 from __future__ import annotations
 
 from ..core.convert import UntypedStorage, channels_last, channels_last_3d, contiguous_format
@@ -18,7 +18,7 @@ from .rearrange import check_rank
 
 
 def derive():
-    """Declares ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first
+    """Declare ``foo_`` for every operator that has an in-place form: the body of ``foo``, written into its first
     argument."""
     for operator in list(OPS.values()):
         if operator.traits.get("inplace_view"):
@@ -46,7 +46,7 @@ def derive_composite(operator):
 
 
 def derive_view(operator):
-    """``foo_`` for a view ``foo``: the tensor itself shows its memory that way from now on."""
+    """``foo_`` for a view ``foo``: the tensor itself becomes the view."""
     def body(input, *args, **kwargs):
         if input._rush_needs_grad and input.is_leaf and is_recording():
             refuse_leaf(input)
@@ -57,14 +57,14 @@ def derive_view(operator):
 
 
 def instead(input, value):
-    """A value in the place of every element of the input: it depends on the input in name alone, so that the gradient
-    of what was there is zero, not absent."""
+    """Replace every element of the input by a value: the result depends on the input formally, so that its gradient is
+    zero, not undefined."""
     return P.where(P.full(shape=(), value=False, dtype=bool_), input, value)
 
 
 @op(into=0, inplace=True, uniform=True)
 def fill_(input, value: Scalar):
-    """Every element set to one value."""
+    """Set every element to one value."""
     if isinstance(value, Tensor) and not is_number(value):
         if value.shape:
             raise RuntimeError(
@@ -74,7 +74,7 @@ def fill_(input, value: Scalar):
 
 @op(method=False)
 def fill(input, value: Scalar):
-    """A tensor like the input, every element of it one value.
+    """A tensor like the input with every element set to one value.
 
     >>> import rushlight as rl
     >>> rl.fill(rl.arange(3), 7).tolist()
@@ -85,7 +85,7 @@ def fill(input, value: Scalar):
 
 @op(into=0, inplace=True, uniform=True)
 def zero_(input):
-    """Every element set to zero."""
+    """Set every element to zero."""
     return instead(input, 0)
 
 
@@ -93,7 +93,7 @@ WIDEST = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def of_number(src, non_blocking=False):
-    """``copy_`` of a Python number, written as a tensor of it is."""
+    """``copy_`` of a Python number, converted to a tensor."""
     if type(src) not in WIDEST:
         return None
     return lambda x: copy_(x, OPS["_filled"](src, (), WIDEST[type(src)], *on(x.device)))
@@ -101,7 +101,7 @@ def of_number(src, non_blocking=False):
 
 @op(into=0, inplace=True, otherwise=of_number)
 def copy_(input, src, non_blocking=False):
-    """The elements of src, converted and broadcast, written here."""
+    """Copy the elements of src, converted and broadcast, into this tensor."""
     if broadcast(tuple(input.shape), tuple(src.shape)) != tuple(input.shape):
         raise RuntimeError(
             f"The size of tensor a ({list(input.shape)}) must match the size of tensor b ({list(src.shape)})")
@@ -110,7 +110,7 @@ def copy_(input, src, non_blocking=False):
 
 @op(into=0, inplace=True, some=True)
 def masked_fill_(input, mask, value: Scalar):
-    """``value`` written where mask holds."""
+    """Write ``value`` where mask holds."""
     return masked_fill.body(input, mask, value)
 
 
@@ -130,7 +130,7 @@ def masked_fill(input, mask, value: Scalar):
 
 
 def strides_in(memory_format, shape) -> tuple:
-    """The strides of a tensor of this shape in a memory format; row-major ones for None.
+    """Strides of a tensor of this shape in a memory format; row-major ones for None.
 
     RuntimeError for preserve_format, and for a format that is for another number of dimensions.
     """
@@ -146,7 +146,7 @@ def strides_in(memory_format, shape) -> tuple:
 
 @op(composite=True, inplace=True)
 def resize_(input, *sizes, memory_format=None):
-    """Another shape for the same storage, which grows where it must (new elements undefined), row-major or in
+    """Change the shape; the storage grows if necessary (new elements are uninitialized).  Row-major or in
     ``memory_format``."""
     from .shape import sizes_of
     shape = tuple(sizes_of(sizes))
@@ -169,7 +169,7 @@ def resize_(input, *sizes, memory_format=None):
 
 @op(composite=True, inplace=True)
 def fill_diagonal_(input, fill_value, wrap=False):
-    """The main diagonal set to one value; with ``wrap`` it starts again below the square top of a tall matrix."""
+    """Set the main diagonal to one value; with ``wrap`` it starts again below the square top of a tall matrix."""
     if input.dim() < 2:
         raise RuntimeError("dimensions must larger than 1")
     if input.dim() > 2 and len(set(input.shape)) > 1:
@@ -184,7 +184,7 @@ def fill_diagonal_(input, fill_value, wrap=False):
 
 @op(composite=True, inplace=True)
 def resize_as_(input, the_template, memory_format=None):
-    """Resized to the shape of another tensor, and to its memory format if ``memory_format`` is preserve_format."""
+    """Resize to the shape of another tensor, and to its memory format if ``memory_format`` is preserve_format."""
     shape = tuple(the_template.shape)
     if memory_format is not None and memory_format.name == "preserve_format":
         is_last = suggests_channels_last(the_template._rush_meta)
@@ -193,13 +193,13 @@ def resize_as_(input, the_template, memory_format=None):
 
 
 def channels_last_of(shape):
-    """The format with channels last for tensors of this shape."""
+    """Channels-last format for tensors of this shape."""
     return channels_last if len(shape) == 4 else channels_last_3d
 
 
 @op(composite=True, inplace=True)
 def set_(input, source=None, storage_offset=0, size=None, stride=None):
-    """The storage of another tensor taken over, with its shape and strides or those given."""
+    """Take over the storage of another tensor, with its shape and strides or those given."""
     if source is None:
         source = empty_of(input._rush_meta.like((0,)))
     if source.dtype is not input.dtype:

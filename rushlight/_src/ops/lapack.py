@@ -1,4 +1,4 @@
-"""What NumPy lacks of LAPACK: triangular solves, LU, the matrix exponential.  Arrays in, arrays out, any batch."""
+"""Linear algebra that NumPy lacks: triangular solves, LU, the matrix exponential.  Arrays in, arrays out, any batch."""
 from __future__ import annotations
 
 import math
@@ -11,7 +11,7 @@ BLOCK = 32
 
 
 class LinAlgError(RuntimeError):
-    """A matrix for which an algorithm has no answer: singular, not positive definite, not convergent."""
+    """A matrix for which an algorithm has no result: singular, not positive definite, not convergent."""
 
 
 def conjugate(x):
@@ -28,7 +28,7 @@ def substitute(a, b, upper: bool, unit: bool):
 
 
 def by_halves(a, b, upper: bool, unit: bool):
-    """``substitute`` as mostly matrix products."""
+    """``substitute``, computed mostly by matmul."""
     n = a.shape[-1]
     if n <= 1:
         return b if unit or not n else b / a
@@ -45,7 +45,7 @@ def by_halves(a, b, upper: bool, unit: bool):
 
 
 def lu(a):
-    """Packed factors, 1-based row exchanges (int32) and the 1-based column of the first zero pivot (0: none)."""
+    """Packed factors, 1-based row interchanges (int32) and the 1-based column of the first zero pivot (0: none)."""
     shape, (m, n) = a.shape, a.shape[-2:]
     k = min(m, n)
     found = openblas.lu(a.reshape(math.prod(shape[:-2]), m, n))
@@ -76,7 +76,7 @@ def lu_by_blocks(a, k):
 
 
 def permutation(pivots, size):
-    """The order of rows that a sequence of 1-based exchanges makes: [*, k] -> [*, size]."""
+    """Order of rows after a sequence of 1-based interchanges: [*, k] -> [*, size]."""
     if pivots.size and not (1 <= pivots.min() and pivots.max() <= size):
         raise RuntimeError(
             f"pivots must lie between 1 and {size}, the number of rows: did you properly pass the result of lu_factor?")
@@ -111,7 +111,7 @@ def positive_definite(a) -> bool:
 
 
 def solve(a, b):
-    """x with ``a @ x = b``, and where a is singular the 1-based column of its first zero pivot."""
+    """x with ``a @ x = b``, and for singular a the 1-based column of its first zero pivot."""
     try:
         return np.linalg.solve(a, b), np.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:

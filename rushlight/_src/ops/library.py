@@ -1,4 +1,4 @@
-"""Loads every declaration, derives the in-place forms, and puts operators where users find them."""
+"""Import every declaration, derive the in-place forms, and attach operators to public names."""
 from __future__ import annotations
 
 import numpy as np
@@ -48,7 +48,7 @@ COMPARABLE = (Tensor, Expr, int, float, complex, np.generic, np.ndarray)
 
 
 def guarded(operator):
-    """A Python operator: what is neither tensor nor number is left to the other operand."""
+    """Wrap an operator for Python's infix syntax: return NotImplemented for other operands than tensors and numbers."""
     def call(self, other):
         if not isinstance(other, COMPARABLE) and not any(hasattr(type(other), name)
                                                          for name in ("__torch_function__", "category")):
@@ -59,7 +59,7 @@ def guarded(operator):
 
 
 def of_tensors(operator, name):
-    """A method that is an operator, for tensors alone."""
+    """Return a method that is an operator, for tensors only."""
     def call(self, other):
         if not isinstance(self, Tensor):
             raise TypeError(f"descriptor {name!r} requires a Tensor, got {type(self).__name__}")
@@ -85,7 +85,7 @@ def swapped(operator):
 
 
 def attach_methods():
-    """Operators as methods of Tensor, and Python's operators."""
+    """Attach operators as methods of Tensor, and as Python's operators."""
     for name, operator in OPS.items():
         if operator.traits.get("method") and "." not in name:
             setattr(Tensor, name, operator)
@@ -129,7 +129,7 @@ def where(self, condition, other):
 
 
 def namespace(prefix: str) -> dict:
-    """The operators that users find under a dotted prefix ("" for the top level)."""
+    """Return the operators with a public dotted prefix ("" for the top level)."""
     found = {}
     for name, operator in OPS.items():
         where, _, last = name.rpartition(".")

@@ -26,7 +26,7 @@ TALL = (sample((5, 3)), sample((2, 3, 5)))
 
 
 def floating(name, *tensors):
-    """RuntimeError for what is not a float or complex matrix."""
+    """RuntimeError for anything but a float or complex matrix."""
     for x in tensors:
         if len(x.shape) < 2:
             raise RuntimeError(
@@ -48,7 +48,7 @@ def square(name, x):
 
 
 def together(a, b):
-    """Two batches of matrices expanded to one batch shape."""
+    """Expand two batches of matrices to one batch shape."""
     batch = broadcast(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
     return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
 
@@ -62,7 +62,7 @@ def one_type(name, a, b):
 
 # --- systems ----------------------------------------------------------------------------------------------------------
 def is_vector(a, b) -> bool:
-    """Whether b holds one vector for each matrix of a, not a matrix."""
+    """True if b contains one vector for each matrix of a, not a matrix."""
     return b.dim() == 1 or (a.dim() - 1 == b.dim() and tuple(b.shape) == tuple(a.shape[:-1]))
 
 
@@ -90,7 +90,7 @@ def solved(name, A, B, left, check):
 
 @op(namespace="linalg", samples=(sample((3, 3), (3, 2)), sample((2, 4, 4), (2, 4))))
 def solve(A, B, *, left=True):
-    """x with A @ x = B (x @ A = B where not ``left``).  A: [*, n, n], B: [*, n] or [*, n, k].  LinAlgError where A is
+    """x with A @ x = B (x @ A = B if not ``left``).  A: [*, n, n], B: [*, n] or [*, n, k].  LinAlgError if A is
     singular."""
     return solved("solve", A, B, left, True)[0]
 
@@ -133,7 +133,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
 
 @op(namespace="linalg", samples=SQUARE, method=True)
 def inv(A):
-    """The inverse.  A: [*, n, n].  LinAlgError where A is singular."""
+    """The inverse.  A: [*, n, n].  LinAlgError if A is singular."""
     square("inv", A)
     return P.inverse(A, check=True)[0]
 
@@ -180,7 +180,7 @@ def slogdet(A):
 
 @op(composite=True)
 def logdet(input):
-    """The logarithm of the determinant; NaN where it is negative."""
+    """The logarithm of the determinant; NaN if it is negative."""
     square("det", input)
     sign, log = sign_and_log(input)
     return log + sign.log() if sign.is_complex() else where_(sign < 0, math.nan, log)
@@ -218,10 +218,10 @@ def pinverse(input, rcond=1e-15):
 
 
 def least_squares(a, b, cutoff, driver):
-    """Solution, rank and singular values (of which ``gelsd`` and ``gelss`` alone show): by QR factors where these say
-    that every matrix has full rank."""
+    """Return the solution, rank and singular values (only ``gelsd`` and ``gelss`` return these): by QR factors if these
+    prove that every matrix has full rank."""
     least = min(a.shape[-2:])
-    cutoff = None if driver == "gels" else cutoff  # which takes the rank to be full
+    cutoff = None if driver == "gels" else cutoff  # which assumes full rank
     if driver == "gelss" and cutoff is not None and cutoff >= 1:  # no singular value is above the largest; others take
         x, rank, values = P.lstsq(a, b, cutoff=cutoff)            # such a cutoff for that of the dtype
         return P.mul(x, 0), P.mul(rank, 0), values
@@ -236,7 +236,7 @@ def least_squares(a, b, cutoff, driver):
 
 @op(composite=True, namespace="linalg", samples=(sample((5, 3), (5, 2)),))
 def lstsq(A, B, rcond=None, *, driver=None):
-    """The x of least norm that minimises |A x - B|: solution, residuals, rank, singular_values.  A: [*, m, n], B: [*,
+    """The x of least norm that minimizes |A x - B|: solution, residuals, rank, singular_values.  A: [*, m, n], B: [*,
     m, k]."""
     floating("lstsq", A)
     one_type("lstsq", A, B)
@@ -261,21 +261,21 @@ def lstsq(A, B, rcond=None, *, driver=None):
 # --- triangular factors -----------------------------------------------------------------------------------------------
 @op(method=False, name="_other_triangle")
 def other_triangle(A):
-    """A Hermitian matrix with what its upper triangle says in the lower one."""
+    """A Hermitian matrix, with its upper triangle copied to the lower one."""
     return A.mH
 
 
 @rule(other_triangle)
 def vjp(g, y, A):  # noqa: F811
-    """Of the Hermitian matrix, which is the same one: as PyTorch has it, also where ``g`` is not Hermitian."""
+    """The argument is Hermitian and returned unchanged: so is ``g``, as in PyTorch, even if it is not Hermitian."""
     return [g]
 
 
 @op(namespace="linalg", overwritable=("A",))
 def cholesky(A, *, upper=False):
-    """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError where A is not."""
+    """The triangular L with L @ L^H = A, for Hermitian positive-definite A: [*, n, n].  LinAlgError for other A."""
     square("cholesky", A)
-    low = P.cholesky(other_triangle(A) if upper else A, check=True)[0]  # of which the lower triangle is read
+    low = P.cholesky(other_triangle(A) if upper else A, check=True)[0]  # reads the lower triangle
     return low.mH if upper else low
 
 
@@ -317,7 +317,7 @@ def cholesky_solved(input, low):
 
 @rule(cholesky_solved)
 def vjp(g, y, input, low):  # noqa: F811
-    """Of low as a whole matrix, as PyTorch has it."""
+    """Gradient with respect to all of low, as in PyTorch."""
     gx = cholesky_solved(g, low)
     along = gx @ y.mH
     return [gx, -((along + along.mH) @ low)]
@@ -355,7 +355,7 @@ def without_pivots(name, pivot):
 
 @op(composite=True, namespace="linalg")
 def lu_factor(A, *, pivot=True):
-    """Packed factors of A = P L U and the 1-based row exchanges.  A: [*, m, n]."""
+    """Packed factors of A = P L U and the 1-based row interchanges.  A: [*, m, n]."""
     floating("lu_factor", A)
     without_pivots("lu_factor", pivot)
     packed, pivots, _ = P.lu(A)
@@ -387,7 +387,7 @@ def lu_(A, *, pivot=True):
 
 @op(composite=True)
 def lu(input, pivot=True, get_infos=False):
-    """Packed factors, row exchanges and, on request, the columns of zero pivots."""
+    """Packed factors, row interchanges and, on request, the columns of zero pivots."""
     deprecated("torch.lu", "torch.linalg.lu_factor")
     floating("lu", input)
     packed, pivots, info = P.lu(input)
@@ -410,7 +410,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 
 @op(composite=True, namespace="linalg", name="lu_solve")
 def lu_solve_(LU, pivots, B, *, left=True, adjoint=False):
-    """x with A @ x = B (A^H for ``adjoint``, x @ A = B where not ``left``), given the factors of A."""
+    """x with A @ x = B (A^H for ``adjoint``, x @ A = B if not ``left``), given the factors of A."""
     square("lu_solve", LU)
     one_type("lu_solve", LU, B)
     packed, b = together(LU, B if left else B.mH)
@@ -485,7 +485,7 @@ def orgqr(input, tau):
 
 @op(composite=True)
 def ormqr(input, tau, other, left=True, transpose=False):
-    """Q @ other (other @ Q where not ``left``), Q the square product of the reflectors in input; Q^H with
+    """Q @ other (other @ Q if not ``left``), Q the square product of the reflectors in input; Q^H with
     ``transpose``."""
     floating("ormqr", input)
     if left:
@@ -496,13 +496,13 @@ def ormqr(input, tau, other, left=True, transpose=False):
 # --- eigenvalues and singular values ----------------------------------------------------------------------------------
 @op(method=False, name="_only")
 def only(input, factors, which, **how):
-    """One result of a factorization, so that its gradient does not go through the others."""
+    """Return one result of a factorization, so that its gradient does not go through the others."""
     return getattr(P, factors)(input, **how)[which]
 
 
 @op(composite=True, namespace="linalg")
 def eigh(A, UPLO="L"):
-    """Eigenvalues (ascending, real) and eigenvectors of Hermitian A: [*, n, n], of which one triangle is read."""
+    """Eigenvalues (ascending, real) and eigenvectors of Hermitian A: [*, n, n]; only one triangle is read."""
     square("eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -534,7 +534,7 @@ def eigvals(A):
 
 @op(composite=True, namespace="linalg", name="svd")
 def svd_(A, full_matrices=True, *, driver=None):
-    """U, S, Vh with A = U @ diag(S) @ Vh, S descending.  A: [*, m, n]; U square where ``full_matrices``."""
+    """U, S, Vh with A = U @ diag(S) @ Vh, S descending.  A: [*, m, n]; U square with ``full_matrices``."""
     floating("svd", A)
     if driver is not None:
         raise RuntimeError(
@@ -552,7 +552,7 @@ def svdvals(A, *, driver=None):
 
 @op(composite=True)
 def svd(input, some=True, compute_uv=True):
-    """U, S, V with input = U @ diag(S) @ V^H; zeros for U and V where they are not wanted."""
+    """U, S, V with input = U @ diag(S) @ V^H; zeros for U and V without ``compute_uv``."""
     if not compute_uv:
         m, n = input.shape[-2:]
         batch = tuple(input.shape[:-2])
@@ -571,7 +571,7 @@ def ldl_factor(A, *, hermitian=False):
 
 @op(composite=True, namespace="linalg")
 def ldl_factor_ex(A, *, hermitian=False, check_errors=False):
-    """``ldl_factor``, and for each matrix 0 or the place of a zero in D."""
+    """``ldl_factor``, and for each matrix 0 or the index of a zero in D."""
     square("ldl_factor_ex", A)
     packed, pivots, info = P.ldl(A, hermitian=hermitian)
     if check_errors and bool((info != 0).any()):

@@ -42,7 +42,7 @@ logical_and, logical_or, logical_xor = logical("logical_and"), logical("logical_
 
 @op(samples=ONE, inplace_too=True)
 def logical_not(input):
-    """Where the element is zero."""
+    """True for zeros."""
     return P.logical_not(input) if input.dtype is bool_ else P.eq(input, 0)
 
 
@@ -63,7 +63,7 @@ bitwise_xor = bitwise("bitwise_xor", "logical_xor", "xor")
 
 @op(inplace_too=True)
 def bitwise_not(input):
-    """Every bit turned; logical negation of bools."""
+    """Bitwise complement; logical negation of bools."""
     if input.dtype.is_inexact:
         raise RuntimeError(f"bitwise_not is not implemented for {input.dtype}: it wants integers or bools")
     return P.logical_not(input) if input.dtype is bool_ else P.bitwise_not(input)
@@ -76,7 +76,7 @@ def shift(name, operator):
         if dtype.is_inexact:
             raise NotImplementedError(f"{name} is not implemented for {dtype}: it wants integers")
         move, most = getattr(P, name.replace("bitwise_", "")), 8 * dtype.itemsize - 1
-        signs = name == "bitwise_right_shift" and dtype.is_signed  # what is left of a number when all bits have gone
+        signs = name == "bitwise_right_shift" and dtype.is_signed  # the value after all bits are shifted out
         if has_value(y):
             return move(x, y) if 0 <= y <= most else move(x, most) if signs else P.mul(x, 0)
         inside = OPS["logical_and"](OPS["ge"](y, 0), OPS["le"](y, most))
@@ -93,13 +93,13 @@ bitwise_left_shift, bitwise_right_shift = shift("bitwise_left_shift", "lshift"),
 
 @op(samples=ONE)
 def isnan(input):
-    """Where the element is not a number."""
+    """True for NaN."""
     return P.ne(input, input)
 
 
 @op(samples=ONE)
 def isinf(input):
-    """Where the element is infinite."""
+    """True for infinite elements."""
     if input.dtype.is_complex:
         return P.logical_or(P.eq(P.abs(P.real(input)), math.inf), P.eq(P.abs(P.imag(input)), math.inf))
     return P.eq(P.abs(input), math.inf) if input.dtype.is_floating_point else P.ne(input, input)
@@ -107,7 +107,7 @@ def isinf(input):
 
 @op(samples=ONE)
 def isfinite(input):
-    """Where the element is a finite number."""
+    """True for finite elements."""
     if input.dtype.is_complex:
         input = P.add(P.mul(P.real(input), 0), P.mul(P.imag(input), 0))
         return P.eq(input, input)
@@ -116,33 +116,32 @@ def isfinite(input):
 
 @op(samples=ONE)
 def isposinf(input):
-    """Where the element is +infinity."""
+    """True for +infinity."""
     needs(BOOL, "isposinf", input, FLOATING)
     return P.eq(input, math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
 @op(samples=ONE)
 def isneginf(input):
-    """Where the element is -infinity."""
+    """True for -infinity."""
     needs(BOOL, "isneginf", input, FLOATING)
     return P.eq(input, -math.inf) if input.dtype.is_floating_point else P.ne(input, input)
 
 
 @op(samples=ONE)
 def isreal(input):
-    """Where the imaginary part is zero."""
+    """True for elements with a zero imaginary part."""
     return P.eq(P.imag(input), 0) if input.dtype.is_complex else P.logical_or(P.eq(input, input), True)
 
 
 def places(input=None, *rest):
-    """What answers a call with a condition alone."""
+    """Handler of ``where`` calls with a condition alone, else None."""
     return (lambda condition: OPS["nonzero"](condition, as_tuple=True)) if input is None and not rest else None
 
 
 @op(name="where", number_first=True, otherwise=places)
 def where_(condition, input=None, other=None):
-    """input where condition holds, else other; without them, the places where it holds: a vector of indices for each
-    dimension.
+    """input where condition holds, else other; without them, the indices where it holds: one vector for each dimension.
 
     TypeError for one of the two alone, RuntimeError for a condition that is neither bool nor uint8.
     """

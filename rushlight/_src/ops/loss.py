@@ -1,4 +1,4 @@
-"""Losses."""
+"""Loss functions."""
 from __future__ import annotations
 
 import math
@@ -19,7 +19,7 @@ F = "nn.functional"
 
 
 def chosen(reduction, size_average=None, reduce=None):
-    """The reduction meant, old flags included."""
+    """Return the reduction, from old flags if given."""
     if size_average is not None or reduce is not None:
         size_average, reduce = (flag is None or bool(flag) for flag in (size_average, reduce))
         meant = "none" if not reduce else "mean" if size_average else "sum"
@@ -39,7 +39,7 @@ def reduced(loss, reduction):
 
 
 def warn_of_broadcast(input, target):
-    """A forgotten dimension makes a matrix of differences, and training that seems to work."""
+    """Warn of broadcasting: it makes a matrix of differences, and training appears to work."""
     if tuple(input.shape) != tuple(target.shape):
         warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}): the loss is "
              "that of their broadcast shape. "
@@ -47,7 +47,7 @@ def warn_of_broadcast(input, target):
 
 
 def pairwise(name, formula, doc, **traits):
-    """A loss of input and target, element by element, then reduced."""
+    """Declare a loss of input and target, element by element, then reduced."""
     @op(method=False, name=f"_{name}", **traits)
     def core(input, target, reduction, option):
         x, y = promoted(input, target)
@@ -79,7 +79,7 @@ def huber(x, y, delta):
 
 
 def half_square(near, away, factor):
-    """away ** 2 * factor / 2; 0 where not near, so that infinities do not meet a gradient of 0."""
+    """away ** 2 * factor / 2; 0 where not near, so that an infinity is not multiplied by a gradient of 0."""
     kept = P.where(near, away, 0.0)
     return P.mul(P.mul(kept, kept), 0.5 * factor)
 
@@ -96,7 +96,7 @@ def check_weight(input, weight):
 
 
 def with_weight(core, name):
-    """A loss of input, target and a weight for each element, by whose sum the mean divides."""
+    """Declare a loss of input, target and a weight for each element, by whose sum the mean divides."""
     def body(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
         warn_of_broadcast(input, target)
         reduction = chosen(reduction, size_average, reduce)
@@ -164,7 +164,7 @@ def nll_core(input, target, weight, ignore_index, reduction):
 
 
 def row_losses(rows, target, weight, ignore_index, reduction):
-    """``nll_core``, also for rows of no class: they get one, which only ignored targets have."""
+    """``nll_core``, also for rows without classes: they get one, which only ignored targets have."""
     if has_no_classes(rows):
         rows = P.pad(rows, low=(0, 0), high=(0, 1), inner=(0, 0), value=0)
         weight = None if weight is None else P.pad(weight, low=(0,), high=(1,), inner=(0,), value=0)

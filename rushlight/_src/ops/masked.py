@@ -1,4 +1,4 @@
-"""Reductions and normalisations of the elements where a mask holds: the others count as the reduction's neutral
+"""Reductions and normalizations over elements where a mask holds: the others count as the reduction's neutral
 element."""
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def kept(input, mask, neutral):
 
 
 def all_dims(input, dim):
-    """The dimensions that ``dim`` names, which may be a number that varies; all where it names none."""
+    """Dimensions of ``dim``, possibly a run-time scalar; all if it is empty."""
     named = () if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     return named or tuple(range(input.dim()))
 
 
 def reduction(name, neutral, doc):
-    """A reduction whose other elements are ``neutral(dtype)``."""
+    """Declare a reduction that replaces masked elements by ``neutral(dtype)``."""
     def body(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         x = converted(input, dtype)
         filled = kept(x, mask, neutral(x.dtype))
@@ -76,7 +76,7 @@ cumsum, cumprod = running("cumsum", 0), running("cumprod", 1)
 
 
 def counted(input, dims, mask):
-    """How many elements of each result the mask keeps (dimensions kept)."""
+    """Number of elements of each result that the mask keeps (dimensions kept)."""
     if mask is None:
         return math.prod(input.shape[d] for d in dims if input.shape)
     return mask.expand(input.shape).sum(dims, keepdim=True)
@@ -84,7 +84,7 @@ def counted(input, dims, mask):
 
 @op(composite=True, namespace=NAMESPACE)
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The mean of elements where the mask holds; NaN of none."""
+    """The mean of elements where the mask holds; NaN if there are none."""
     x = converted(input, dtype)
     dims = all_dims(x, dim)
     out = kept(x, mask, 0).sum(dims, keepdim=True) / counted(x, dims, mask)

@@ -1,4 +1,4 @@
-"""Elements picked or written where a condition holds, or at flat positions: masked_select, masked_scatter, put."""
+"""Elements read or written where a condition holds, or at flat positions: masked_select, masked_scatter, put."""
 from __future__ import annotations
 
 from ..core.dtypes import bool_, int64
@@ -11,7 +11,7 @@ from .index import INTEGERS, index, index_put, nonzero
 
 
 def bounded(input, mask, indices):
-    """Indices with those outside, or where the mask does not hold, at 0."""
+    """Replace indices out of range, or where the mask does not hold, by 0."""
     return tuple(None if i is None else (i % max(input.size(k), 1)) for k, i in enumerate(indices))
 
 
@@ -50,7 +50,7 @@ def unravel_index(indices, shape: object):
 
 @op(composite=True)
 def argwhere(input):
-    """The indices of elements that are not zero, [n, dims]."""
+    """Indices of nonzero elements, [n, dims]."""
     return nonzero(input)
 
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication."""
 from __future__ import annotations
 
 from ..core.dtypes import bfloat16, float32, int8, uint8
@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from .former import former
 from .promotion import held, promoted, upcast
 
-AUTOCAST = "half"  # products are worth it
+AUTOCAST = "half"  # matmuls are faster in 16-bit floats
 
 
 def one_dtype(name, *tensors):
@@ -21,7 +21,7 @@ def one_dtype(name, *tensors):
 
 
 def unequal_inner(m, k, other, n) -> ProductError:
-    """What is raised for [m, k] @ [other, n]."""
+    """Return the exception for [m, k] @ [other, n]."""
     return ProductError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {other}x{n})",
                         f"as many rows in the second as columns in the first: {k}",
                         f"transpose one of them, or make the layer take {k} features")
@@ -35,15 +35,15 @@ def multiply(a, b):
 
 
 def folded_operands(input, other) -> tuple:
-    """The names of operands of a matrix product of which PyTorch saves copies: batches of matrices that it transposes
-    to multiply them by one matrix."""
+    """Names of the matmul operands that PyTorch saves as copies: batches of matrices that it transposes to multiply
+    them by one matrix."""
     return ("other",) if len(input.shape) < 3 <= len(other.shape) else ()
 
 
 @op(samples=(sample((3, 4), (4, 5)), sample((4,), (4,)), sample((2, 3, 4), (4, 5)), sample((2, 1, 3, 4), (5, 4, 2))),
     operator="matmul", overwritable=folded_operands)
 def matmul(input, other):
-    """The matrix product, with broadcast batch dimensions; vectors as rows or columns.
+    """Matrix multiplication with broadcast batch dimensions; vectors are rows or columns.
 
     [*, n, k], [*, k, m] -> [*, n, m].  RuntimeError where the inner sizes differ.
 
@@ -93,11 +93,11 @@ def of_rank(name, first, second, autocast=AUTOCAST):
 
 @op(autocast=None)
 def _int_mm(input, mat2):
-    """The product of a matrix of int8 or uint8 and one of int8, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
+    """Multiply a matrix of int8 or uint8 by one of int8, exactly, as int32.  [m, k], [k, n] -> [m, n]."""
     if input.dtype not in (int8, uint8) or mat2.dtype is not int8:
         raise RuntimeError(
             f"_int_mm: expected a matrix of int8 or uint8 and one of int8, but got {input.dtype} and {mat2.dtype}; mm "
-            "takes other dtypes")
+            "accepts other dtypes")
     for x in (input, mat2):
         if len(x.shape) != 2:
             raise RuntimeError(f"_int_mm: expected two matrices, but got {len(input.shape)}-D and {len(mat2.shape)}-D")
@@ -108,13 +108,13 @@ def _int_mm(input, mat2):
     return P.int_matmul(input, mat2)
 
 
-FEW_ROWS = 16  # whose products take as long as reading the weights does
+FEW_ROWS = 16  # their matmul takes as long as reading the weights
 
 
 @op(autocast=None, method=False)
 def _weight_int8pack_mm(input, mat2, scales):
-    """input @ mat2.T * scales, of weights in bytes with one scale a row.  [m, k] of float32 or halves, [n, k] of int8,
-    [n] of input's dtype -> [m, n].
+    """input @ mat2.T * scales, with int8 weights and one scale for each row.  [m, k] of float32 or 16-bit floats, [n,
+    k] of int8, [n] of input's dtype -> [m, n].
 
     Sums and scales are float32, rounded once.  RuntimeError for other dtypes and shapes.
 
@@ -141,7 +141,7 @@ def _weight_int8pack_mm(input, mat2, scales):
             f"{list(scales.shape)}")
     if scales.dtype is not input.dtype:
         raise RuntimeError(f"_weight_int8pack_mm: expected scales of {input.dtype}, but they are {scales.dtype}")
-    # bfloats hold whole numbers up to 256
+    # bfloat16 holds integers up to 256
     exact = bfloat16 if input.dtype is bfloat16 and input.shape[0] > FEW_ROWS else float32
     weight = P.permute(P.convert(mat2, dtype=exact), dims=(1, 0))
     out = P.mul(upcast(P.matmul(input if exact is input.dtype else upcast(input), weight)), upcast(scales))
@@ -188,7 +188,7 @@ def inner(input, other):
 
 @op(autocast=None)
 def outer(input, vec2):
-    """All products of two vectors' elements."""
+    """Products of all pairs of two vectors' elements."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
         raise RuntimeError(f"outer: Expected 1-D arguments, but got {len(input.shape)}D and {len(vec2.shape)}D")
     a, b = promoted(input, vec2)
@@ -208,7 +208,7 @@ def plus(name, product_of, ranks, autocast=AUTOCAST, **aliases):
             input, mat1, mat2 = promoted(input, mat1, mat2)
         one_dtype(name, input, mat1, mat2)
         result = mat1.dtype
-        out = product_of(upcast(mat1), upcast(mat2))  # halves round once, after the sum
+        out = product_of(upcast(mat1), upcast(mat2))  # 16-bit floats are rounded once, after the sum
         if broadcast(tuple(input.shape), tuple(out.shape)) != tuple(out.shape):
             raise RuntimeError(f"{name}: input of shape {list(input.shape)} does not expand to {list(out.shape)}")
         if isinstance(alpha, Tensor) or alpha != 1:

@@ -1,4 +1,4 @@
-"""What is made of matrices by norms, powers and products."""
+"""Matrix norms, powers and chained matmuls."""
 from __future__ import annotations
 
 import math
@@ -51,7 +51,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def extreme(values, largest, keepdim):
-    """The largest (smallest) of the last dimension, kept twice where the result keeps dimensions."""
+    """Maximum (minimum) of the last dimension, which is kept twice if the result keeps dimensions."""
     out = values.amax(-1) if largest else values.amin(-1)
     return out.unsqueeze(-1).unsqueeze(-1) if keepdim else out
 
@@ -88,7 +88,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 
 
 def restored(out, rows, columns):
-    """Two kept dimensions at the end moved to where the matrix was."""
+    """Move two kept dimensions at the end back to those of the matrix."""
     return out.movedim((-2, -1), (rows, columns))
 
 
@@ -130,7 +130,7 @@ def cond(A, p=None):
 
 @op(composite=True, namespace=NAMESPACE)
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
-    """How many singular values are above max(atol, rtol * largest).  [*, m, n] -> [*] int64."""
+    """Number of singular values above max(atol, rtol * largest).  [*, m, n] -> [*] int64."""
     floating("matrix_rank", A)
     values = P.eigh(A, uplo="L")[0].abs() if hermitian else svdvals(A)
     if not values.shape[-1]:
@@ -140,7 +140,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     return (values > cut.unsqueeze(-1)).sum(-1)
 
 
-# --- powers and products ----------------------------------------------------------------------------------------------
+# --- powers and matmuls -----------------------------------------------------------------------------------------------
 @op(composite=True, namespace=NAMESPACE, method=True,
     samples=(sample((3, 3), 3), sample((2, 3, 3), 0), sample((3, 3), -2)))
 def matrix_power(A, n):
@@ -168,8 +168,8 @@ def matrix_exp(A):
 
 
 def cheapest(sizes):
-    """Where to cut a chain of matrix products with these sizes so that it costs the fewest multiplications: a table by
-    (first, last)."""
+    """Split points of a chain of matmuls with these sizes that need the fewest multiplications: a table by (first,
+    last)."""
     count = len(sizes) - 1
     cost, cut = {(k, k): 0 for k in range(count)}, {}
     for length in range(1, count):
@@ -183,7 +183,7 @@ def cheapest(sizes):
 @op(composite=True, namespace=NAMESPACE, method=False,
     samples=(sample([(3, 4), (4, 2), (2, 5)]), sample([(4,), (4, 2), (2,)])))
 def multi_dot(tensors):
-    """The product of a chain of matrices, in the cheapest order; the first and the last may be vectors."""
+    """Multiply a chain of matrices, in the cheapest order; the first and the last may be vectors."""
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
@@ -260,7 +260,7 @@ def vecdot(x, y, *, dim=-1):
 
 
 def namesake(name, function, doc, view=False):
-    """An operator of the top level under its name in linalg."""
+    """Declare a top-level operator under its name in linalg."""
     function.__name__, function.__doc__ = name, doc
     return op(function, namespace=NAMESPACE, view=view)
 

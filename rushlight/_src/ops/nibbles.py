@@ -1,9 +1,9 @@
-"""Weights of four bits: how they are packed, and products with them.
+"""Packed int4 weights, and matmul by them.
 
-A row of a weight's matrix belongs to an output.  Blocks of 64 rows lie one after the other, each along k: for every k
-32 bytes, of which the low bits hold row i and the high ones row i + 32.  Where the last block has fewer rows, its bytes
-hold row 2 i and row 2 i + 1.  A number q from 0 to 15 means (q - 8) * scale + zero; groups of neighbours along k share
-a scale and a zero.
+A row of a weight matrix belongs to an output.  Blocks of 64 rows are stored one after the other, each along k: 32 bytes
+for every k, with row i in the low bits and row i + 32 in the high bits.  If the last block has fewer rows, its bytes
+hold row 2 i and row 2 i + 1.  An integer q from 0 to 15 represents (q - 8) * scale + zero; each group of adjacent k
+shares a scale and a zero.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = (32, 64, 128, 256)
 
 
 def unpacked(weight):
-    """[n, k / 2] of bytes -> [k, n] of int32: the numbers of four bits."""
+    """Unpack int4 values: bytes [n, k / 2] -> int32 [k, n]."""
     n, depth = weight.shape[0], 2 * weight.shape[1]
     words = P.reshape(P.convert(weight, dtype=int32), shape=(n * depth // 2,))
     parts, blocks, rest = [], n // BLOCK, n % BLOCK
@@ -39,7 +39,7 @@ def unpacked(weight):
 
 
 def weights(weight, scales):
-    """[k, n]: what the numbers of [n, k / 2] bytes mean, with [groups, n, 2] scales and zeros."""
+    """Dequantized weights [k, n] of [n, k / 2] bytes, with [groups, n, 2] scales and zeros."""
     q = P.convert(P.sub(unpacked(weight), MIDDLE), dtype=float32)
     groups, n, depth = scales.shape[0], weight.shape[0], q.shape[0]
     grouped = P.reshape(q, shape=(groups, depth // groups, n))
@@ -75,8 +75,8 @@ primitive("nibble_matmul",
 
 @op(autocast=None, method=False)
 def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
-    """Numbers from 0 to 15, [n, k] of int32, packed for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.
-    `innerKTiles` is of no meaning here.
+    """Pack integers from 0 to 15, [n, k] of int32, for `_weight_int4pack_mm_for_cpu`: [n, k / 2] of bytes.
+    `innerKTiles` has no effect.
 
     RuntimeError for another dtype or rank, unless n is a multiple of 16 and k of 2.
 
@@ -114,11 +114,11 @@ def _convert_weight_to_int4pack_for_cpu(input, innerKTiles):
 
 @op(autocast=None, method=False)
 def _weight_int4pack_mm_for_cpu(input, mat2, qGroupSize, qScaleAndZeros):
-    """input @ w.T of weights of four bits: w = (q - 8) * scale + zero, with a scale and a zero for each group of
+    """input @ w.T with int4 weights: w = (q - 8) * scale + zero, with a scale and a zero for each group of
     `qGroupSize` along k.
 
-    [m, k] of float32 or halves, [n, k / 2] of uint8 as `_convert_weight_to_int4pack_for_cpu` packs them, [k /
-    qGroupSize, n, 2] of input's dtype -> [m, n].  Sums are float32, rounded once; of more than 16 rows of bfloat16 the
+    [m, k] of float32 or 16-bit floats, [n, k / 2] of uint8 as `_convert_weight_to_int4pack_for_cpu` packs them, [k /
+    qGroupSize, n, 2] of input's dtype -> [m, n].  Sums are float32, rounded once; with more than 16 bfloat16 rows the
     weights may be rounded to bfloat16, too.  RuntimeError for other dtypes, shapes, and groups that are not of 32, 64,
     128 or 256.
 

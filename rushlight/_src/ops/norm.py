@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalization."""
 from __future__ import annotations
 
 import math
@@ -22,7 +22,7 @@ def standardised(x, dims, eps):
 
 
 def check_parameters(input, *parameters):
-    """DtypeMismatchError for parameters that are neither of the input's dtype nor of float32 beside half precision."""
+    """DtypeMismatchError unless parameters have the input's dtype, or float32 for a 16-bit float input."""
     for found in parameters:
         if found is not None and found.dtype is not input.dtype and not (input.dtype.is_half
                                                                          and found.dtype is float32):
@@ -42,7 +42,7 @@ def affine(x, weight, bias, shape):
 @op(samples=(sample((3, 4), (4,), (4,), (4,)), sample((2, 3, 4), (3, 4))), method=False, name="_layer_norm",
     writable=True, second="none")
 def layer_norm_(input, weight, bias, rank, eps):
-    """Normalised over the last ``rank`` dimensions, scaled and shifted (Ba et al. 2016)."""
+    """Normalize over the last ``rank`` dimensions, scale and shift (Ba et al. 2016)."""
     check_parameters(input, weight, bias)
     x = upcast(input)
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
@@ -75,7 +75,7 @@ def vjp(g, y, input, weight, bias, rank, eps):
 
 @op(composite=True, lean=True, namespace=F, by_rows=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Normalised over the last dimensions, which must be ``normalized_shape``."""
+    """Normalize over the last dimensions, which must be ``normalized_shape``."""
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError(
@@ -96,7 +96,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 @op(composite=True, lean=True, method=False, name="layer_norm", by_rows=True)
 def layer_norm_top(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    """As nn.functional.layer_norm."""
+    """Like nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -108,7 +108,7 @@ def rms_norm_(input, weight, rank, eps):
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     count = product(x.shape[d] for d in dims)
     out = P.mul(x, P.rsqrt(P.add(P.div(P.sum(P.mul(x, x), dims), count), real(eps))))
-    if weight is not None:  # of any dtype: of a product with complex numbers the real part is what is left
+    if weight is not None:  # of any dtype: for complex numbers only the real part of the product remains
         wide = float64 if weight.dtype is float64 else x.dtype
         out, weight = (v if v.dtype is wide else P.convert(v, dtype=wide) for v in (out, weight))
         out = P.mul(out, P.reshape(weight, shape=tuple(x.shape[d] for d in dims)))
@@ -117,7 +117,7 @@ def rms_norm_(input, weight, rank, eps):
 
 @op(composite=True, lean=True, namespace=F, by_rows=True)
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Scaled to a root mean square of 1 over the last dimensions."""
+    """Scale to a root mean square of 1 over the last dimensions."""
     from ..core.dtypes import finfo
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape):]) != shape:
@@ -140,7 +140,7 @@ rms_norm_top = op(lambda input, normalized_shape, weight=None, eps=None: rms_nor
 
 @op(method=False, name="_group_norm", writable=True)
 def group_norm_(input, groups, weight, bias, eps):
-    """Normalised over groups of channels (Wu & He 2018)."""
+    """Normalize over groups of channels (Wu & He 2018)."""
     check_parameters(input, weight, bias)
     x = upcast(input)
     n, c, *space = x.shape
@@ -152,7 +152,7 @@ def group_norm_(input, groups, weight, bias, eps):
 
 @op(composite=True, lean=True, namespace=F)
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalised over groups of channels."""
+    """Normalize over groups of channels."""
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     if num_groups <= 0 or input.size(1) % num_groups:
@@ -173,7 +173,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 @op(method=False, name="_batch_norm", writable=True, second="none", overwritable=("bias",))
 def batch_norm_(input, weight, bias, eps):
-    """Normalised over batch and space for each channel (Ioffe & Szegedy 2015); also the mean and the biased
+    """Normalize over batch and space for each channel (Ioffe & Szegedy 2015); also return the mean and the biased
     variance."""
     check_parameters(input, weight, bias)
     x = upcast(input)
@@ -227,7 +227,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
 
 @op(method=False, name="_batch_norm_eval", writable=True, second="none")
 def batch_norm_eval(input, mean, var, weight, bias, eps):
-    """Normalised with given statistics for each channel."""
+    """Normalize with given statistics for each channel."""
     x = upcast(input)
     check_parameters(input, mean, var, weight, bias)
     shape = (1, x.shape[1]) + (1,) * (len(x.shape) - 2)
@@ -239,7 +239,7 @@ def batch_norm_eval(input, mean, var, weight, bias, eps):
 
 @op(composite=True, lean=True, namespace=F)
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Normalised for each channel: over the batch in training (updating the running statistics), else with the running
+    """Normalize each channel: over the batch in training (updating the running statistics), else with the running
     ones."""
     if training and input.dim() > 1:
         if values_of_channel(input) == 1:
@@ -256,7 +256,7 @@ def values_of_channel(input) -> int:
 
 
 def batch_norm_of_any(input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """``batch_norm`` that in training takes any eps, and batches of one value for a channel."""
+    """``batch_norm`` that in training accepts any eps, and batches of one value for a channel."""
     if input.dim() == 1 and not input.numel():
         return input.clone()
     if input.dim() < 2:
@@ -284,7 +284,7 @@ def with_momentum(running, fresh, momentum):
 @op(composite=True, namespace=F)
 def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
                   momentum=0.1, eps=1e-5):
-    """Normalised over space for each sample and channel (Ulyanov et al. 2016)."""
+    """Normalize over space for each sample and channel (Ulyanov et al. 2016)."""
     n, c = input.shape[:2]
     if use_input_stats and input.numel() // max(n * c, 1) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
@@ -327,7 +327,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 
 @op(composite=True, method=False)
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """``batch_norm`` with the mean and 1 / sqrt(variance + eps) of the batch (empty where it used the running ones)."""
+    """``batch_norm`` with the mean and 1 / sqrt(variance + eps) of the batch (empty if it used the running ones)."""
     if not training:
         out = batch_norm_of_any(input, running_mean, running_var, weight, bias, False, momentum, eps)
         return out, input.new_empty((0,)), input.new_empty((0,))
@@ -347,7 +347,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 @op(composite=True, namespace=F)
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
-    """x / (k + alpha * mean of squares of neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    """x / (k + alpha * mean of squares of adjacent channels) ** beta (Krizhevsky et al. 2012)."""
     if input.dim() < 3:
         raise ValueError(
             f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
@@ -357,6 +357,6 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k: object = 1.0):
         raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
     square = OPS["nn.functional.pad"](input * input, (0, 0) * (input.dim() - 2) + (size // 2, (size - 1) // 2))
     near = square.unfold(1, size, 1)
-    # whole, as averages of integers are in pooling
+    # an integer, as averages of integers are in pooling
     mean = near.mean(-1) if near.dtype.is_inexact else near.sum(-1) // size
     return input / (mean * alpha + k).pow(beta)

@@ -1,4 +1,4 @@
-"""OpenBLAS as NumPy's own wheel brings it: LAPACK routines that NumPy does not offer, and how many threads it takes."""
+"""OpenBLAS from NumPy's wheel: LAPACK routines that NumPy does not expose, and its number of threads."""
 from __future__ import annotations
 
 import ctypes
@@ -9,13 +9,13 @@ import os
 import numpy as np
 
 LETTERS = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}
-# elements from which its threads are worth waking: below, they only get in the way of each other and of ours
+# number of elements from which its threads pay off: below, they only contend with each other and with Rushlight's
 THREADED = 1 << 20
 
 
 @functools.cache
 def library():
-    """The shared library that NumPy has loaded; None where NumPy was built with another one."""
+    """Return the shared library that NumPy has loaded; None if NumPy was built with another one."""
     root = os.path.dirname(np.__file__)
     for path in glob.glob(os.path.join(root, os.pardir, "numpy.libs",
                                        "*openblas64_*")) + glob.glob(os.path.join(root, ".dylibs", "*openblas64_*")):
@@ -27,8 +27,8 @@ def library():
 
 @functools.cache
 def routine(name: str, kind: str):
-    """A routine for elements of this NumPy type ("f4", "f8", "c8", "c16"), called with addresses; None where there is
-    none."""
+    """Return a routine for elements of this NumPy type ("f4", "f8", "c8", "c16"), called with addresses; None if there
+    is none."""
     found = library() and getattr(library(), f"scipy_{LETTERS[kind]}{name}_64_", None)
     if found:
         found.restype = None
@@ -36,12 +36,12 @@ def routine(name: str, kind: str):
 
 
 def number(value: int):
-    """An integer argument as Fortran takes it."""
+    """Return an integer argument in Fortran's convention."""
     return ctypes.byref(ctypes.c_int64(value))
 
 
 def sparing(function):
-    """``function``, computed on one thread of OpenBLAS where its arrays are small."""
+    """Wrap ``function`` to run on one thread of OpenBLAS for small arrays."""
     def run(*arrays, **params):
         found = library()
         if found is None or max((a.size for a in arrays if isinstance(a, np.ndarray)), default=0) >= THREADED:
@@ -58,8 +58,8 @@ def sparing(function):
 
 
 def lu(a: np.ndarray):
-    """LAPACK's getrf on a batch [b, m, n] of matrices: packed factors, 1-based exchanges, 1-based column of the first
-    zero pivot; None without it."""
+    """LAPACK's getrf on a batch [b, m, n] of matrices: packed factors, 1-based interchanges, 1-based column of the
+    first zero pivot; None without it."""
     call = routine("getrf", a.dtype.str[1:])
     if call is None:
         return None

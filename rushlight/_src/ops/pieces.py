@@ -1,4 +1,4 @@
-"""Several tensors as one, and one as several: cat, stack, split, chunk, meshgrid and what is like them."""
+"""Concatenation and splitting of tensors: cat, stack, split, chunk, meshgrid and others."""
 from __future__ import annotations
 
 from ..core.advice import warn
@@ -18,7 +18,7 @@ from .slices import bounds, narrow, select
 
 
 def list_of_tensors(name, tensors) -> list:
-    """The items of a sequence; TypeError where it is a tensor, or an item is none."""
+    """Return the items of a sequence; TypeError for a tensor, or for an item that is none."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
@@ -29,7 +29,7 @@ def list_of_tensors(name, tensors) -> list:
 
 
 def some(name, tensors) -> list:
-    """As list_of_tensors; RuntimeError where there is none."""
+    """Like list_of_tensors; RuntimeError for an empty sequence."""
     if isinstance(tensors, (list, tuple)) and not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return list_of_tensors(name, tensors)
@@ -41,7 +41,7 @@ def joined(tensors, dim):
 
 @op(samples=(sample([(2, 3), (4, 3)]),), method=False, moves=True)
 def cat(tensors, dim=0):
-    """Tensors one after the other along a dimension; legacy empty vectors are skipped.
+    """Concatenate tensors along a dimension; legacy empty vectors are skipped.
 
     [..., n, ...], [..., m, ...] -> [..., n + m, ...] in the dtype to which all promote.  RuntimeError where other
     dimensions differ.
@@ -79,7 +79,7 @@ def promoted_dtype(tensors):
 
 @op(samples=(sample([(2, 3), (2, 3)]),), method=False)
 def stack(tensors, dim=0):
-    """Tensors of one shape along a new dimension.
+    """Stack tensors of one shape along a new dimension.
 
     k of [*, *] -> [*, k, *], k at ``dim``.  RuntimeError where shapes differ.
 
@@ -99,8 +99,8 @@ def stack(tensors, dim=0):
 
 # --- several results: composed of the views above ---------------------------------------------------------------------
 def multiple(input, views, name: str, joined) -> tuple:
-    """The views of ``input`` that the operator ``name`` returns: tensors in memory note that they are several, and
-    have one node, whose gradient is ``joined`` from theirs."""
+    """Return the views of ``input`` that the operator ``name`` makes.  Tensors with storage record that they are
+    several, and share one node, whose gradient is ``joined`` from the views' gradients."""
     if mine.grad:
         for view in views:
             if view._rush_storage is not None:
@@ -112,8 +112,8 @@ def multiple(input, views, name: str, joined) -> tuple:
 
 
 def share_node(input, views, name: str, joined):
-    """Give the views of a tensor one node: its hooks get None for views that no gradient reaches, and the gradient of
-    ``input`` is made once, not once for each view."""
+    """Give the views of a tensor one node: its hooks get None for undefined gradients of views, and the gradient of
+    ``input`` is computed once, not once for each view."""
     node, metas = GradNode(), tuple(view._rush_meta for view in views)
     node.kind, node.outputs, node.extra = FUNCTION, metas, f"{name}Backward0"
     node.edges, node.slots = (history.edge(input),), (input._rush_output,)
@@ -134,7 +134,7 @@ def share_node(input, views, name: str, joined):
 @op(composite=True, aliases={"tensor": "input", "split_size": "split_size_or_sections",
                              "split_sizes": "split_size_or_sections"})
 def split(input, split_size_or_sections, dim=0):
-    """Consecutive parts along a dimension: of one size, or of the given sizes."""
+    """Split along a dimension into parts of one size, or of the given sizes."""
     at = wrapped(dim, input.dim())
     if not input.dim():
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -161,7 +161,7 @@ def split(input, split_size_or_sections, dim=0):
 
 @op(composite=True)
 def split_with_sizes(input, split_sizes, dim=0):
-    """Consecutive parts of the given sizes."""
+    """Split into parts of the given sizes."""
     return split(input, tuple(split_sizes), dim)
 
 
@@ -174,7 +174,7 @@ def copies_of(name, function):
 
 @op(composite=True)
 def chunk(input, chunks, dim=0):
-    """At most ``chunks`` parts of equal size, the last one smaller.
+    """Split into at most ``chunks`` parts of equal size; the last one may be smaller.
 
     Views.
 
@@ -197,7 +197,7 @@ CUTS = dict.fromkeys(("indices", "sections", "tensor_indices_or_sections"), "ind
 
 @op(composite=True, aliases=CUTS)
 def tensor_split(input, indices_or_sections, dim=0):
-    """Parts as equal as can be, or cut at the given indices."""
+    """Split into parts of nearly equal size, or at the given indices."""
     if not input.dim():
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     total, cuts = input.size(dim), indices_or_sections
@@ -210,7 +210,7 @@ def tensor_split(input, indices_or_sections, dim=0):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         if cuts > MOST_PARTS:
-            raise OutOfMemoryError(f"tensor_split: {cuts} parts are more than memory holds", f"at most {MOST_PARTS}")
+            raise OutOfMemoryError(f"tensor_split: {cuts} parts do not fit into memory", f"at most {MOST_PARTS}")
         base, more = total // cuts, total % cuts
         cuts = [k * base + min(k, more) for k in range(1, cuts)]
     spans = [bounds(a, b, None, total)[:2] for a, b in zip([None, *cuts], [*cuts, None])]
@@ -250,7 +250,7 @@ for _name, _function in {"unbind": unbind, "split": split, "split_with_sizes": s
 
 
 def unsafe(name, function):
-    """Declares a split whose parts are no views for the rules of writes: each counts its own."""
+    """Declare a split whose parts are not views for in-place checks: each has its own version counter."""
     def body(input, *args, **kwargs):
         parts = function(input, *args, **kwargs)
         for part in () if mine.inference else parts:
@@ -323,7 +323,7 @@ atleast_2d, atleast_3d = with_rank("atleast_2d", 2, two), with_rank("atleast_3d"
 
 @op(composite=True, method=False)
 def hstack(tensors):
-    """Side by side: along the second dimension (vectors: the first)."""
+    """Concatenate along the second dimension (vectors: the first)."""
     tensors = some("hstack", tensors)
     tensors = [x if x.dim() else x.reshape(1) for x in tensors]
     return cat(tensors, 0 if tensors[0].dim() == 1 else 1)
@@ -331,17 +331,17 @@ def hstack(tensors):
 
 @op(composite=True, method=False)
 def vstack(tensors):
-    """On top of each other."""
+    """Concatenate along the first dimension."""
     return cat([two(x) for x in some("vstack", tensors)], 0)
 
 
 @op(composite=True, method=False)
 def dstack(tensors):
-    """Along the third dimension."""
+    """Concatenate along the third dimension."""
     return cat([three(x) for x in some("dstack", tensors)], 2)
 
 
 @op(composite=True, method=False)
 def column_stack(tensors):
-    """Vectors as columns side by side."""
+    """Concatenate vectors as columns."""
     return hstack([x if x.dim() > 1 else x.reshape(-1, 1) for x in some("column_stack", tensors)])

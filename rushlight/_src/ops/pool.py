@@ -1,4 +1,4 @@
-"""Pooling and rearranging of images."""
+"""Pooling and rearrangement of images."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ F = "nn.functional"
 
 
 def pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
-    """How many windows start along a dimension."""
+    """Number of windows along a dimension."""
     span = dilation * (kernel - 1) + 1
     count = (size + 2 * padding - span + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (count - 1) * stride >= size + padding:  # the last window must start inside
@@ -65,7 +65,7 @@ def windows_of(x, value, kernel, stride, padding, dilation, out, high):
 
 
 def last_of_none(seen, best):
-    """Which element of its window is the largest: of those that are NaN the last one."""
+    """Index of the largest element of a window; of several NaN, the last."""
     at = len(seen.shape) - 1
     number = P.where(P.ne(seen, seen), P.add(P.iota(size=seen.shape[at], dtype=int64), 1), 0)
     last = P.amax(number, (at,))
@@ -73,7 +73,7 @@ def last_of_none(seen, best):
 
 
 def precise(rank: int) -> str | None:
-    """What pooling is computed in under autocast: volumes in float32."""
+    """Dtype of pooling under autocast: float32 for volumes."""
     return "float32" if rank == 3 else None
 
 
@@ -90,7 +90,7 @@ def max_pool_of(rank):
         best = P.argmax(seen, (rank + 2,))  # which element of its window
         if exact and x.dtype.is_floating_point:
             best = last_of_none(seen, best)
-        if product(kernel) <= 256:  # what a backward keeps of it is a byte then
+        if product(kernel) <= 256:  # then the backward saves one byte of it
             best = P.convert(P.convert(best, dtype=uint8), dtype=int64)
         at = None
         inner = best
@@ -100,7 +100,7 @@ def max_pool_of(rank):
             start = P.reshape(P.add(P.mul(P.iota(size=out[k], dtype=int64), stride[k]), -padding[k]),
                               shape=(1, 1) + tuple(out[k] if j == k else 1 for j in range(rank)) + (1,))
             position = P.add(P.mul(place, dilation[k]), start)
-            if padding[k]:  # where nothing is above -inf, the first element that is no border
+            if padding[k]:  # without elements above -inf, the first one outside of the padding
                 position = P.where(P.lt(position, 0), P.remainder(position, dilation[k]), position)
             at = position if at is None else P.add(P.mul(at, x.shape[2 + k]), position)
         shape = (*x.shape[:2], *out)
@@ -114,7 +114,7 @@ def max_pool_of(rank):
 
     @rule(core)
     def vjp(g, y, input, kernel_size, stride, padding, dilation, ceil_mode, exact=False):
-        """The whole gradient of a window goes to the first of its largest elements."""
+        """The gradient of a window goes entirely to the first of its largest elements."""
         planes, places, source = tuple(input.shape[:-rank]), y[1], upcast(g[0])
         flat = P.full(shape=(*planes, product(input.shape[-rank:])), value=0, dtype=source.dtype)
         lined = (*planes, product(places.shape[-rank:]))
@@ -205,7 +205,7 @@ def check_adaptive(name, rank, input):
 
 
 def equal_parts(x, sizes):
-    """The mean of equal parts along the last dimensions."""
+    """Mean of equal parts along the last dimensions."""
     lead, rank = x.shape[:-len(sizes)], len(sizes)
     parts = [n // count for n, count in zip(x.shape[-rank:], sizes)]
     grouped = P.reshape(x, shape=(*lead, *(n for pair in zip(sizes, parts) for n in pair)))
@@ -242,15 +242,15 @@ def adaptive_along(x, at, count):
 
 
 def parts_of(size, count):
-    """Where each of ``count`` nearly equal parts starts and stops, as tensors.  Neighbours overlap by one where
-    ``count`` does not divide."""
+    """Starts and ends of ``count`` nearly equal parts, as tensors.  Adjacent parts overlap by one if ``count`` does not
+    divide ``size``."""
     k = P.iota(size=count, dtype=int64)
     return P.floor_divide(P.mul(k, size), count), P.floor_divide(P.add(P.mul(P.add(k, 1), size), count - 1), count)
 
 
 def longest_part(size, count):
-    """The most elements of one of ``count`` nearly equal parts: a part has its share of ``size``, rounded down, and
-    touches one further element at an end that is no whole share."""
+    """Maximum length of ``count`` nearly equal parts: a part has its share of ``size``, rounded down, and overlaps one
+    more element at each end that is not a multiple of the share."""
     if count == 0:
         return 0
     share, rest = size // count, size % count
@@ -273,7 +273,7 @@ def part_sums(input, dim, count):
 
 @rule(part_sums)
 def vjp(g, y, input, dim, count):  # noqa: F811
-    """The parts that an element is in are a part of the parts: the sums the other way round."""
+    """Gradient: an element is in adjacent parts, so that it is ``part_sums`` with the sizes exchanged."""
     return [part_sums(g, dim, input.shape[dim])]
 
 
@@ -336,7 +336,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = map(lp_of, (1, 2, 3))
 
 
 def space_of(pooled, kernel_size, stride, padding, wanted) -> tuple:
-    """The sizes of which pooling makes these.  ValueError for wanted ones that it would not come from."""
+    """Input sizes that pool to the sizes of ``pooled``.  ValueError if ``wanted`` sizes would pool to others."""
     rank = len(pooled)
     kernel = spread(kernel_size, rank, "kernel_size")
     stride = kernel if stride is None else spread(stride, rank, "stride")

@@ -1,4 +1,4 @@
-"""Bringing operands to one dtype, by PyTorch's rules."""
+"""Promotion of operands to one dtype, by PyTorch's rules."""
 from __future__ import annotations
 
 from ..core import dtypes
@@ -14,14 +14,14 @@ def number_category(value) -> int:
 
 
 def result_dtype(*values) -> dtypes.dtype:
-    """The dtype in which these tensors and numbers meet."""
+    """Return the dtype to which these tensors and numbers are promoted."""
     dimensioned = [v.dtype for v in values if not is_number(v) and len(v.shape)]
     zero_dim = [v.dtype for v in values if not is_number(v) and not len(v.shape)]
     return dtypes.result_type(dimensioned, zero_dim, [number_category(v) for v in values if is_number(v)])
 
 
 def as_dtype(value, dtype: dtypes.dtype):
-    """A tensor converted (itself where it has the dtype already), or a number as Python's number of that category."""
+    """Convert a tensor (unchanged if it has the dtype), or a number to Python's type of that category."""
     if isinstance(value, Tensor):
         return value if value.dtype is dtype and not getattr(value, "weak", False) else P.convert(value, dtype=dtype)
     if dtype.category == dtypes.COMPLEX:
@@ -39,13 +39,13 @@ def as_dtype(value, dtype: dtypes.dtype):
 
 
 def real(value):
-    """A number as a float; one that is only known at run time as it is."""
+    """Return a number as a float; a run-time scalar unchanged."""
     return value if isinstance(value, Tensor) or hasattr(type(value), "category") else float(value)
 
 
 def check_number(value, dtype, computed=False):
-    """RuntimeError for a Python number that a tensor is to hold and cannot; where it is computed with, halves are
-    float32."""
+    """RuntimeError for a Python number that a dtype cannot represent; 16-bit floats count as float32 if it is computed
+    with."""
     dtype = dtypes.float32 if computed and dtype.is_half else dtype
     if isinstance(value, RunTime):
         if (value.dtype is dtype or dtype is dtypes.bool_ or not value.dtype.is_inexact and dtype.is_inexact
@@ -62,14 +62,14 @@ def check_number(value, dtype, computed=False):
 
 
 def needs(lowest, name, x, highest=dtypes.COMPLEX):
-    """NotImplementedError for a dtype below a category or above another: what PyTorch has no kernel for."""
+    """NotImplementedError for a dtype below a category or above another, for which PyTorch has no kernel."""
     if not lowest <= x.dtype.category <= highest:
         kind = "complex inputs" if x.dtype.is_complex else x.dtype
         raise NotImplementedError(f"{name} is not supported for {kind}: convert them first")
 
 
 def check_factor(value, dtype):
-    """RuntimeError for ``alpha`` in a sum of this dtype: a float among whole numbers, a number that cannot be held."""
+    """RuntimeError for an invalid ``alpha`` in a sum of this dtype: a float for integers, or out of range."""
     if has_value(value):
         category = number_category(value)
         if category == dtypes.FLOATING and not dtype.is_inexact:
@@ -78,14 +78,14 @@ def check_factor(value, dtype):
 
 
 def held(value, dtype: dtypes.dtype, computed=False):
-    """``as_dtype`` of what a tensor of that dtype is to hold, or is multiplied with: RuntimeError for a number that it
-    cannot hold."""
+    """``as_dtype`` of a value that is stored in, or multiplied with, a tensor of that dtype: RuntimeError for a number
+    that it cannot represent."""
     check_number(value, dtype, computed)
     return as_dtype(value, dtype)
 
 
 def promoted(*values, floating=False, dtype=None):
-    """The values in their common dtype; with ``floating``, integers become the default floating dtype.
+    """Promote the values to their common dtype; with ``floating``, integers become the default floating dtype.
 
     At least one of the results is a tensor: numbers alone become 0-dim tensors.
     """
@@ -99,10 +99,10 @@ def promoted(*values, floating=False, dtype=None):
 
 
 def promoted_as_stored(*values):
-    """``promoted``, where numbers and tensors of other dtypes are rounded to half precision as memory would hold them:
-    for what steps where two numbers meet, such as comparisons and remainders."""
+    """``promoted``, with numbers and tensors of other dtypes rounded to 16-bit floats as if stored: for operators with
+    discontinuities, such as comparisons and remainders."""
     dtype = result_dtype(*values)
-    if not dtype.is_half or dtype.itemsize < 2:  # floats of a byte are codes, which are rounded where they are made
+    if not dtype.is_half or dtype.itemsize < 2:  # float8 values are stored as encodings, rounded at their creation
         return promoted(*values)
     return [v if isinstance(given, Tensor) and given.dtype is dtype and not is_number(given) else
             P.as_stored(v) if isinstance(v, Tensor) else as_held(v, dtype)
@@ -115,10 +115,10 @@ def floating(value):
 
 
 def upcast(value):
-    """Half precision as float32, so that a body rounds once, at its end; other dtypes as they are."""
+    """Convert 16-bit floats to float32, so that a body rounds once, at its end; other dtypes are unchanged."""
     return P.convert(value, dtype=dtypes.float32) if value.dtype.is_half else value
 
 
 def downcast(value, like):
-    """A result rounded to the dtype of ``like``: the end of a body that began with ``upcast``."""
+    """Round a result to the dtype of ``like``: the end of a body that began with ``upcast``."""
     return P.convert(value, dtype=like.dtype) if value.dtype is not like.dtype else value

@@ -1,4 +1,4 @@
-"""Quantiles, which interpolate between elements in order."""
+"""Quantiles, which interpolate between sorted elements."""
 from __future__ import annotations
 
 from ..core.dtypes import int64
@@ -9,13 +9,13 @@ from .sort import _choose, sorted_
 
 @op(composite=True, autocast="float32")
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """Quantiles along a dimension, interpolated between neighbours."""
+    """Quantiles along a dimension, interpolated between adjacent elements."""
     return quantiles(input, q, dim, keepdim, interpolation, False)
 
 
 @op(composite=True, autocast="float32")
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """Quantiles of what is not NaN."""
+    """Quantiles of the elements that are not NaN."""
     return quantiles(input, q, dim, keepdim, interpolation, True)
 
 
@@ -40,7 +40,7 @@ def quantiles(input, q, dim, keepdim, interpolation, skip_nan):
 
 @op(method=False, name="_interpolated", overwritable=("input", "points"))
 def interpolated(input, points, dim, keepdim, interpolation, skip_nan):
-    """Quantiles at these points, a number or a vector, of the elements in order."""
+    """Quantiles at these points, a number or a vector, of sorted elements."""
     x = input.reshape(-1) if dim is None else input.movedim(dim, -1) if input.dim() else input.reshape(1)
     order, _ = sorted_(x, -1, False)
     count = (~order.isnan()).sum(-1, keepdim=True) if skip_nan else order.new_full((*order.shape[:-1], 1),

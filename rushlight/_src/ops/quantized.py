@@ -1,9 +1,8 @@
-"""Quantization: whole numbers of few bits that stand for others, x = (q - zero point) * scale, and contractions of them
-(Jacob and others 2018).
+"""Quantization: integers of few bits with x = (q - zero point) * scale, and contractions of them (Jacob and others
+2018).
 
-Quantize and dequantize are elementwise, and fuse with what is around them.  A product or a convolution is one of whole
-numbers, exact in 32 bits; what makes a quantized result of its sums (``requantized``) is elementwise again, and so
-becomes its epilogue.
+Quantize and dequantize are elementwise and fuse with adjacent operators.  A matmul or convolution accumulates integers,
+exactly in 32 bits; requantization of its sums (``requantized``) is elementwise again and becomes its epilogue.
 """
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ EXTREME = {whole: BOUNDS[base] for base, whole in WHOLE.items()}
 
 
 def reciprocal(scale: float) -> float:
-    """1 / scale as kernels see it: both are float32."""
+    """1 / scale as kernels compute it: both are float32."""
     return float(np.float32(1) / np.float32(scale))
 
 
 def whole(x):
-    """The numbers in memory of a quantized tensor."""
+    """Integers of a quantized tensor, an alias."""
     return P.meaning(x, dtype=WHOLE[x.dtype])
 
 
 def meaning(x, dtype):
-    """Whole numbers as a quantized tensor of this dtype."""
+    """Return integers as a quantized tensor of this dtype."""
     return P.meaning(x, dtype=dtype)
 
 
@@ -44,12 +43,12 @@ def scheme_of(x) -> PerTensor:
 
 
 def cut(x, low, high, dtype):
-    """Floats that are whole as whole numbers within bounds."""
+    """Clamp a tensor of integral floats to the bounds and convert it to an integer dtype."""
     return P.convert(P.minimum(P.maximum(x, float(low)), float(high)), dtype=dtype)
 
 
 def steps(x, scale, zero_point, base):
-    """A float32 tensor as whole numbers of one scale and zero point."""
+    """Quantize a float32 tensor with one scale and zero point; returns the integers."""
     # float32 does not hold the bounds of 32 bits
     inverse, wide = reciprocal(scale), float64 if base is qint32 else float32
     x = P.mul(x, inverse) if wide is float32 else P.convert(P.mul(x, inverse), dtype=wide)
@@ -57,7 +56,7 @@ def steps(x, scale, zero_point, base):
 
 
 def value(x):
-    """What a quantized tensor of one scale stands for, float32."""
+    """Dequantize a per-tensor quantized tensor to float32."""
     scheme = scheme_of(x)
     q = P.convert(whole(x), dtype=int32)
     if x.dtype is qint32:  # differences of 32 bits could overflow
@@ -67,19 +66,19 @@ def value(x):
 
 
 def stored(x, scale, zero_point, base):
-    """A float32 tensor quantized by one scale and zero point."""
+    """Quantize a float32 tensor with one scale and zero point."""
     return meaning(steps(x, scale, zero_point, base), quantized(base, PerTensor(scale, zero_point)))
 
 
 @op(method=False, autocast=None, name="_quantized")
 def quantize_tensor(input, scale, zero_point, dtype):
-    """A float32 tensor as a quantized one."""
+    """Quantize a float32 tensor."""
     return stored(input, scale, zero_point, dtype)
 
 
 @op(method=False, autocast=None, name="_quantized_channels")
 def quantize_channels(input, scales, zero_points, scheme, dtype):
-    """A float32 tensor quantized by a scale and a zero point each channel, [n] of float32 each; ``scheme``: the parts
+    """Quantize a float32 tensor with a scale and a zero point for each channel, float32 [n] each; ``scheme``: the parts
     of the PerChannel."""
     scheme = PerChannel(*scheme)
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
@@ -90,13 +89,13 @@ def quantize_channels(input, scales, zero_points, scheme, dtype):
 
 @op(method=False, autocast=None, name="_dequantized")
 def dequantize_tensor(input):
-    """What a quantized tensor of one scale stands for, float32."""
+    """Dequantize a per-tensor quantized tensor to float32."""
     return value(input)
 
 
 @op(method=False, autocast=None, name="_dequantized_channels")
 def dequantize_channels(input, scales, zero_points):
-    """What a tensor quantized each channel stands for, [n] of float32 each -> float32."""
+    """Dequantize a per-channel quantized tensor, with scales and zero points float32 [n], to float32."""
     scheme = input._rush_meta.dtype.scheme
     shape = tuple(input.shape[k] if k == scheme.axis else 1 for k in range(len(input.shape)))
     q = P.convert(whole(input), dtype=float32)
@@ -105,28 +104,28 @@ def dequantize_channels(input, scales, zero_points):
 
 @op(method=False, autocast=None, name="_whole_numbers", view=True)
 def whole_numbers(input):
-    """The numbers in memory of a quantized tensor: the same memory."""
+    """Integers of a quantized tensor: an alias."""
     return whole(input)
 
 
 @op(method=False, autocast=None, name="_with_meaning", view=True)
 def with_meaning(input, scale, zero_point, dtype):
-    """Whole numbers as a quantized tensor of one scale: the same memory."""
+    """Return integers as a per-tensor quantized tensor: an alias."""
     return meaning(input, quantized(dtype, PerTensor(scale, zero_point)))
 
 
 @op(method=False, autocast=None, name="_with_meanings", view=True)
 def with_meanings(input, scheme, dtype):
-    """Whole numbers as a tensor quantized each channel: the same memory."""
+    """Return integers as a per-channel quantized tensor: an alias."""
     return meaning(input, quantized(dtype, PerChannel(*scheme)))
 
 
 # --- contractions -----------------------------------------------------------------------------------------------------
 def requantized(sums, shift, multiplier, offset, zero_point, low, base):
-    """Sums of products as whole numbers: round((sums + shift) * multiplier + offset) + zero_point, between ``low`` and
-    the most that ``base`` holds.
+    """Requantize sums of products: round((sums + shift) * multiplier + offset) + zero_point, clamped between ``low``
+    and the maximum of ``base``.
 
-    int32 [*, n]; int32, float32 and float32 [n], of which shift and offset may be None.
+    int32 [*, n]; int32, float32 and float32 [n].  Shift and offset may be None.
     """
     x = P.mul(P.convert(sums if shift is None else P.add(sums, shift), dtype=float32), multiplier)
     x = P.add(P.round(x if offset is None else P.add(x, offset)), float(zero_point))
@@ -135,14 +134,14 @@ def requantized(sums, shift, multiplier, offset, zero_point, low, base):
 
 @op(method=False, autocast=None, name="_int8_operand")
 def int8_operand(weight):
-    """The whole weights [n, k] of a linear layer as the second factor of a product, int8 [k, n], and their sums, int32
-    [n]."""
+    """Return the integer weights [n, k] of a linear layer as the second matmul operand, int8 [k, n], and their sums,
+    int32 [n]."""
     return P.permute(weight, dims=(1, 0)), totals(weight)
 
 
 @op(method=False, autocast=None, name="_weight_sums")
 def weight_sums(weight):
-    """The sums of the whole weights [o, *] of each result, int32 [o]."""
+    """Sums of the integer weights [o, *] of each output, int32 [o]."""
     return totals(weight)
 
 
@@ -153,16 +152,16 @@ def totals(weight):
 
 @op(method=False, autocast=None, name="_requantizing")
 def requantizing(total, scales, bias, x_scale, x_zero_point, scale):
-    """(shift, multiplier, offset) of ``requantized``: for weights of these sums and scales, [o] of int32 and float32,
-    and a bias [o] or None."""
+    """(shift, multiplier, offset) of ``requantized`` for weights with these sums and scales, int32 and float32 [o], and
+    a bias [o] or None."""
     shift = P.mul(total, -x_zero_point)
     multiplier = P.div(P.mul(scales, x_scale), scale)
     return shift, multiplier, P.div(bias, scale) if bias is not None else P.mul(multiplier, 0.0)
 
 
 def unfolded(x, kernel, stride, padding, dilation, fill):
-    """The patches of images [n, *space, c], with ``fill`` around them: (a list of [n, *out, c], one a tap; the sizes of
-    out)."""
+    """Patches of images [n, *space, c], padded with ``fill``: (a list of [n, *out, c], one for each kernel tap; the
+    sizes of out)."""
     rank = len(kernel)
     if any(padding):
         ends = (0, *padding, 0)
@@ -190,7 +189,7 @@ def lies_channels_last(x) -> bool:
 
 
 def depthwise_sums(taps, weight):
-    """Sums over taps alone: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
+    """Depthwise sums over taps: [n, *out, c] each, weights int8 [c, 1, *kernel] -> int32 [n, *out, c]."""
     total, lines = None, P.reshape(weight, shape=(weight.shape[0], len(taps)))
     for k, tap in enumerate(taps):
         column = P.slice(lines, starts=(0, k), steps=(1, 1), shape=(weight.shape[0], 1))
@@ -200,8 +199,8 @@ def depthwise_sums(taps, weight):
 
 
 def whole_convolution(x, weight, stride, padding, dilation, groups, border):
-    """The convolution of whole numbers: uint8 or int8 [n, *space, c], around which stands a number, and int8 [o, c /
-    groups, *kernel] -> int32 [n, *out, o]."""
+    """Integer convolution of uint8 or int8 [n, *space, c], padded with ``border``, and int8 [o, c / groups, *kernel] ->
+    int32 [n, *out, o]."""
     if groups == x.shape[-1] == weight.shape[0]:
         return depthwise_sums(unfolded(x, weight.shape[2:], stride, padding, dilation, border)[0], weight)
     return P.int_conv(x, weight, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups,
@@ -211,8 +210,8 @@ def whole_convolution(x, weight, stride, padding, dilation, groups, border):
 @op(method=False, autocast=None, name="_quantized_convolution")
 def quantized_convolution(input, weight, shift, multiplier, offset, stride, padding, dilation, groups, scale,
                           zero_point, low, dtype):
-    """The convolution of a quantized tensor [n, c, *space] by whole weights as one of ``dtype`` [n, o, *out], channels
-    last in memory; other values as ``requantizing`` gives them."""
+    """Convolution of a quantized tensor [n, c, *space] by integer weights as ``dtype`` [n, o, *out], channels-last;
+    other arguments from ``requantizing``."""
     x, zero = whole(input), scheme_of(input).zero_point
     sums = whole_convolution(channels_last(x), weight, stride, padding, dilation, groups, zero)
     q = requantized(sums, shift if zero else None, multiplier, offset, zero_point, low, dtype)
@@ -221,8 +220,8 @@ def quantized_convolution(input, weight, shift, multiplier, offset, stride, padd
 
 @op(method=False, autocast=None, name="_turned_weight")
 def turned_weight(weight, groups):
-    """The whole weights [c, o / groups, *kernel] of a transposed convolution as those of the convolution that computes
-    it, [o, c / groups, *kernel]: with their taps from the last to the first."""
+    """Return the integer weights [c, o / groups, *kernel] of a transposed convolution as those of the equivalent
+    convolution, [o, c / groups, *kernel]: with flipped taps."""
     ins, outs, *kernel = weight.shape
     rank = len(kernel)
     w = P.reshape(weight, shape=(groups, ins // groups, outs, *kernel))
@@ -231,8 +230,8 @@ def turned_weight(weight, groups):
 
 
 def around(kernel, stride, padding, output_padding, dilation, transposed):
-    """(low, high, inner) of ``prims.pad`` that make of images [n, *space, c] those over which a convolution needs no
-    padding, a transposed one no stride either; below 0: elements that no result reads."""
+    """(low, high, inner) of ``prims.pad`` for images [n, *space, c], such that a convolution needs no padding, and a
+    transposed one no stride either; negative: elements that no result reads."""
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)] if transposed else list(padding)
     high = [end + more for end, more in zip(low, output_padding)]
     return {"low": (0, *low, 0), "high": (0, *high, 0),
@@ -241,8 +240,8 @@ def around(kernel, stride, padding, output_padding, dilation, transposed):
 
 @op(method=False, autocast=None, name="_spread_image")
 def spread_image(input, kernel, stride, padding, output_padding, dilation):
-    """A quantized tensor [n, c, *space] as that over which a transposed convolution is one of stride 1 without padding:
-    between the elements, and around them, is what stands for 0."""
+    """Pad a quantized tensor [n, c, *space] so that a transposed convolution becomes one of stride 1 without padding:
+    zero points between the elements, and around them."""
     x = P.pad(channels_last(whole(input)), **around(kernel, stride, padding, output_padding, dilation, True),
               value=scheme_of(input).zero_point)
     return meaning(channels_first(x), input._rush_meta.dtype)
@@ -251,8 +250,8 @@ def spread_image(input, kernel, stride, padding, output_padding, dilation):
 @op(method=False, autocast=None, name="_dynamic_convolution")
 def dynamic_convolution(input, factor, total, scales, bias, reduce_range, stride, padding, output_padding, dilation,
                         groups, transposed):
-    """The convolution, or the transposed one, of a float32 tensor [n, c, *space], quantized by its own extremes, by
-    whole weights: float32 [n, o, *out], channels last in memory."""
+    """Convolution, or transposed convolution, of a float32 tensor [n, c, *space], quantized by its own extremes, by
+    integer weights: float32 [n, o, *out], channels-last."""
     inverse, scale, zero = of_extremes(input, reduce_range)
     x = P.pad(channels_last(input), **around(factor.shape[2:], stride, padding, output_padding, dilation, transposed),
               value=0)
@@ -266,8 +265,8 @@ def dynamic_convolution(input, factor, total, scales, bias, reduce_range, stride
 
 @op(method=False, autocast=None, name="_quantized_linear")
 def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point, low, dtype):
-    """The linear layer of a quantized tensor [*, k] as one of ``dtype`` [*, n]; other values as ``int8_operand`` and
-    ``requantizing`` give them."""
+    """Linear layer of a quantized tensor [*, k] as ``dtype`` [*, n]; other arguments from ``int8_operand`` and
+    ``requantizing``."""
     x, zero = whole(input), scheme_of(input).zero_point
     depth, columns = factor.shape
     sums = P.int_matmul(P.reshape(x, shape=(product(x.shape[:-1]), depth)), factor)
@@ -278,9 +277,8 @@ def quantized_linear(input, factor, shift, multiplier, offset, scale, zero_point
 # --- pairs, and scales that are known at run time ---------------------------------------------------------------------
 @op(method=False, autocast=None, name="_quantized_pair")
 def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
-    """The sum ("add") or product ("mul") of two quantized tensors as one of ``dtype``; below ``zero_point`` nothing
-    with ``relu``."""
-    turned = lies_channels_last(input) and lies_channels_last(other)  # memory of its own is then in that order, too
+    """Sum ("add") or product ("mul") of two quantized tensors as ``dtype``; at least ``zero_point`` with ``relu``."""
+    turned = lies_channels_last(input) and lies_channels_last(other)  # new storage then has that order, too
     a, b = (value(channels_last(one) if turned else one) for one in (input, other))
     x = P.add(a, b) if operator == "add" else P.mul(a, b)
     found = stored(P.maximum(x, 0.0) if relu else x, scale, zero_point, dtype)
@@ -289,8 +287,8 @@ def quantized_pair(input, other, operator, relu, scale, zero_point, dtype):
 
 @op(method=False, autocast=None, name="_quantized_matmul")
 def quantized_matmul(input, other, scale, zero_point, dtype):
-    """The matrix product of two quantized tensors [*, m, k] @ [*, k, n] as one of ``dtype``: zero points are taken off
-    the sums."""
+    """Multiply two quantized matrices [*, m, k] @ [*, k, n] into ``dtype``; zero points are subtracted from the
+    sums."""
     a, b = scheme_of(input), scheme_of(other)
     x, y = whole(input), whole(other)
     sums = P.int_matmul(x, y)
@@ -305,8 +303,8 @@ def quantized_matmul(input, other, scale, zero_point, dtype):
 
 
 def of_extremes(x, reduce_range):
-    """(1 / scale, scale, zero point) as float32 tensors of one element for the extremes of a float32 tensor and bytes
-    from 0 to 255 (127 with a reduced range), as FBGEMM chooses them."""
+    """(1 / scale, scale, zero point), one-element float32 tensors, for the extremes of a float32 tensor and integers
+    from 0 to 255 (127 with a reduced range), as in FBGEMM."""
     rank = len(x.shape)
     most = 127.0 if reduce_range else 255.0
     low = P.minimum(P.amin(x, tuple(range(rank))), 0.0)
@@ -327,8 +325,8 @@ def of_extremes(x, reduce_range):
 
 @op(method=False, autocast=None, name="_dynamic_linear")
 def dynamic_linear(input, factor, total, scales, bias, reduce_range):
-    """The linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other values as
-    ``int8_operand`` gives them."""
+    """Linear layer of a float32 tensor [*, k], quantized by its own extremes: float32 [*, n]; other arguments from
+    ``int8_operand``."""
     inverse, scale, zero = of_extremes(input, reduce_range)
     q = cut(P.round(P.add(P.mul(input, inverse), zero)), 0, 255, uint8)
     depth, columns = factor.shape

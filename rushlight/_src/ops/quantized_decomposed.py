@@ -1,5 +1,5 @@
-"""``torch.ops.quantized_decomposed``: whole numbers and what they stand for as ordinary tensors, with scales and zero
-points as arguments: what programs that were quantized after their export are written in."""
+"""``torch.ops.quantized_decomposed``: quantize and dequantize between ordinary integer and float tensors, with scales
+and zero points as arguments.  Programs that were quantized after export (PT2E) call these operators."""
 from __future__ import annotations
 
 from ..core.dtypes import bfloat16, float16, float32, float64, int8, int16, int32, int64, limits_of, uint8
@@ -16,22 +16,22 @@ EPSILON = 2.0 ** -23
 
 
 def check_bounds(name, low, high, dtype):
-    """Whether a dtype holds whole numbers between bounds.  AssertionError otherwise, as in PyTorch."""
+    """Raise AssertionError, as PyTorch does, unless ``dtype`` is an integer dtype that holds both bounds."""
     if dtype not in (uint8, int8, int16, int32):
         raise AssertionError(f"{name}: unsupported dtype: {dtype}; it wants uint8, int8, int16 or int32")
     least, most = limits_of(dtype)
     if has_value(low) and low < least or has_value(high) and high > most:
-        raise AssertionError(f"{name}: {dtype} holds numbers from {least} to {most}, got bounds of {low} and {high}")
+        raise AssertionError(f"{name}: {dtype} has the range {least} to {most}, got bounds of {low} and {high}")
 
 
 def check_elements(name, x, dtype):
-    """AssertionError unless whole numbers lie in memory as said."""
+    """Raise AssertionError unless ``x`` has the integer dtype ``dtype``."""
     if x.dtype is not dtype:
         raise AssertionError(f"Expecting input to have dtype: {dtype}, but got {x.dtype} in {name}")
 
 
 def lone(name, what, value, dtype):
-    """A number, or a tensor that holds one as a tensor without dimensions of a dtype."""
+    """Return a number, or a one-element tensor as a 0-dim tensor of a dtype."""
     if not isinstance(value, Tensor):
         return float(value)
     if product(value.shape) != 1:
@@ -40,7 +40,7 @@ def lone(name, what, value, dtype):
 
 
 def floats(x):
-    """Halves as float32.  AssertionError for what is no float."""
+    """Convert 16-bit floats to float32.  AssertionError for other dtypes than floats."""
     if x.dtype in (float16, bfloat16):
         return P.convert(x, dtype=float32)
     if x.dtype is not float32:
@@ -49,7 +49,7 @@ def floats(x):
 
 
 def inverse_of(scale):
-    """1 / scale as float32, of a number or a tensor of any float."""
+    """1 / scale as float32, of a number or a floating tensor."""
     if not isinstance(scale, Tensor):
         return 1.0 / scale
     if scale.dtype is float32:
@@ -58,18 +58,18 @@ def inverse_of(scale):
 
 
 def cut(x, low, high, dtype):
-    """A number rounded already -> the nearest one from ``low`` to ``high``, in a dtype of whole numbers."""
+    """Clamp a rounded tensor to ``low`` .. ``high`` and convert it to the integer dtype ``dtype``."""
     return P.convert(P.minimum(P.maximum(x, low), high), dtype=dtype)
 
 
 def along(values, x, axis):
-    """[n] as a tensor that broadcasts along dimension ``axis`` of another."""
+    """Reshape [n] to broadcast along dimension ``axis`` of another tensor."""
     return P.reshape(values, shape=tuple(x.shape[k] if k == axis else 1 for k in range(len(x.shape))))
 
 
 @op(namespace=NAMESPACE, autocast=None)
 def quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype):
-    """Floats as whole numbers, round(input / scale) + zero_point between bounds; numbers or tensors of one element."""
+    """Return round(input / scale) + zero_point, clamped to the bounds; scale and zero point have one element."""
     name = "quantize_per_tensor"
     check_bounds(name, quant_min, quant_max, dtype)
     steps = P.round(P.mul(floats(input), inverse_of(lone(name, "scale", scale, float64))))
@@ -79,7 +79,7 @@ def quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def dequantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, *, out_dtype=None):
-    """What whole numbers stand for, (input - zero_point) * scale, as ``out_dtype`` (float32 where none is given)."""
+    """Return (input - zero_point) * scale as ``out_dtype`` (default: float32)."""
     name = "dequantize_per_tensor"
     check_elements(name, input, dtype)
     check_bounds(name, quant_min, quant_max, dtype)
@@ -91,7 +91,7 @@ def dequantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype,
 
 @op(namespace=NAMESPACE, autocast=None)
 def quantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype):
-    """As ``quantize_per_tensor`` with a scale and zero point for each index of a dimension: [*], [n], [n] -> [*]."""
+    """Like ``quantize_per_tensor`` with a scale and zero point for each index of a dimension: [*], [n], [n] -> [*]."""
     name = "quantize_per_channel"
     check_bounds(name, quant_min, quant_max, dtype)
     axis = wrapped(axis, len(input.shape))
@@ -102,7 +102,7 @@ def quantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max,
 
 @op(namespace=NAMESPACE, autocast=None)
 def dequantize_per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, *, out_dtype=None):
-    """As ``dequantize_per_tensor`` with a scale for each index of a dimension, and a zero point if there are any."""
+    """Like ``dequantize_per_tensor`` with a scale for each index of a dimension, and optional zero points."""
     check_elements("dequantize_per_channel", input, dtype)
     check_bounds("dequantize_per_channel", quant_min, quant_max, dtype)
     axis, real = wrapped(axis, len(input.shape)), out_dtype or float32
@@ -114,7 +114,7 @@ def dequantize_per_channel(input, scales, zero_points, axis, quant_min, quant_ma
 
 
 def extremes(input, dims, keepdim=False):
-    """(the least element or 0, the largest element or 0) of floats, as float32."""
+    """(minimum or 0, maximum or 0) of floats, as float32: a range that includes 0."""
     x = floats(input)
     low, high = P.minimum(P.amin(x, dims), 0.0), P.maximum(P.amax(x, dims), 0.0)
     shape = tuple(1 if k in dims else size for k, size in enumerate(x.shape)) if keepdim else None
@@ -122,7 +122,7 @@ def extremes(input, dims, keepdim=False):
 
 
 def check_choice(name, input, low, high, dtype):
-    """RuntimeError where no scale can be chosen: no elements, or no numbers between the bounds."""
+    """RuntimeError if no scale can be chosen: no elements, or empty bounds."""
     check_bounds(name, low, high, dtype)
     if not product(input.shape):
         raise RuntimeError(f"{name}: cannot compute aminmax over an empty tensor, which has no extremes")
@@ -137,7 +137,7 @@ def chosen(scale, zero):
 
 @op(namespace=NAMESPACE, autocast=None)
 def choose_qparams(input, quant_min, quant_max, eps, dtype):
-    """(scale, zero point) with which whole numbers between bounds reach a tensor's extremes: float64 [1], int64 [1]."""
+    """Return (scale: float64 [1], zero point: int64 [1]) that map a tensor's range to quant_min .. quant_max."""
     check_choice("choose_qparams", input, quant_min, quant_max, dtype)
     low, high = extremes(input, tuple(range(len(input.shape))))
     scale = P.maximum(P.div(P.sub(high, low), float(quant_max - quant_min)), float(eps))
@@ -147,7 +147,7 @@ def choose_qparams(input, quant_min, quant_max, eps, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def choose_qparams_symmetric(input, quant_min, quant_max, eps, dtype):
-    """As ``choose_qparams`` with bounds as far below 0 as above it: the zero point is 0 (128 for uint8)."""
+    """Like ``choose_qparams`` with bounds symmetric around 0: the zero point is 0 (128 for uint8)."""
     check_choice("choose_qparams_symmetric", input, quant_min, quant_max, dtype)
     low, high = extremes(input, tuple(range(len(input.shape))))
     scale = P.maximum(P.div(P.maximum(P.neg(low), high), float(quant_max - quant_min) / 2), float(eps))
@@ -169,7 +169,7 @@ def choose_qparams_per_token(input, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def choose_qparams_per_token_asymmetric(input, dtype):
-    """(scales, zero points) for each row of the last dimension and numbers from -128 to 127: [*, k] -> float64 and
+    """(scales, zero points) for each row of the last dimension and integers from -128 to 127: [*, k] -> float64 and
     int64 [*, 1]."""
     low, high = extremes(input, (len(input.shape) - 1,), True)
     scale = P.maximum(P.div(P.sub(high, low), 255.0), EPSILON)
@@ -181,7 +181,7 @@ def choose_qparams_per_token_asymmetric(input, dtype):
 
 
 def check_tokens(input, scales, zero_points):
-    """AssertionError where there is not one scale and zero point for each row."""
+    """AssertionError unless there is one scale and zero point for each row."""
     rows = product(input.shape[:-1])
     for what, values in (("scales", scales), ("zero_points", zero_points)):
         if product(values.shape) != rows:
@@ -190,7 +190,7 @@ def check_tokens(input, scales, zero_points):
 
 @op(namespace=NAMESPACE, autocast=None)
 def quantize_per_token(input, scales, zero_points, quant_min, quant_max, dtype):
-    """Floats as whole numbers, round(input / scale + zero_point), with a scale each row: [*, k], [*, 1] -> [*, k]."""
+    """Quantize with a scale for each row, round(input / scale + zero_point): [*, k], [*, 1] -> [*, k]."""
     check_bounds("quantize_per_token", quant_min, quant_max, dtype)
     check_tokens(input, scales, zero_points)
     wide = float64 if float64 in (input.dtype, scales.dtype) else float32
@@ -201,7 +201,7 @@ def quantize_per_token(input, scales, zero_points, quant_min, quant_max, dtype):
 
 @op(namespace=NAMESPACE, autocast=None)
 def dequantize_per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype=float32):
-    """What whole numbers with a scale each row stand for: [*, k], [*, 1] -> [*, k]."""
+    """Dequantize with a scale for each row: [*, k], [*, 1] -> [*, k]."""
     wide = float64 if scales.dtype is float64 else float32
     x = P.convert(P.sub(P.convert(input, dtype=wide), P.convert(zero_points, dtype=wide)), dtype=wide)
     return P.convert(P.mul(x, P.convert(scales, dtype=wide)), dtype=output_dtype)
@@ -226,8 +226,8 @@ def column(values):
 
 @op(namespace=NAMESPACE, autocast=None)
 def quantize_per_channel_group(input, scales, zero_points, quant_min, quant_max, dtype, group_size=128):
-    """A matrix as whole numbers, round(input / scale + zero_point), with a scale for each ``group_size`` neighbours
-    of a row: [m, n], [m, n / group_size] twice -> [m, n]."""
+    """Quantize a matrix, round(input / scale + zero_point), with a scale for each ``group_size`` adjacent elements of a
+    row: [m, n], [m, n / group_size] twice -> [m, n]."""
     x = grouped("quantize_per_channel_group", floats(input), scales, group_size)
     x = P.round(P.add(P.mul(x, P.reciprocal(column(scales))), column(zero_points)))
     return P.reshape(cut(x, float(quant_min), float(quant_max), dtype), shape=tuple(input.shape))
@@ -236,7 +236,7 @@ def quantize_per_channel_group(input, scales, zero_points, quant_min, quant_max,
 @op(namespace=NAMESPACE, autocast=None)
 def dequantize_per_channel_group(w_int8, scales, zero_points, quant_min, quant_max, dtype, group_size=128,
                                  output_dtype=float32):
-    """What a matrix of whole numbers stands for, with a scale for each ``group_size`` neighbours of a row."""
+    """Dequantize a matrix with a scale for each ``group_size`` adjacent elements of a row."""
     x = P.convert(grouped("dequantize_per_channel_group", w_int8, scales, group_size), dtype=float32)
     x = x if zero_points is None else P.sub(x, column(zero_points))
     return P.convert(P.reshape(P.mul(x, column(scales)), shape=tuple(w_int8.shape)), dtype=output_dtype)
@@ -244,8 +244,8 @@ def dequantize_per_channel_group(w_int8, scales, zero_points, quant_min, quant_m
 
 @op(namespace=NAMESPACE, autocast=None)
 def fake_quant_per_channel(input, scales, zero_points, axis, quant_min, quant_max):
-    """Floats rounded to whole steps of a scale for each index of a dimension; the gradient goes straight through, but
-    for what was cut off."""
+    """Round floats to multiples of a scale for each index of a dimension; the straight-through gradient is 0 for
+    clamped elements."""
     if input.dtype is not float32:
         raise AssertionError(f"Expecting input to have dtype torch.float32, but got dtype: {input.dtype}")
     scales, zero_points = (along(P.convert(v, dtype=float32), input, wrapped(axis, len(input.shape)))
@@ -255,11 +255,11 @@ def fake_quant_per_channel(input, scales, zero_points, axis, quant_min, quant_ma
 
 @op(namespace=NAMESPACE, autocast=None)
 def convert_element_type(input, dtype):
-    """A tensor as another dtype: a step that passes over quantized programs leave where it stands."""
+    """Convert a tensor to a dtype.  Passes over quantized programs do not move this operator."""
     return P.convert(input, dtype=dtype)
 
 
-# --- layers of whole numbers, whose results are floats ----------------------------------------------------------------
+# --- integer layers with float results --------------------------------------------------------------------------------
 def of_sums(sums, shift, multiplier, bias):
     """(sums + shift) * multiplier + bias, float32: int32 [*, n], int32 [n] or None, float32 [n], float32 [n] or
     None."""
@@ -269,14 +269,14 @@ def of_sums(sums, shift, multiplier, bias):
 
 @op(method=False, autocast=None, name="_decomposed_terms")
 def terms(total, scales, zero_point, scale):
-    """(shift, multiplier) of ``of_sums`` for weights of these sums and scales, [n] of int32 and float32, and an input
-    of one scale and zero point."""
+    """(shift, multiplier) of ``of_sums`` for weights with these sums and scales, int32 and float32 [n], and an input
+    with one scale and zero point."""
     return P.mul(total, -zero_point), P.mul(scales, scale)
 
 
 @op(method=False, autocast=None, name="_decomposed_linear")
 def whole_linear(input, factor, shift, multiplier, bias):
-    """The linear layer of whole numbers [*, k] by int8 [k, n] as floats [*, n]; other values as of ``of_sums``."""
+    """Integer linear layer, [*, k] by int8 [k, n], with float results [*, n]; other arguments as in ``of_sums``."""
     depth, columns = factor.shape
     sums = P.int_matmul(P.reshape(input, shape=(product(input.shape[:-1]), depth)), factor)
     return P.reshape(of_sums(sums, shift, multiplier, bias), shape=(*input.shape[:-1], columns))
@@ -284,8 +284,8 @@ def whole_linear(input, factor, shift, multiplier, bias):
 
 @op(method=False, autocast=None, name="_decomposed_linear_dynamic")
 def whole_linear_dynamic(input, factor, total, scales, scale, zero_point, bias):
-    """``whole_linear`` of an input whose scale and zero point, tensors of one element, are known when it runs; sums
-    of weights and their scales: int32 [n] and float32 [n]."""
+    """``whole_linear`` of an input whose scale and zero point are one-element tensors, known at run time; sums of
+    weights and their scales: int32 [n] and float32 [n]."""
     zero = P.convert(P.reshape(zero_point, shape=()), dtype=int32)
     scale = lone("linear", "scale", scale, float32)
     return whole_linear.body(input, factor, P.mul(total, P.neg(zero)), P.mul(scales, scale), bias)
@@ -293,16 +293,15 @@ def whole_linear_dynamic(input, factor, total, scales, scale, zero_point, bias):
 
 @op(method=False, autocast=None, name="_decomposed_convolution")
 def whole_convolution_layer(input, weight, shift, multiplier, bias, stride, padding, dilation, groups, zero_point):
-    """The convolution of whole numbers [n, c, *space] by int8 weights as floats [n, o, *out], channels last in memory;
-    other values as of ``of_sums``."""
+    """Integer convolution of [n, c, *space], channels-last, by int8 weights with float results [n, o, *out]; other
+    arguments as in ``of_sums``."""
     sums = whole_convolution(channels_last(input), weight, stride, padding, dilation, groups, zero_point)
     return channels_first(of_sums(sums, shift, multiplier, bias))
 
 
 @op(method=False, autocast=None, name="_decomposed_matmul")
 def whole_matmul(input, other, zero_point, other_zero, scale):
-    """The matrix product of whole numbers [*, m, k] @ [*, k, n] of one zero point each as floats: the sums times a
-    scale."""
+    """Integer matmul [*, m, k] @ [*, k, n], with one zero point for each operand, as floats: the sums times a scale."""
     sums, rank = P.int_matmul(input, other), len(input.shape)
     if zero_point:
         sums = P.sub(sums, P.mul(P.sum(P.convert(other, dtype=int32), (rank - 2,)), zero_point))

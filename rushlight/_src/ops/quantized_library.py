@@ -1,4 +1,4 @@
-"""``torch.ops.quantized``: operators of quantized tensors by name, and weights prepared for them."""
+"""``torch.ops.quantized``: operators of quantized tensors by name, and prepacked weights."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ LIBRARY: dict = {}  # name -> function
 
 
 def entry(*names):
-    """Enters a function in the library."""
+    """Register a function in the library."""
     def enter(function):
         LIBRARY.update(dict.fromkeys(names, function))
         return function
@@ -28,7 +28,7 @@ def quantize(x, scale, zero_point, dtype):
 
 
 def real(x):
-    """What a tensor stands for, float32."""
+    """Dequantize a tensor to float32."""
     return OPS["dequantize"](x)
 
 
@@ -43,10 +43,10 @@ def scheme_of(x) -> PerTensor:
 
 # --- weights ----------------------------------------------------------------------------------------------------------
 class PackedWeight(NamedTuple):
-    """A layer's quantized weight, or one rounded to the half, and its bias, with what products read of them.
+    """A layer's quantized or float16 weight and its bias, with the values that its matmul or convolution reads.
 
     ``factor``: [k, n] of a linear layer, [o, c / groups, *kernel] of a convolution, transposed or not, int8;
-      ``total``: its sums, ``scales``: [o]; None where zero points are not 0, and products are computed in float32.
+      ``total``: its sums, ``scales``: [o]; None if zero points are not 0, and the layer computes in float32.
     ``known``: what ``requantizing`` found for scales of inputs and results.
     """
 
@@ -64,7 +64,7 @@ class PackedWeight(NamedTuple):
     transposed: bool = False
 
     def unpack(self):
-        """(weight, bias); a weight that was rounded to the half is float32"""
+        """(weight, bias); a weight rounded to float16 is returned as float32"""
         return self.weight(), self.bias_values
 
     def weight(self):
@@ -96,12 +96,12 @@ class PackedWeight(NamedTuple):
                       self.dilations, self.group_count, self.transposed)
 
     def __getstate__(self):
-        """(weight and bias, the name of PyTorch's class), as files have it; of linear layers."""
+        """(weight and bias, the name of PyTorch's class), as in files; for linear layers."""
         return self.unpack(), "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
     @property
     def scripted(self) -> bool:
-        """Whether files hold it as an object of PyTorch's class."""
+        """True if files contain it as an object of PyTorch's class."""
         return not self.strides
 
     def __reduce__(self):
@@ -111,7 +111,7 @@ class PackedWeight(NamedTuple):
 
 def packed(weight, bias, strides=(), paddings=(), output_paddings=(), dilations=(), groups=1,
            transposed=False) -> PackedWeight:
-    """A PackedWeight.  RuntimeError for a weight that is neither qint8 nor float16."""
+    """Make a PackedWeight.  RuntimeError for a weight that is neither qint8 nor float16."""
     bias = None if bias is None else bias.detach().to(float32)
     if isinstance(weight, Tensor) and weight.dtype is float16:
         return PackedWeight(weight, bias, None, None, None, {})
@@ -149,26 +149,26 @@ def requantizing(weight: PackedWeight, x, scale):
 
 @entry("linear_prepack", "linear_prepack_legacy")
 def linear_prepack(W, B=None):
-    """A linear layer's qint8 weight [n, k] and its bias [n], prepared."""
+    """Prepack a linear layer's qint8 weight [n, k] and its bias [n]."""
     return packed(W, B)
 
 
 @entry("linear_prepack_fp16", "linear_prepack_fp16_legacy")
 def linear_prepack_fp16(W, B=None):
-    """A linear layer's float weight [n, k], rounded to the half and kept so, and its bias [n]; numbers that are out of
-    range become the largest halves."""
+    """Prepack a linear layer's float weight [n, k], rounded to float16, and its bias [n]; values that are out of range
+    saturate."""
     return packed(W.detach().clamp(-65504.0, 65504.0).to(float16), B)
 
 
 @entry("linear_unpack", "linear_unpack_fp16", "conv1d_unpack", "conv2d_unpack", "conv3d_unpack",
        "conv_transpose1d_unpack", "conv_transpose2d_unpack", "conv_transpose3d_unpack")
 def unpack(W_prepack):
-    """(weight, bias) of a prepared weight."""
+    """(weight, bias) of a prepacked weight."""
     return W_prepack.unpack()
 
 
 def least(dtype, zero_point, relu):
-    """The least whole number of a result."""
+    """Minimum of a quantized result."""
     return max(BOUNDS[dtype][0], zero_point) if relu else BOUNDS[dtype][0]
 
 
@@ -238,7 +238,7 @@ def prepack_of(rank, transposed):
 
 
 def float_convolution(x, weight: PackedWeight):
-    """The convolution of a float32 tensor by what a weight stands for."""
+    """Convolution of a float32 tensor by a dequantized weight."""
     rank = len(weight.strides)
     if weight.transposed:
         return OPS[f"{F}conv_transpose{rank}d"](x, real(weight.qweight), weight.bias_values, weight.strides,
@@ -249,7 +249,7 @@ def float_convolution(x, weight: PackedWeight):
 
 
 def whole_steps(rank, name):
-    """What convolves a quantized tensor [n, c, *space], or one without n, by a prepared weight, transposed or not."""
+    """Convolve a quantized tensor [n, c, *space], or one without n, by a prepacked weight, transposed or not."""
     def run(qx, weight, scale, zero_point, relu):
         if qx.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(f"quantized::{name}: expected an input of {rank + 2} dimensions, got {list(qx.shape)}")
@@ -315,7 +315,7 @@ def enter_convolutions():
 enter_convolutions()
 
 
-# --- elementwise, and what is computed in float32 ---------------------------------------------------------------------
+# --- elementwise operators, and those computed in float32 -------------------------------------------------------------
 def combined(operator, relu):
     def run(qa, qb, scale=None, zero_point=None):
         if not isinstance(qb, Tensor):
@@ -332,7 +332,7 @@ LIBRARY.update({name + ("_relu" if relu else ""): combined(name, relu) for name 
 
 @entry("matmul")
 def matmul(qa, qb, scale, zero_point):
-    """The matrix product of two quantized tensors, quantized."""
+    """Multiply two quantized matrices; the result is quantized."""
     return OPS["_quantized_matmul"](qa, qb, float(scale), int(zero_point), qa.dtype)
 
 
@@ -351,7 +351,7 @@ def scalar_of(operator, relu):
 
 
 def scaled(qa, found, number, low, high):
-    """A quantized tensor times a number: the scale changes."""
+    """Multiply a quantized tensor by a number: the scale changes."""
     if number > 0:
         return OPS["_with_meaning"](OPS["_whole_numbers"](qa), found.scale * number, found.zero_point, qa.dtype).clone()
     if number == 0:
@@ -360,7 +360,7 @@ def scaled(qa, found, number, low, high):
 
 
 def shifted(qa, found, steps, low, high):
-    """A quantized tensor and so many steps: the zero point changes, or the scale where it cannot."""
+    """Add ``steps`` to a quantized tensor by changing the zero point, or the scale if that cannot change."""
     zero = found.zero_point - steps
     if low <= zero <= high:
         return OPS["_with_meaning"](OPS["_whole_numbers"](qa), found.scale, zero, qa.dtype).clone()
@@ -391,7 +391,7 @@ LIBRARY.update(cat=joined(False), cat_relu=joined(True))
 
 
 def through(name, operator, order=()):
-    """An operator of quantized tensors that is computed in float32; its scale and zero point stand last, or at
+    """Operator on quantized tensors that computes in float32; its scale and zero point are its last arguments, or at
     ``order``."""
     def run(input, *args, **kwargs):
         args = list(args)
@@ -430,7 +430,7 @@ def relu6(qx, inplace=False):
 
 @entry("clamp")
 def clamp(qx, min=None, max=None):
-    """A quantized tensor cut off at numbers."""
+    """Clamp a quantized tensor to numbers."""
     return OPS["clamp"](qx, min, max)
 
 

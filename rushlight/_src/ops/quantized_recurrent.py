@@ -1,5 +1,5 @@
-"""Cells of recurrent networks by prepared weights, in ``torch.ops.quantized``: inputs and states are quantized by their
-extremes, or weights are halves."""
+"""Recurrent cells with prepacked weights, in ``torch.ops.quantized``: inputs and states are quantized by their
+extremes, or weights are float16."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ LINEAR = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
 
 class CellParams(NamedTuple):
-    """The prepared weights of one layer in one direction, for inputs and for states; ``reduce_range``: whether these
-    are quantized to 7 bits."""
+    """Prepacked weights of one layer in one direction, for inputs and for states; ``reduce_range``: these are quantized
+    to 7 bits."""
 
     ih: PackedWeight
     hh: PackedWeight
@@ -23,8 +23,7 @@ class CellParams(NamedTuple):
     scripted = True  # files hold it as an object of PyTorch's class
 
     def __getstate__(self):
-        """(kind, tensors, floats, whole numbers and prepared weights, the name of PyTorch's class), as files have
-        it."""
+        """(kind, tensors, floats, integers and prepacked weights, the name of PyTorch's class), as in files."""
         if self.ih.qweight.dtype is float16:
             return ("quantized_fp16", [], [], [], [self.ih, self.hh]), CELL
         biases = [self.ih.bias_values, self.hh.bias_values]
@@ -38,38 +37,38 @@ class CellParams(NamedTuple):
 
 
 def restored_linear(parts) -> PackedWeight:
-    """The prepared weight of a file's (weight, bias): one of float32 was rounded to the half."""
+    """Prepacked weight from a file's (weight, bias): a float32 one was rounded to float16."""
     weight, bias = parts
     return (linear_prepack if weight.is_quantized else linear_prepack_fp16)(weight, bias)
 
 
 def restored_cell(parts) -> CellParams:
-    """The CellParams of a file's parts."""
+    """CellParams from a file's parts."""
     kind, _, _, numbers, weights = parts
     if kind not in ("quantized_dynamic", "quantized_fp16"):
-        raise RuntimeError(f"parameters of a recurrent cell of the kind {kind}: there are quantized_dynamic and "
+        raise RuntimeError(f"unknown parameters of a recurrent cell: {kind}; expected quantized_dynamic or "
                            "quantized_fp16")
     ih, hh = (getattr(one, "made", one) for one in weights)
     return CellParams(ih, hh, bool(numbers[0]) if numbers else False)
 
 
-MAKERS = {LINEAR: restored_linear, CELL: restored_cell}  # PyTorch's class -> what makes an object of its state
+MAKERS = {LINEAR: restored_linear, CELL: restored_cell}  # PyTorch's class -> constructor from its state
 
 
 @entry("make_quantized_cell_params_dynamic")
 def make_quantized_cell_params_dynamic(w_ih, w_hh, bias_ih, bias_hh, reduce_range=False):
-    """The prepared weights of a cell; biases are those of the weights."""
+    """Prepacked weights of a cell; biases are those of the weights."""
     return CellParams(w_ih, w_hh, bool(reduce_range))
 
 
 @entry("make_quantized_cell_params_fp16")
 def make_quantized_cell_params_fp16(w_ih, w_hh):
-    """The weights of a cell, rounded to the half."""
+    """Weights of a cell, rounded to float16."""
     return CellParams(w_ih, w_hh, False)
 
 
 def gates(x, weight: PackedWeight, reduce_range=True):
-    """A share of the gates, [*, size] -> [*, gates], by a prepared weight."""
+    """A share of the gates, [*, size] -> [*, gates], by a prepacked weight."""
     if weight.qweight.dtype is float16:
         return LIBRARY["linear_dynamic_fp16"](x, weight)
     return LIBRARY["linear_dynamic"](x, weight, reduce_range)

@@ -1,7 +1,7 @@
-"""Quantized tensors for users: made, asked and read again; and what operators do with them.
+"""Quantized tensors for users: construction, queries, conversions, and the operators that accept them.
 
-An operator's rule for quantized tensors stands in ``rules["quantized"]`` and is traced in place of its body.  Those
-that only move numbers need none.
+An operator's rule for quantized tensors is in ``rules["quantized"]`` and is traced in place of its body.  Operators
+that only move elements need none.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHOUT = ("Could not run 'aten::{}' with a tensor that is not quantized: make o
 
 
 def scheme(tensor, name):
-    """What a quantized tensor's numbers mean.  NotImplementedError for other tensors."""
+    """Return the quantization scheme of a tensor.  NotImplementedError for other tensors."""
     found = tensor._rush_meta.dtype.scheme
     if found is None:
         raise NotImplementedError(WITHOUT.format(name))
@@ -42,49 +42,49 @@ def per_channel(tensor, name) -> PerChannel:
 
 
 def numbers_of(values, dtype):
-    """A tensor of these Python numbers."""
+    """Make a tensor of Python numbers."""
     return from_numpy(np.array(values, dtype.numpy))
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- queries ----------------------------------------------------------------------------------------------------------
 Tensor.is_quantized = property(lambda self: self._rush_meta.dtype.scheme is not None)
 
 
 @attach
 def qscheme(self):
-    """How the whole numbers of a quantized tensor stand for others: ``torch.per_tensor_affine``, for example."""
+    """Kind of quantization scheme: ``torch.per_tensor_affine``, for example."""
     return scheme(self, "qscheme").kind
 
 
 @attach
 def q_scale(self) -> float:
-    """The scale of a tensor quantized by one."""
+    """Scale of a per-tensor quantized tensor."""
     return scheme_of(self).scale if scheme(self, "q_scale") else None
 
 
 @attach
 def q_zero_point(self) -> int:
-    """The whole number that stands for 0 in a tensor quantized by one scale."""
+    """Integer that represents 0 in a per-tensor quantized tensor."""
     return scheme_of(self).zero_point if scheme(self, "q_zero_point") else None
 
 
 @attach
 def q_per_channel_scales(self):
-    """The scales of a tensor quantized each channel, float64 (float32 where zero points are fractions)."""
+    """Scales of a per-channel quantized tensor, float64 (float32 with floating-point zero points)."""
     found = per_channel(self, "q_per_channel_scales")
     return numbers_of(found.scales, float32 if found.floating else float64)
 
 
 @attach
 def q_per_channel_zero_points(self):
-    """The zero points of a tensor quantized each channel, int64 (float32 where they are fractions)."""
+    """Zero points of a per-channel quantized tensor, int64 (float32 if they are floating point)."""
     found = per_channel(self, "q_per_channel_zero_points")
     return numbers_of(found.zero_points, float32 if found.floating else int64)
 
 
 @attach
 def q_per_channel_axis(self) -> int:
-    """The dimension whose indices have a scale each."""
+    """Dimension whose indices have a scale each."""
     return per_channel(self, "q_per_channel_axis").axis
 
 
@@ -109,17 +109,17 @@ def check_zero_point(zero_point, dtype, name):
 
 
 def plain(number):
-    """A number, or the only element of a tensor."""
+    """Return a number, or the only element of a tensor."""
     return number.item() if isinstance(number, Tensor) else number
 
 
 @op(composite=True, method=False)
 def quantize_per_tensor(input, scale, zero_point, dtype):
-    """A float32 tensor as whole numbers: round(input / scale) + zero_point, cut off at what ``dtype`` (quint8, qint8 or
-    qint32) holds.  [*] -> [*].
+    """Quantize a float32 tensor: round(input / scale) + zero_point, saturated to the range of ``dtype`` (quint8, qint8
+    or qint32).  [*] -> [*].
 
-    Of a list of tensors with a tensor of scales and one of zero points: a tuple.  RuntimeError for other dtypes and
-    zero points that ``dtype`` does not hold.
+    A list of tensors with a tensor of scales and one of zero points gives a tuple.  RuntimeError for other dtypes and
+    zero points that ``dtype`` cannot represent.
 
     >>> import rushlight as torch
     >>> torch.quantize_per_tensor(torch.tensor([0.26, 3.3, -9.0]), 0.1, 3, torch.quint8).int_repr()
@@ -168,7 +168,7 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
 
 @op(composite=True)
 def dequantize(input):
-    """What a quantized tensor stands for, float32; other tensors as float32, lists and tuples one by one.  [*] ->
+    """Dequantize a quantized tensor to float32, convert other tensors to float32, and map lists and tuples.  [*] ->
     [*]."""
     if isinstance(input, (list, tuple)):
         return tuple(map(dequantize, input))
@@ -183,14 +183,14 @@ def dequantize(input):
 
 @op(composite=True)
 def int_repr(input):
-    """The whole numbers of a quantized tensor, a copy: uint8, int8 or int32.  [*] -> [*]."""
+    """Return a copy of the integers of a quantized tensor: uint8, int8 or int32.  [*] -> [*]."""
     scheme(input, "int_repr")
     return OPS["_whole_numbers"](input).clone()
 
 
 @op(composite=True, method=False)
 def quantize_per_tensor_dynamic(input, dtype, reduce_range):
-    """``quantize_per_tensor`` by the scale and zero point that the extremes of the input ask for."""
+    """``quantize_per_tensor`` with the scale and zero point for the extremes of the input."""
     low, high = (0.0, 0.0) if not input.numel() else (x.item() for x in input.aminmax())
     scale, zero_point = chosen(low, high, dtype, reduce_range)
     return quantize_per_tensor(input, scale, zero_point, dtype)
@@ -200,7 +200,7 @@ LEAST_SCALE = float(np.float32(6.1e-5))
 
 
 def chosen(low, high, dtype, reduce_range):
-    """The scale and zero point for values from ``low`` to ``high``, as FBGEMM chooses them."""
+    """Scale and zero point for values from ``low`` to ``high``, as in FBGEMM."""
     qmin, qmax = (-64, 63) if dtype is qint8 and reduce_range else (
         0, 127) if dtype is quint8 and reduce_range else BOUNDS[dtype]
     low, high = np.float32(min(low, 0.0)), np.float32(max(high, 0.0))
@@ -223,7 +223,7 @@ def chosen(low, high, dtype, reduce_range):
 
 @op(composite=True, method=False)
 def _make_per_tensor_quantized_tensor(input, scale, zero_point):
-    """Whole numbers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] ->
+    """Return integers (uint8, int8 or int32) as a quantized tensor with this scale and zero point, a copy.  [*] ->
     [*]."""
     base = next((base for base, found in WHOLE.items() if found is input.dtype), None)
     if base is None:
@@ -233,7 +233,7 @@ def _make_per_tensor_quantized_tensor(input, scale, zero_point):
 
 @op(composite=True, method=False)
 def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
-    """Whole numbers (uint8, int8 or int32) as a tensor quantized each channel, a copy.  [*], [n], [n] -> [*]."""
+    """Return integers (uint8, int8 or int32) as a per-channel quantized tensor, a copy.  [*], [n], [n] -> [*]."""
     base = next((base for base, found in WHOLE.items() if found is input.dtype), None)
     if base is None:
         raise RuntimeError(f"_make_per_channel_quantized_tensor: expected uint8, int8 or int32, got {input.dtype}")
@@ -245,7 +245,7 @@ def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
 @op(composite=True, method=False)
 def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None, device=None, pin_memory=False,
                             memory_format=None):
-    """A quantized tensor of this size whose numbers are 0."""
+    """A quantized tensor of this size whose values are 0."""
     check_base(dtype)
     return OPS["_with_meaning"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), float(scale),
                                 int(zero_point), dtype)
@@ -254,7 +254,7 @@ def _empty_affine_quantized(size, *, dtype, scale=1.0, zero_point=0, layout=None
 @op(composite=True, method=False)
 def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtype, layout=None, device=None,
                                         pin_memory=False, memory_format=None):
-    """A tensor quantized each channel, of this size, whose numbers are 0."""
+    """A per-channel quantized tensor of this size whose values are 0."""
     check_base(dtype)
     given = tuple(scales.to(float64).tolist()), tuple(zero_points.tolist()), int(axis), zero_points.is_floating_point()
     return OPS["_with_meanings"](OPS["zeros"](tuple(size), dtype=WHOLE[dtype], device=device), given, dtype)
@@ -263,14 +263,14 @@ def _empty_per_channel_affine_quantized(size, *, scales, zero_points, axis, dtyp
 @op(composite=True, method=False)
 def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                     memory_format=None):
-    """A tensor of this size quantized as another one is."""
+    """A tensor of this size with the quantization scheme of another one."""
     found = scheme_of(qtensor)
     return _empty_affine_quantized(size, dtype=dtype or qtensor.dtype, scale=found.scale, zero_point=found.zero_point)
 
 
-# --- what operators do ------------------------------------------------------------------------------------------------
+# --- rules of operators -----------------------------------------------------------------------------------------------
 def rule(*names):
-    """Enters what operators of these names do with quantized tensors."""
+    """Register rules of operators with these names for quantized tensors."""
     def enter(function):
         for name in names:
             made = function(OPS[name])
@@ -283,8 +283,8 @@ def rule(*names):
 
 
 def in_place(body):
-    """A rule with the switch ``inplace``, the last parameter: the result is written into the input's memory, and the
-    input stands for what the result does from then on; views of it keep their scale, as PyTorch's do."""
+    """Add the parameter ``inplace``, the last one, to a rule: the result is written into the input's storage, and the
+    input takes the result's scheme; its views keep their scale, as in PyTorch."""
     def rule_of(input, *args, inplace=False, **kwargs):
         if args and type(args[-1]) is bool:
             *args, inplace = args
@@ -305,7 +305,7 @@ def is_quantized(x) -> bool:
 
 
 def alike(x, result):
-    """Whole numbers that mean what those of a quantized tensor do."""
+    """Return the integers ``result`` as a tensor with the quantized dtype of ``x``."""
     return meaning(result, x._rush_meta.dtype)
 
 
@@ -315,7 +315,7 @@ def relu(operator):
 
 
 def level(x, number):
-    """The whole number that is nearest to a number."""
+    """Return the quantized value that is nearest to a Python number."""
     found = scheme_of(x)
     low, high = BOUNDS[x.dtype]
     whole = np.rint(np.float32(float(number)) * np.float32(reciprocal(found.scale)) + found.zero_point)
@@ -323,7 +323,7 @@ def level(x, number):
 
 
 def bounded(x, low, high):
-    """A quantized tensor cut off at numbers, of which either may be None."""
+    """Clamp a quantized tensor to numbers; either may be None."""
     q = whole(x)
     q = q if low is None else P.maximum(q, level(x, low))
     return alike(x, q if high is None else P.minimum(q, level(x, high)))
@@ -346,13 +346,13 @@ def hardtanh(operator):
 
 @rule("amax", "amin")
 def of_whole_numbers(operator):
-    """What depends on the order of elements alone is that of the whole numbers."""
+    """Rule of an operator that depends only on the order of elements: apply it to the integers."""
     return lambda input, *args, **kwargs: alike(input, operator.body(whole(input), *args, **kwargs))
 
 
 @op(method=False, autocast=None, name="_quantized_max_pool")
 def quantized_max_pool(input, rank, kernel_size, stride, padding, dilation, ceil_mode):
-    """The maximum of every window, channels last in memory: tap by tap."""
+    """Maximum of every window, channels-last: tap by tap."""
     x, single = unbatched(whole(input), rank, f"max_pool{rank}d")
     kernel, stride, padding, dilation, out, high = geometry(f"max_pool{rank}d", x, rank, kernel_size, stride, padding,
                                                             dilation, ceil_mode)
@@ -381,7 +381,7 @@ def max_pool(operator):
       "nn.functional.elu", "nn.functional.celu", "nn.functional.threshold",
       "nn.functional.hardswish", "nn.functional.pad")
 def in_floats(operator):
-    """Computed from what the whole numbers stand for, and quantized again in the same way."""
+    """Rule that dequantizes, computes in float32, and quantizes the result with the input's scheme."""
     def body(input, *args, **kwargs):
         found = scheme_of(input)
         return OPS["_quantized"](operator.body(OPS["_dequantized"](input), *args, **kwargs), found.scale,
@@ -395,7 +395,7 @@ RANGES = {"sigmoid": (0.0, 256), "nn.functional.hardsigmoid": (0.0, 256), "tanh"
 
 @rule(*RANGES)
 def of_known_range(operator):
-    """Results within bounds that do not depend on the input have a scale that fits these."""
+    """Rule for results within bounds that do not depend on the input: their scale fits the bounds."""
     least, parts = RANGES[operator.name]
 
     def body(input, *args, **kwargs):
@@ -407,7 +407,7 @@ def of_known_range(operator):
 
 @rule("eq", "ne", "lt", "le", "gt", "ge")
 def compared(operator):
-    """Comparisons of what the numbers stand for."""
+    """Rule that compares dequantized values."""
     def body(input, other):
         return operator.body(*(OPS["_dequantized"](x) if isinstance(x, Tensor) and x.is_quantized else x
                                for x in (input, other)))
@@ -416,7 +416,7 @@ def compared(operator):
 
 @rule("cat")
 def cat(operator):
-    """Tensors that are quantized in other ways than the first are quantized as that is."""
+    """Quantize tensors with other schemes like the first, and concatenate."""
     def body(tensors, dim=0):
         first = tensors[0]
         found = scheme_of(first)
@@ -429,7 +429,7 @@ def cat(operator):
 
 @rule("sort", "topk", "max", "min", "argsort", "argmax", "argmin")
 def in_order(operator):
-    """What the order of the whole numbers tells: values are quantized tensors, places are not."""
+    """Rule that compares the integers: values in the results are quantized tensors, indices are not."""
     def body(input, *args, **kwargs):
         found = scheme_of(input)
         results = operator.body(OPS["_whole_numbers"](input), *args, **kwargs)
@@ -443,14 +443,14 @@ def in_order(operator):
 def unwritten(operator):
     def body(*args, **kwargs):
         raise NotImplementedError(
-            f"Could not run 'aten::{operator.name}' with quantized tensors: there is no quantized form of it")
+            f"Could not run 'aten::{operator.name}' with quantized tensors: it is not implemented for them")
     return body
 
 
 @rule("copy_")
 def copied(operator):
-    """Into a quantized tensor other ones are quantized as it is; what is quantized otherwise is read as what it stands
-    for."""
+    """Rule of ``copy_``: quantize ``src`` with the scheme of a quantized ``input``; dequantize ``src`` if their schemes
+    differ."""
     def body(input, src, non_blocking=False):
         if not is_quantized(input):
             return operator.body(input, value(src))

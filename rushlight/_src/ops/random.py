@@ -26,7 +26,7 @@ MANTISSAS = {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}  # bits
 
 
 def draw(generator, count, words=1):
-    """Reserves stream for ``count`` elements of ``words`` words each: (seed, block)."""
+    """Reserve an RNG stream for ``count`` elements of ``words`` words each: (seed, block)."""
     blocks = (count * words * draws() + 3) // 4
     reserve = next((i.reserve for i in reversed(active()) if i.reserve is not None), None)
     if reserve is not None and generator in (None, default_generator):
@@ -88,7 +88,7 @@ def integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, d
 
 @op(method=False, name="_most_integers", by_size=True)
 def most_integers_at(seed: Scalar, offset: Scalar, low: Scalar, span: Scalar, size, dtype, device=None):
-    """Integers in [low, low + 2^64 + span), more than 2^63: of words without a sign, those beyond begin again."""
+    """Integers in [low, low + 2^64 + span), more than 2^63 of them: unsigned words; those out of range wrap around."""
     bits = P.random_bits(seed, offset, shape=(2, *size))
     high, less = (P.reshape(part, shape=tuple(size)) for part in two_words(bits, size))
     word, least = P.bitwise_xor(P.left_shift(high, 32), less), -(1 << 63)
@@ -126,7 +126,7 @@ def integer_tensor(low, high, size, dtype, generator=None):
 
 
 def located(size, dtype, device, make):
-    """A drawn tensor on a device: ``make(size, dtype)``; one without data draws nothing."""
+    """Draw a tensor on a device: ``make(size, dtype)``; a meta tensor draws nothing."""
     where = devices.placed(device)
     if not where.provider.has_data:
         return empty_tensor(size, dtype, device=where)
@@ -176,7 +176,7 @@ def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None
 
 
 def stream_for(count: int, generator):
-    """A NumPy generator at a place in the stream that is reserved for ``count`` elements."""
+    """NumPy generator at an offset in the RNG stream that is reserved for ``count`` elements."""
     seed, block = draw(generator, max(count, 1), 2)
     return np.random.Generator(np.random.Philox(key=seed & ((1 << 64) - 1), counter=block))
 
@@ -184,7 +184,7 @@ def stream_for(count: int, generator):
 @op(composite=True, method=False)
 def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False,
              pin_memory=False):
-    """The integers below n in random order."""
+    """A random permutation of the integers below n."""
     from .rearrange import to_dtype
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
@@ -238,7 +238,7 @@ def bernoulli_(input, p=0.5, *, generator=None):
 
 
 def unrecorded(target, values):
-    """Writes into a tensor (possibly a leaf) without history when it needs none."""
+    """Write into a tensor (possibly a leaf) without history if it needs none."""
     return copy_(target, values)
 
 
@@ -257,8 +257,8 @@ def normal_into(input, seed: Scalar, offset: Scalar, mean: Scalar, std: Scalar):
 
 
 def limits(name, ends, named) -> tuple:
-    """(from, to) of a call, by position or by keyword; None for one that is not given.  One by position is ``to`` for
-    ``random_``, ``from`` for others.  TypeError for other keywords, and what is given twice."""
+    """(from, to) of a call, by position or by keyword; None for one that is not given.  One positional argument is
+    ``to`` for ``random_``, ``from`` for others.  TypeError for other keywords, and duplicate arguments."""
     first = "to" if name == "random_" and len(ends) == 1 and "to" not in named else "from"
     given = dict(zip((first, "to"), ends))
     if len(ends) > 2 or not named.keys() <= {"from", "to"} or named.keys() & given.keys():
@@ -288,7 +288,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
 
 
 def check_deviation(std):
-    """RuntimeError for a number that is no standard deviation, such as NaN."""
+    """RuntimeError for an invalid standard deviation, such as NaN."""
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
@@ -316,7 +316,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, out=None, dtype=None, de
 
 
 def bounds_of(dtype):
-    """The least and the greatest number of a dtype."""
+    """Minimum and maximum of a dtype."""
     if dtype is bool_:
         return 0, 1
     found = finfo(dtype) if dtype.is_floating_point else iinfo(dtype)
@@ -324,14 +324,14 @@ def bounds_of(dtype):
 
 
 def greatest_drawn(dtype) -> int:
-    """The greatest integer up to which a dtype holds all."""
+    """Greatest integer up to which a dtype represents all integers."""
     return 1 << MANTISSAS[dtype.name] if dtype.is_floating_point else bounds_of(dtype)[1]
 
 
 @op(composite=True, inplace=True)
 def random_(input, *ends, generator=None, **named):
-    """In place: integers in [0, to) or [from, to); without an end, up to the greatest below which the dtype holds
-    all integers, included."""
+    """In place: integers in [0, to) or [from, to); without an end, up to and including the greatest below which the
+    dtype represents all integers."""
     a, b = limits("random_", ends, named)
     a, b = 0 if a is None else a, greatest_drawn(input.dtype) + 1 if b is None else b
     if a >= b:

@@ -1,4 +1,4 @@
-"""Copies with elements at other places: flips, rolls, repeats, triangles, diagonals, memory formats, padding."""
+"""Copies with rearranged elements: flips, rolls, repeats, triangles, diagonals, memory formats, padding."""
 from __future__ import annotations
 
 from ..core.dtypes import bool_, int64
@@ -62,21 +62,21 @@ def repeat(input, *times, repeats=None):
 
 @op
 def tile(input, *times, dims=None):
-    """As repeat, with missing repeats taken as 1."""
+    """Like repeat, with missing repeats taken as 1."""
     dims = sizes_of(times) if dims is None else tuple(dims)
     return repeat.body(input, (1,) * (len(input.shape) - len(dims)) + tuple(dims))
 
 
 @op(method=False, name="_roll")
 def rolled(input, shift, dim):
-    """Elements moved along one dimension, those that fall off coming back at the other end."""
+    """Roll elements along one dimension: those shifted past the end reappear at the other end."""
     size = input.shape[dim]
     return joined([sliced(input, dim, size - shift, 1, shift), sliced(input, dim, 0, 1, size - shift)], dim)
 
 
 @op(composite=True, samples=(sample((2, 3), 1, 1), sample((2, 3), shifts=(1, 2), dims=(0, 1))))
 def roll(input, shifts, dims=None):
-    """Elements moved along dimensions, those that fall off coming back at the other end.
+    """Roll elements along dimensions: those shifted past the end reappear at the other end.
 
     One dimension after the other: each is a copy of two blocks, which both in one program would not be.
     """
@@ -87,7 +87,7 @@ def roll(input, shifts, dims=None):
     shifts, dims = (tuple(v) if isinstance(v, (tuple, list)) else (v,) for v in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    if not input.numel():  # whatever the dimensions are, as in PyTorch
+    if not input.numel():  # independent of the dimensions, as in PyTorch
         return input.clone()
     out = input
     for shift, dim in zip(shifts, dims):
@@ -99,7 +99,7 @@ def roll(input, shifts, dims=None):
 
 @op
 def rot90(input, k=1, dims=(0, 1)):
-    """Turned by 90 degrees k times in the plane of two dimensions."""
+    """Rotate by 90 degrees k times in the plane of two dimensions."""
     if len(dims) != 2 or len(input.shape) < 2:
         raise RuntimeError(
             f"expected total rotation dims == 2 and total dims >= 2, but got dims = {len(dims)} and total dims = "
@@ -144,7 +144,7 @@ def triu(input, diagonal: Scalar = 0):
 
 @op
 def contiguous(input, memory_format=None):
-    """The tensor itself if its elements lie in order, else a copy in order."""
+    """Return the tensor itself if it is contiguous in the memory format, else a contiguous copy."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, input.shape)
         return input if is_channels_last(input._rush_meta) else channels_last(input)
@@ -152,7 +152,7 @@ def contiguous(input, memory_format=None):
 
 
 def check_rank(memory_format, shape):
-    """RuntimeError for an order of memory that is for images of another rank."""
+    """RuntimeError for a memory format of images of another rank."""
     rank = 4 if memory_format.name == "channels_last" else 5
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format, got sizes {list(shape)}")
@@ -166,7 +166,7 @@ def channels_last(input):
 
 @op(by_rows=True)
 def clone(input, *, memory_format=None):
-    """A copy with the same layout (dense), or in ``memory_format``."""
+    """A copy with the same strides (dense), or in ``memory_format``."""
     if memory_format is not None and memory_format.name.startswith("channels_last"):
         check_rank(memory_format, input.shape)
         return channels_last(input)
@@ -177,13 +177,13 @@ def clone(input, *, memory_format=None):
 
 @op(name="_to_dtype", method=False)
 def to_dtype(input, dtype):
-    """The tensor as another dtype; itself where it has it."""
+    """Convert the tensor to another dtype; itself if it has it."""
     return input if input.dtype is dtype else P.convert(input, dtype=dtype)
 
 
 @op(samples=(sample((2, 3), (1, 1), value=2.0),), namespace="nn.functional")
 def pad(input, pad, mode="constant", value=None):
-    """Padded (cropped where negative): ``pad`` gives (before, after) from the last dimension on."""
+    """Pad (crop if negative): ``pad`` gives (before, after) from the last dimension on."""
     pad = tuple(pad)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -234,8 +234,8 @@ def constant_pad_nd(input, pad, value=0):
 
 
 def border(x, at, low, high, mode):
-    """One dimension extended by reflection, repetition of the edge, or wrapping around."""
-    if mode == "circular" and min(low, high) < 0:  # what is cut off does not come round again
+    """Extend one dimension by reflection, repetition of the edge, or wrapping around."""
+    if mode == "circular" and min(low, high) < 0:  # cropped elements do not wrap around
         if x.shape[at] + low + high < 0:
             raise RuntimeError(
                 f"Negative padding value is resulting in an empty dimension: padding ({low}, {high}) at dimension {at} "
@@ -258,7 +258,7 @@ def border(x, at, low, high, mode):
 
 
 def edge(x, at, mode, width, first):
-    """The ``width`` elements before the first one along a dimension, or behind the last one; None for none."""
+    """The ``width`` elements before the first one along a dimension, or after the last one; None if ``width`` is 0."""
     size = x.shape[at]
     if width <= 0:
         return None

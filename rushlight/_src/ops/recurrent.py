@@ -1,20 +1,19 @@
-"""Cells of recurrent networks: one step, and several steps as one program, which packs the weights once."""
+"""Recurrent cells: one step, and several steps as one program, which packs the weights once."""
 from __future__ import annotations
 
 from ..core.op import OPS, op
 
 
 def state_gates(h, w_hh, b_hh=None, total=None, scales=None, reduce_range=True):
-    """The state's share of the gates: [batch, size] -> [batch, gates].  With ``total`` and ``scales`` the weight is one
-    of whole numbers, as ``_int8_operand`` gives it, and the state is quantized by its extremes, to 7 bits with
-    ``reduce_range``."""
+    """The state's share of the gates: [batch, size] -> [batch, gates].  With ``total`` and ``scales`` the weight is
+    int8, from ``_int8_operand``, and the state is quantized by its extremes, to 7 bits with ``reduce_range``."""
     if total is None:
         return OPS["nn.functional.linear"](h, w_hh, b_hh)
     return OPS["_dynamic_linear"](h, w_hh, total, scales, b_hh, reduce_range)
 
 
 def step(mode, gates_x, h, c, gates_h, w_hr=None):
-    """One step of a cell, both shares of the gates already computed: the new hidden (and cell) state."""
+    """One step of a cell from both shares of the gates: the new hidden (and cell) state."""
     if mode == "GRU":
         rx, zx, nx = gates_x.chunk(3, -1)
         rh, zh, nh = gates_h.chunk(3, -1)
@@ -31,7 +30,7 @@ def step(mode, gates_x, h, c, gates_h, w_hr=None):
 
 
 def advanced(mode, gates_x, alive, h, c, w_hh, b_hh, w_hr=None, total=None, scales=None, reduce_range=True):
-    """One step by the weights that ``state_gates`` takes; where ``alive`` is false, states stay as they were."""
+    """One step with the weights of ``state_gates``; where ``alive`` is false, states are unchanged."""
     where = OPS["where"]
     seen = h if alive is None or total is None else where(alive, h, 0.0)  # others have no part in the extremes
     new_h, new_c = step(mode, gates_x, h, c, state_gates(seen, w_hh, b_hh, total, scales, reduce_range), w_hr)

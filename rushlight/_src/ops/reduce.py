@@ -1,4 +1,4 @@
-"""Reductions over dimensions, and statistics made of them."""
+"""Reductions over dimensions, and statistics based on them."""
 from __future__ import annotations
 
 import inspect
@@ -32,7 +32,7 @@ def dims_of(input, dim) -> tuple:
 
 
 def drop(x, dims, keepdim):
-    """Removes reduced dimensions unless they are to be kept."""
+    """Remove reduced dimensions unless ``keepdim``."""
     if keepdim or not dims:
         return x
     return P.reshape(x, shape=tuple(s for k, s in enumerate(x.shape) if k not in dims))
@@ -81,7 +81,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 
 @op(composite=True)
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
-    """The mean of what is not NaN."""
+    """The mean of elements that are not NaN."""
     from .logic import isnan, logical_not
     if not input.dtype.is_inexact:
         raise RuntimeError(
@@ -100,7 +100,7 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 
 @rule(P.prod)
 def vjp(g, y, x, dims):
-    """Division where no element is zero; else the product of the others, from running products on either side."""
+    """Division if no element is zero; else the product of the others, from cumulative products on either side."""
     moved, back, shape = flatten_dims(x, dims)
     last = len(moved.shape) - 1
     left = products_before(moved)
@@ -132,7 +132,7 @@ def flatten_dims(x, dims):
 
 
 def nonempty(name, input, dims, dim=None):
-    """IndexError where one of the dimensions has no elements; RuntimeError where none was named."""
+    """IndexError if one of the dimensions has no elements; RuntimeError if none was given."""
     for d in dims:
         if type(input.shape[d]) is int and input.shape[d] == 0:
             if dim == ():
@@ -169,7 +169,7 @@ primitive("xor", Foreign(xor_numpy, lambda x, dims: x.like(tuple(1 if d in dims 
 
 @op
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0):
-    """The bits of the elements, as 64-bit floating or whole numbers, combined by exclusive or over dimensions: uint64.
+    """Bits of the elements, as float64 or 64-bit integers, combined by exclusive or over dimensions: uint64.
 
     >>> import rushlight as rl
     >>> rl.hash_tensor(rl.tensor([[1, 2], [4, 5]]), 1).tolist()
@@ -234,18 +234,18 @@ def extreme_along(input, dim, keepdim, largest):
 
 
 def overloaded_form(input, dim: object = None, keepdim=False, *, other=None):
-    """The parameters of ``max`` and ``min``; whether ``dim`` comes by position or by name matters to their bodies."""
+    """Parameters of ``max`` and ``min``; their bodies distinguish ``dim`` by position from ``dim`` by name."""
 
 
 def overloaded(name, largest):
     def body(input, *second, dim=None, keepdim=None, other=None):
         twice = len(second) > 1 and keepdim is not None or bool(second) + (dim is not None) + (other is not None) > 1
         if len(second) == 1 and keepdim is None and isinstance(second[0], Tensor):
-            other = second[0]  # a tensor beside ``keepdim``, or by the keyword ``dim``, is an index
+            other = second[0]  # a tensor next to ``keepdim``, or by the keyword ``dim``, is an index
         elif second:
             dim, keepdim = second[0], second[1] if len(second) > 1 else keepdim
         if twice or len(second) > 2 or keepdim is not None and dim is None:
-            raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim beside dim")
+            raise TypeError(f"{name}() takes a tensor alone, with another tensor, or with dim, and keepdim after dim")
         if other is not None:
             return OPS["maximum" if largest else "minimum"](input, other)
         if dim is None:
@@ -283,7 +283,7 @@ any, all = truth("any"), truth("all")
 
 @op(samples=SAMPLES[:2])
 def count_nonzero(input, dim=None):
-    """How many elements are not zero."""
+    """Number of nonzero elements."""
     dims = dims_of(input, dim)
     return reduced(P.sum, P.convert(P.ne(input, 0), dtype=int64), dims, False)
 
@@ -301,7 +301,7 @@ def moments(x, dims, correction):
 
 @op(method=False, name="_variance_of_few")
 def variance_of_few(x, dims, every, freedom):
-    """The variance (kept) of elements with ``freedom`` <= 0 degrees of freedom: a sum of squares over 0."""
+    """Variance (kept) of elements with ``freedom`` <= 0 degrees of freedom: a sum of squares over 0."""
     return P.div(moments(x, dims, 0)[1], 0.0)
 
 
@@ -318,7 +318,7 @@ def vjp(g, y, x, dims, every, freedom):  # noqa: F811
 
 def in_range_of_squares(x):
     """A tensor in double precision, in which squares of narrower floats neither overflow nor vanish; in single
-    precision on devices, of which not all have the other."""
+    precision on devices, some of which lack double precision."""
     if not x.device.provider.on_host:
         return upcast(x)
     return as_dtype(x, complex128 if x.dtype.is_complex else float64)
@@ -326,7 +326,7 @@ def in_range_of_squares(x):
 
 def variance(name, finish):
     def body(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-        if isinstance(dim, bool):  # the call's only argument beside the input
+        if isinstance(dim, bool):  # the call's only argument besides the input
             dim, unbiased = None, dim
         if not input.dtype.is_inexact:
             raise RuntimeError(f"{name} only support floating point and complex dtypes")
@@ -351,7 +351,7 @@ def variance(name, finish):
 
 @op(method=False, name="_root_of_squares")
 def root_of_squares(input):
-    """The square root of a sum of squares, which is least at 0: the gradient is 0 there."""
+    """Square root of a sum of squares, whose minimum is at 0: the gradient is 0 there."""
     return P.sqrt(input)
 
 
@@ -492,7 +492,7 @@ def dist(input, other, p=2):
 
 @op(composite=True, inplace_too=True)
 def renorm(input, p, dim, maxnorm):
-    """Sub-tensors along ``dim`` scaled down to a p-norm of at most ``maxnorm``."""
+    """Scale sub-tensors along ``dim`` down to a p-norm of at most ``maxnorm``."""
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.dim() < 2:

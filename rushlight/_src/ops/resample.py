@@ -1,4 +1,4 @@
-"""Images and signals resampled to other sizes."""
+"""Resampling of images and signals."""
 from __future__ import annotations
 
 import functools
@@ -19,7 +19,7 @@ F = "nn.functional"
 
 
 def source_points(size, count, scale, align_corners):
-    """Where each output lies in the input, in input pixels: [count] float64."""
+    """Position of each output in the input, in input pixels: [count] float64."""
     k = P.iota(size=count, dtype=float64)
     if align_corners:
         return P.mul(k, (size - 1) / (count - 1) if count > 1 else 0.0)
@@ -27,7 +27,7 @@ def source_points(size, count, scale, align_corners):
 
 
 def cubic_weights(t, a=-0.75):
-    """The weights of the four neighbours of points that lie ``t`` after the second (Keys 1981)."""
+    """Weights of the four nearest pixels of points at distance ``t`` past the second (Keys 1981)."""
     def near(x):
         return P.add(P.mul(P.mul(P.sub(P.mul(x, a + 2), a + 3), x), x), 1.0)
 
@@ -37,14 +37,14 @@ def cubic_weights(t, a=-0.75):
 
 
 def whole(points, last, low=0.0):
-    """Points rounded down, within [low, last], as positions."""
+    """Round points down, clamped to [low, last], to indices."""
     return P.convert(P.minimum(P.maximum(P.floor(points), low), last), dtype=int64)
 
 
 @op(method=False, name="_taps")
 def taps_of(size, count, scale, mode, align_corners):
-    """What each of ``count`` outputs reads along one dimension: positions, and where they differ from one their
-    weights, in turn.
+    """Input positions that each of ``count`` outputs reads along one dimension; if an output reads several, positions
+    alternate with weights.
 
     ``scale``: input pixels for each output pixel (None: what the sizes say).
     """
@@ -65,14 +65,14 @@ def taps_of(size, count, scale, mode, align_corners):
 
 
 def beside(input, taps):
-    """Taps on the device of what they resample."""
+    """Move taps to the device of the input."""
     where = input._rush_meta.device
     return taps if where.provider.on_host else tuple(v.to(where) for v in taps)
 
 
 @op(method=False, name="_resampled", saves_nothing=True)
 def resampled(input, taps, dim):
-    """One dimension as a weighted sum of looked-up elements: ``taps`` are positions and weights in turn."""
+    """Resample one dimension as a weighted sum of elements: ``taps`` are alternating positions and weights."""
     x = upcast(input)
     if len(taps) == 1:
         return P.take(input, taps[0], dim=dim)
@@ -112,13 +112,13 @@ def multiply_rows(x, matrix):
 
 
 def by_matrix(x, matrix, at):
-    """One dimension as a matrix product."""
+    """Resample one dimension as a matmul."""
     return multiply_rows(x.movedim(at, -1), matrix.to(x._rush_meta.device).to(x.dtype)).movedim(-1, at)
 
 
 @op(method=False, name="_merged_taps")
 def merged(taps):
-    """Taps, of which each output has no two at one position: at an edge several stand for the last pixel."""
+    """Merge taps that read the same position: at an edge, several clamp to the last pixel."""
     positions, weights = taps[::2], list(taps[1::2])
     for k in range(1, len(weights)):
         for j in range(k):
@@ -130,7 +130,7 @@ def merged(taps):
 
 @op(method=False, name="_fixed_point")
 def fixed_point(weights):
-    """Weights as whole numbers of up to 15 bits, as float64, and which of them stands for 1: a power of two."""
+    """Return the weights as integers of up to 15 bits, as float64, and the integer that represents 1: a power of 2."""
     highest = functools.reduce(P.maximum, [P.amax(w, tuple(range(len(w.shape)))) for w in weights])
     highest = P.reshape(highest, shape=())
     unit = P.exp2(P.sub(P.ceil(P.log2(P.div(2.0 ** 15 - 0.5, highest))), 1.0))
@@ -139,13 +139,13 @@ def fixed_point(weights):
 
 @op(method=False, name="_bytes_of")
 def bytes_of(total, unit):
-    """Sums in fixed point rounded to bytes, halves up."""
+    """Round fixed-point sums to bytes, ties up."""
     return P.convert(P.minimum(P.maximum(P.floor(P.add(P.div(total, unit), 0.5)), 0.0), 255.0), dtype=uint8)
 
 
 def of_bytes(x, weights, apply):
-    """What ``apply`` makes of bytes and weights, to the bit as imaging libraries do it: in whole numbers, of which
-    float64 loses none."""
+    """Return ``apply`` of bytes and weights, bitwise equal to imaging libraries: in integers that float64 represents
+    exactly."""
     *fixed, unit = fixed_point(tuple(weights))
     return bytes_of(apply(x.double(), fixed), unit)
 
@@ -161,27 +161,27 @@ def scaled(size, factor):
 @op(composite=True, namespace=F)
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
                 antialias=False):
-    """Resampled to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.  Images
-    with channels last stay so."""
+    """Resample to a size or by a factor: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area.
+    Channels-last images stay channels-last."""
     out = of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if suggests_channels_last(input._rush_meta):
         return out.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
-    return out.contiguous()  # a product of matrices may leave rows and columns in another order
+    return out.contiguous()  # a matmul may leave rows and columns in another order
 
 
 def name_sizes(sizes) -> str:
-    """Sizes of dimensions of space with their letters: "H: 4, W: 3"."""
+    """Spatial sizes with their letters: "H: 4, W: 3"."""
     return ", ".join(f"{letter}: {size}" for letter, size in zip("DHW"[-len(sizes):], sizes))
 
 
 def refuse_dtype(mode, input):
-    """NotImplementedError for a dtype that a mode does not take."""
+    """NotImplementedError for a dtype that a mode does not support."""
     raise NotImplementedError(
         f"interpolate in mode {mode} is not implemented for {input.dtype}: convert the input with .float()")
 
 
 def of_another_size(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
-    """What ``interpolate`` computes."""
+    """Compute ``interpolate``."""
     rank = input.dim() - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError(
@@ -237,8 +237,7 @@ def of_another_size(input, size, scale_factor, mode, align_corners, recompute_sc
 
 
 def weighted(input, sizes, scales, mode, align_corners, antialias):
-    """Images resampled to ``sizes``, one dimension after the other, the last one first; bytes are rounded after
-    each."""
+    """Resample images to ``sizes``, one dimension after the other, the last one first; bytes are rounded after each."""
     stored = input.dtype is uint8 and mode in ("bilinear", "bicubic")
     if not stored and not input.dtype.is_inexact:
         refuse_dtype(mode, input)
@@ -261,7 +260,7 @@ def weighted(input, sizes, scales, mode, align_corners, antialias):
 
 @op(samples=(sample((2, 3, 2, 2), (2, 3)),), method=False, name="_repeated")
 def repeated(input, times):
-    """Every element of the last dimensions ``times`` times, side by side."""
+    """Repeat every element of the last dimensions ``times`` times, in adjacent positions."""
     rank = len(times)
     lead, space = tuple(input.shape[:-rank]), tuple(input.shape[-rank:])
     apart = P.reshape(input, shape=(*lead, *(n for size in space for n in (size, 1))))

@@ -1,4 +1,4 @@
-"""Values rounded to what a few bits can hold, in floating point: how networks learn to be stored as integers (Jacob and
+"""Fake quantization: floats rounded to values that a few bits can represent, for quantization-aware training (Jacob and
 others 2018)."""
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_range(name, low, high):
 
 
 def steps(input, scale, zero_point):
-    """How many steps of size ``scale`` each element is away from the one that stands for 0, rounded."""
+    """Quantized values before clamping: round(input / scale) + zero_point."""
     return P.add(P.round(P.mul(input, P.reciprocal(scale) if not is_number(scale) else 1.0 / scale)), zero_point)
 
 
@@ -27,7 +27,7 @@ def rounded_to_steps(input, scale, zero_point, quant_min, quant_max):
 
 @rule(rounded_to_steps)
 def vjp(g, y, input, scale, zero_point, quant_min, quant_max):
-    """Straight through where the value was not cut off (Bengio and others 2013)."""
+    """Straight-through gradient where the value was not clamped (Bengio and others 2013)."""
     at = steps(input, scale, zero_point)
     inside = P.logical_and(P.ge(at, quant_min), P.le(at, quant_max))
     return [P.where(inside, g, 0), *[None for v in (scale, zero_point) if isinstance(v, Tensor)]]
@@ -35,8 +35,8 @@ def vjp(g, y, input, scale, zero_point, quant_min, quant_max):
 
 @op(composite=True, method=False)
 def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max):
-    """Elements rounded to whole steps of ``scale`` and cut off at ``quant_min`` and ``quant_max`` steps from
-    ``zero_point``.  [*] -> [*].
+    """Round elements to multiples of ``scale``, clamped to ``quant_min`` and ``quant_max`` steps from ``zero_point``.
+    [*] -> [*].
 
     The gradient goes straight through, but for what was cut off.  RuntimeError where the bounds leave nothing.
 
@@ -52,8 +52,8 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
 
 @op(composite=True, method=False)
 def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
-    """As ``fake_quantize_per_tensor_affine``, with a scale and a zero point for each index of dimension ``axis``.  [*],
-    [n], [n] -> [*]."""
+    """Like ``fake_quantize_per_tensor_affine``, with a scale and a zero point for each index of dimension ``axis``.
+    [*], [n], [n] -> [*]."""
     name = "fake_quantize_per_channel_affine"
     check_range(name, quant_min, quant_max)
     axis = wrapped(axis, input.dim())

@@ -1,4 +1,4 @@
-"""Random variables that are drawn by a library's rejection samplers, from a place in our stream."""
+"""Random variables drawn by NumPy's rejection samplers, at an offset in Rushlight's RNG stream."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +8,7 @@ from .random import stream_for
 
 
 def drawn(make, like, generator):
-    """``make(stream)`` as a tensor of the dtype of ``like``."""
+    """Convert ``make(stream)`` to a tensor of the dtype of ``like``."""
     from ..core.exchange import computed
     return computed(np.asarray(make(stream_for(like.numel(), generator)), dtype=np.float64), like.dtype)
 
@@ -43,8 +43,8 @@ def standard_gamma(input, generator=None):
 
 @op(composite=True, method=False, name="_standard_gamma_grad")
 def standard_gamma_grad(input, output):
-    """How a gamma variable at ``output`` moves with its shape ``input``: minus the derivative of the distribution
-    function by the shape, over the density.
+    """Derivative of a gamma variable at ``output`` with respect to its shape ``input``: minus the derivative of the
+    distribution function with respect to the shape, over the density.
 
     Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).  The derivative is a five-point
     difference in float64 of the smaller tail, which keeps its relative precision.
@@ -69,7 +69,7 @@ def standard_gamma_grad(input, output):
 @op(composite=True, method=False, name="_sample_dirichlet", sampler="batch")
 def sample_dirichlet(input, generator=None):
     """Dirichlet variables with concentrations ``input`` [*, k] -> [*, k]: gamma variables over their sum, rounded to
-    numbers above 0 and below 1.
+    values above 0 and below 1.
 
     A gamma variable of a shape a below 1 is one of the shape a + 1 times U ** (1 / a), which may be less than any
     float: shares are computed from logarithms.
@@ -93,8 +93,8 @@ def sample_dirichlet(input, generator=None):
 
 @op(composite=True, method=False, name="_dirichlet_grad")
 def dirichlet_grad(x, alpha, total):
-    """How a share ``x`` moves with its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the concentrations'
-    sum is ``total``.
+    """Derivative of a share ``x`` with respect to its concentration ``alpha``, over 1 - x: [*], [*], [*] -> [*]; the
+    concentrations' sum is ``total``.
 
     A share is a beta variable of ``alpha`` and total - alpha.  The result is minus the derivative of its distribution
     function by ``alpha`` at a fixed rest, over the density and over 1 - x; the function's smaller tail is a series of

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along a dimension."""
+"""Cumulative sums, products and extremes along a dimension."""
 from __future__ import annotations
 
 import itertools
@@ -23,15 +23,15 @@ def cumsum_gradient(g, y, x, dim):
 
 
 def along(x, dim: int, first: int, count: int):
-    """``count`` elements of x along a dimension, from ``first`` on."""
+    """Slice of ``count`` elements of x along a dimension, from ``first`` on."""
     starts = tuple(first if d == dim else 0 for d in range(len(x.shape)))
     shape = tuple(count if d == dim else s for d, s in enumerate(x.shape))
     return P.slice(x, starts=starts, steps=(1,) * len(x.shape), shape=shape)
 
 
 def cumprod_gradient(g, y, x, dim):
-    """Of element k: the product of those before it, times S[k] = g[k] + x[k + 1] S[k + 1].  The recurrence is solved
-    in steps of 1, 2, 4 and so on, without a division, so that zeros of x are numbers like others."""
+    """Gradient of element k: the product of those before it, times S[k] = g[k] + x[k + 1] S[k + 1].  The recurrence is
+    solved in steps of 1, 2, 4 and so on, without division, so that zeros of x need no special case."""
     size = x.shape[dim]
     factors = P.conj(x) if x.dtype.is_complex else x
 
@@ -59,7 +59,7 @@ P_cumprod = primitive("cumprod", Scan(lambda x, dim: np.cumprod(x, dim, dtype=x.
 
 
 def running_places(x, y, dim):
-    """Where a running extreme y of x was last met: the last of equal elements counts, and the last NaN."""
+    """Index of the last occurrence of a cumulative extreme y of x: the last of equal elements, and the last NaN."""
     shape = tuple(n if k == dim else 1 for k, n in enumerate(x.shape))
     at = P.reshape(P.iota(size=x.shape[dim], dtype=int64), shape=shape)
     met = P.eq(x, y)
@@ -101,7 +101,7 @@ def logcumsumexp_gradient(g, y, x, dim):
 
 
 def sum_of_logs(total, x):
-    """log(exp(total) + exp(x)) of complex numbers; its angle is counted on from that of the larger one."""
+    """log(exp(total) + exp(x)) of complex numbers; its angle continues that of the larger one."""
     larger = total.real > x.real
     high, low = np.where(larger, total, x), np.where(larger, x, total)
     finite = np.isfinite(high.real)
@@ -109,7 +109,7 @@ def sum_of_logs(total, x):
 
 
 def running_log_sum(x, dim):
-    """log of the running sum of exp(x), carried in float64, so that a long sum loses nothing."""
+    """log of the cumulative sum of exp(x), accumulated in float64, so that a long sum loses nothing."""
     if x.dtype.kind == "c":
         rows = np.moveaxis(x, dim, 0).astype(np.complex128)
         return np.moveaxis(np.stack(list(itertools.accumulate(rows, sum_of_logs))), 0,
@@ -118,7 +118,8 @@ def running_log_sum(x, dim):
 
 
 def weighed_sum_numpy(v, x, y, dim, later):
-    """In logarithms, positive and negative v of real numbers apart, so that nothing overflows where x is far from y."""
+    """Compute in logarithms, with positive and negative real v separately, so that nothing overflows where x is far
+    from y."""
     def along(part):
         with np.errstate(divide="ignore"):
             logs = np.log(part)
@@ -149,7 +150,7 @@ P_logcumsumexp = primitive("logcumsumexp", Foreign(running_log_sum, same_meta, l
 
 @op(samples=(sample((3, 4), 1), sample((3,), 0)))
 def logcumsumexp(input, dim):
-    """log of the running sum of exp(x) along a dimension, without overflow."""
+    """log of the cumulative sum of exp(x) along a dimension, without overflow."""
     if not input.dtype.is_inexact:
         raise RuntimeError(f"logcumsumexp expects a floating or complex input, got {input.dtype}")
     at = wrapped(dim, len(input.shape))
@@ -161,12 +162,12 @@ def logcumsumexp(input, dim):
 
 @op(name="_running_extreme", method=False)
 def running_extreme_(input, dim, largest):
-    """The running maximum (minimum) and the index of its last occurrence."""
+    """Return the cumulative maximum (minimum) and the index of its last occurrence."""
     at = wrapped(dim, len(input.shape))
     x = input if input.shape else P.reshape(input, shape=(1,))
     if x.dtype.is_complex:
         raise NotImplementedError(
-            f"a running extreme needs elements in an order, and {x.dtype} has none; use .abs() or .real first")
+            f"cummax/cummin: expected a real dtype, got {x.dtype}; use .abs() or .real first")
     values = (P.cummax if largest else P.cummin)(x, dim=at)
     indices = running_places(x, values, at)
     if input.shape:
@@ -176,7 +177,7 @@ def running_extreme_(input, dim, largest):
 
 @op(composite=True, out_exact=True)
 def cummax(input, dim):
-    """The running maximum along a dimension, and where it was last met."""
+    """Return the cumulative maximum along a dimension, and the index of its last occurrence."""
     from ..core.results import named
     values, indices = running_extreme_(input, dim, True)
     return named("cummax", values=values, indices=indices)
@@ -184,7 +185,7 @@ def cummax(input, dim):
 
 @op(composite=True, out_exact=True)
 def cummin(input, dim):
-    """The running minimum along a dimension, and where it was last met."""
+    """Return the cumulative minimum along a dimension, and the index of its last occurrence."""
     from ..core.results import named
     values, indices = running_extreme_(input, dim, False)
     return named("cummin", values=values, indices=indices)
@@ -192,7 +193,7 @@ def cummin(input, dim):
 
 @op(composite=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along a dimension, n times; each is rounded to the dtype."""
+    """Differences of adjacent elements along a dimension, n times; each is rounded to the dtype."""
     at = wrapped(dim, len(input.shape))
     if not input.shape:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -216,7 +217,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
 
 @op(method=False, name="_step_along")
 def step_along(input, dim):
-    """Each element less the one before along a dimension; of bools whether they differ."""
+    """Each element less the one before along a dimension; for bools, True if they differ."""
     rank = len(input.shape)
     shape = tuple(s - 1 if d == dim else s for d, s in enumerate(input.shape))
     ahead = P.slice(input, starts=tuple(int(d == dim) for d in range(rank)), steps=(1,) * rank, shape=shape)

@@ -17,7 +17,7 @@ from .promotion import as_dtype, needs, promoted, result_dtype as promoted_dtype
 
 @op(composite=True, method=False)
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where each value would go in a sorted sequence (along its last dimension)."""
+    """Insertion index of each value in a sorted sequence (along its last dimension)."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -42,8 +42,8 @@ def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=N
 
 @op(method=False, name="_search")
 def search(edges, input, right, out_int32):
-    """The first place in a row of sorted edges [n] or [*, n] that is not below an element (or, right, that is above
-    it), by halving."""
+    """Binary search for the first index in a row of sorted edges [n] or [*, n] that is not below an element (or, right,
+    that is above it)."""
     edges, x = promoted(edges, input)
     needs(BOOL, "searchsorted", x, FLOATING)
     size = operator.index(edges.shape[-1])
@@ -53,7 +53,7 @@ def search(edges, input, right, out_int32):
         further = P.add(at, step)
         probe = P.minimum(P.sub(further, 1), last)
         edge = P.take(edges, probe, dim=0) if len(edges.shape) == 1 else P.gather(edges, probe, dim=len(x.shape) - 1)
-        before = P.logical_not(P.gt(edge, x) if right else P.ge(edge, x))  # what is no number lies behind all edges
+        before = P.logical_not(P.gt(edge, x) if right else P.ge(edge, x))  # NaN sorts after all edges
         at = P.where(P.logical_and(before, P.le(further, size)), further, at)
         step //= 2
     return P.convert(at, dtype=int32) if out_int32 else at
@@ -66,7 +66,7 @@ def unmeasured(some, sorted_sequence, input, *, out_int32=False, right=False, si
 
 @op(composite=True)
 def bucketize(input, boundaries, *, out_int32=False, right=False):
-    """The bucket, between sorted boundaries, that each value falls in."""
+    """Index of the bucket, between sorted boundaries, of each value."""
     if boundaries.dim() != 1:
         raise RuntimeError(
             f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})")
@@ -75,7 +75,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
 
 @op(composite=True)
 def bincount(input, weights=None, minlength=0):
-    """How often each non-negative integer occurs (or the sum of its weights)."""
+    """Count of each non-negative integer (or the sum of its weights)."""
     if input.dtype.is_inexact or input.dtype.name == "bool":
         raise NotImplementedError(f"bincount is not implemented for {input.dtype}: it wants integers")
     if input.dim() != 1:
@@ -94,7 +94,7 @@ def bincount(input, weights=None, minlength=0):
 
 @op(method=False, name="_occurrences")
 def occurrences(input, weights, size):
-    """How often each integer below ``size`` occurs in [n], or the sum of the weights where it does."""
+    """Count of each integer below ``size`` in [n], or the sum of its weights."""
     ones = P.full(shape=tuple(input.shape), value=1, dtype=int64) if weights is None else weights
     return P.put(P.full(shape=(size,), value=0, dtype=ones.dtype), as_dtype(input, int64), ones, dim=0, combine="add")
 
@@ -143,7 +143,7 @@ def unmeasured(some, input, bins=100, min=0, max=0):  # noqa: F811
 
 @op(composite=True, aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
-    """Whether each element occurs among the test elements."""
+    """True for elements that occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): expected at least one of elements and test_elements to be a tensor")
     like = elements if isinstance(elements, Tensor) else test_elements
@@ -156,7 +156,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 @op(method=False, name="_occurs")
 def occurs(input, among, invert):
-    """Whether each element occurs among others [n], which are put in order and searched."""
+    """True for elements that occur among others [n], which are sorted and searched."""
     x, among = promoted(input, among)
     order, _ = P.sort(among, dim=0, descending=False)
     last = among.shape[0] - 1
@@ -172,7 +172,7 @@ def unmeasured(some, elements, test_elements, *, assume_unique=False, invert=Fal
 
 @op(composite=True, method=False)
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
-    """Where the runs of each of ``size`` rows start, and the last one ends [size + 1]: of row numbers in order [n]."""
+    """Convert sorted row indices [n] to the start of each of ``size`` rows, and the end of the last one: [size + 1]."""
     if input.dim() != 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {input.dim()} dimensional tensor.")
     return searchsorted(input.contiguous(), arange(size + 1, dtype=input.dtype, device=input.device),
@@ -181,8 +181,7 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
 
 @op(composite=True, method=False)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """The places [2, n] of elements of which runs [rows + 1] and columns [n] are known; ``transpose``: columns
-    first."""
+    """Convert row starts [rows + 1] and columns [n] to indices [2, n] of elements; ``transpose``: columns first."""
     lengths, width, place = crow_indices.diff(), crow_indices.size(-1) - 1, {"device": col_indices.device}
     numbers = arange(width, dtype=int64, **place).expand(lengths.shape).reshape(-1)
     rows = numbers.repeat_interleave(lengths.reshape(-1).to(int64))

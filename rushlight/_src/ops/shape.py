@@ -1,4 +1,4 @@
-"""Views and rearrangements: the same elements under other indices."""
+"""Views and reshaping: the same elements under other indices."""
 from __future__ import annotations
 
 from ..core.dtypes import dtype as dtype_class
@@ -11,15 +11,15 @@ from ..core.tensor import wrapped
 
 
 def sizes_of(size):
-    """Sizes given one by one or as one sequence."""
+    """Return sizes given one by one or as one sequence."""
     return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else tuple(size)
 
 
 def inferred(shape, numel):
-    """A shape with its -1 worked out."""
+    """Replace the -1 in a shape by its size."""
     if any(type(s) is int and s < -1 for s in shape):
         raise NegativeSizeError(f"invalid shape dimension in {list(shape)}",
-                                "sizes of 0 or more, or one -1 for what is left")
+                                "sizes of 0 or more, and at most one -1")
     if -1 not in [s for s in shape if type(s) is int]:
         if product(shape) != numel:
             raise wrong_count(shape, numel)
@@ -38,7 +38,7 @@ def inferred(shape, numel):
 
 
 def wrong_count(shape, numel) -> ReshapeError:
-    """What is raised for a shape with another number of elements."""
+    """Return the exception for a shape with another number of elements."""
     return ReshapeError(f"shape '{list(shape)}' is invalid for input of size {numel}",
                         f"sizes whose product is {numel}", "put -1 for one size to have it worked out")
 
@@ -57,13 +57,13 @@ def reshape(input, *sizes, shape=None):
 
 
 def as_other_dtype(*shape):
-    """What ``view`` does when it is given a dtype: the same bytes read as another type."""
+    """``view`` with a dtype: reinterpret the same bytes."""
     return (lambda x: view_bytes(x, shape[0])) if len(shape) == 1 and isinstance(shape[0], dtype_class) else None
 
 
 @op(view=True, method=False, name="_bytes_as")
 def bytes_as(input, dtype):
-    """The same memory as numbers of another dtype, within programs."""
+    """Reinterpret memory as another dtype, within programs."""
     return P.bytes_as(input, old=input.dtype, dtype=dtype)
 
 
@@ -95,18 +95,18 @@ def view_bytes(x, dtype):
 
 
 def reread(x, meta, offset):
-    """The memory of a tensor as numbers of another dtype."""
+    """Reinterpret the memory of a tensor as another dtype."""
     from ..core.tensor import alias as alias_memory
     made = alias_memory(x, meta, offset)
-    # what has no gradient is no part of a history
+    # values without a gradient have no history
     made._base = x if meta.dtype.is_inexact and not x._rush_needs_grad else None
     return made
 
 
 @op(view=True, samples=(sample((2, 6), 3, 4),), otherwise=as_other_dtype)
 def view(input, *shape):
-    """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError where only a copy
-    would do."""
+    """A view in another shape (or, given a dtype, of the same bytes as that dtype).  RuntimeError if that needs a
+    copy."""
     if len(shape) == 1 and isinstance(shape[0], dtype_class):
         return view_bytes(input, shape[0])
     shape = inferred(sizes_of(shape), input.numel())
@@ -115,8 +115,8 @@ def view(input, *shape):
             f"view size is not compatible with input tensor's size and stride: {list(input.shape)} with strides "
             f"{list(input._rush_meta.strides)} seen as "
             f"{list(shape)} (at least one dimension spans across two contiguous subspaces)",
-            "dimensions joined only where they follow each other in memory",
-            "Use .reshape(...) instead, which copies where it must")
+            "only dimensions that are contiguous in memory can be joined",
+            "Use .reshape(...) instead, which copies if necessary")
     return P.reshape(input, shape=shape)
 
 
@@ -128,7 +128,7 @@ def view_as(input, other):
 
 @op(view=True)
 def reshape_as(input, other):
-    """Reshaped as other."""
+    """Reshape like other."""
     return reshape.body(input, tuple(other.shape))
 
 
@@ -154,7 +154,7 @@ def permute(input, *order, dims=None):
 
 @op(view=True, samples=(sample((2, 3, 4), 0, 2),), inplace_view=True)
 def transpose(input, dim0, dim1):
-    """Two dimensions exchanged."""
+    """Swap two dimensions."""
     rank = len(input.shape)
     a, b = wrapped(dim0, rank), wrapped(dim1, rank)
     order = list(range(rank))
@@ -165,7 +165,7 @@ def transpose(input, dim0, dim1):
 
 @op(view=True, inplace_view=True)
 def t(input):
-    """A matrix transposed; vectors as they are."""
+    """Transpose a matrix; vectors are unchanged."""
     if len(input.shape) > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {len(input.shape)}D")
     return transpose.body(input, 0, 1) if len(input.shape) == 2 else P.permute(
@@ -174,7 +174,7 @@ def t(input):
 
 @op(view=True)
 def adjoint(input):
-    """The last two dimensions exchanged, conjugated."""
+    """Conjugate transpose of the last two dimensions."""
     if len(input.shape) == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
     if not input.shape:
@@ -185,7 +185,7 @@ def adjoint(input):
 
 @op(view=True)
 def movedim(input, source, destination):
-    """Dimensions moved to other places, the rest in order."""
+    """Move dimensions to other positions; the rest stays in order."""
     rank = len(input.shape)
     if not rank:
         return P.permute(input, dims=())
@@ -207,7 +207,7 @@ def movedim(input, source, destination):
 
 @op(view=True, inplace_view=True)
 def squeeze(input, dim=None):
-    """Dimensions of size 1 removed: all of them, or those in ``dim``."""
+    """Remove dimensions of size 1: all of them, or those in ``dim``."""
     rank = len(input.shape)
     dims = range(rank) if dim is None else [wrapped(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
     kept = tuple(s for k, s in enumerate(input.shape) if not (k in dims and is_one(s)))
@@ -216,14 +216,14 @@ def squeeze(input, dim=None):
 
 @op(view=True, inplace_view=True)
 def unsqueeze(input, dim):
-    """A dimension of size 1 inserted."""
+    """Insert a dimension of size 1."""
     at = wrapped(dim, len(input.shape) + 1)
     return P.reshape(input, shape=(*input.shape[:at], 1, *input.shape[at:]))
 
 
 @op(view=True)
 def flatten(input, start_dim=0, end_dim=-1):
-    """Dimensions start..end joined into one."""
+    """Flatten dimensions start..end into one."""
     rank = len(input.shape)
     if not rank:
         return P.reshape(input, shape=(1,))
@@ -237,14 +237,14 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 @op(view=True)
 def ravel(input):
-    """All elements in one dimension, next to each other in memory: a copy if they are not."""
+    """All elements in one contiguous dimension: a copy if necessary."""
     ordered = input if input._rush_meta.contiguous else P.copy(input)
     return P.reshape(ordered, shape=(input.numel(),))
 
 
 @op(view=True)
 def unflatten(input, dim, sizes):
-    """One dimension split into several."""
+    """Split one dimension into several."""
     at = wrapped(dim, len(input.shape))
     try:
         sizes = inferred(tuple(sizes), input.shape[at])
@@ -274,14 +274,14 @@ def expanded(shape, wanted):
                 f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton "
                 f"dimension {k}.  "
                 f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}",
-                "sizes equal to the tensor's where that is not 1", "use repeat() to have copies")
+                "sizes equal to the tensor's unless that is 1", "use repeat() for copies")
         out.append(size)
     return tuple(out)
 
 
 @op(view=True)
 def expand(input, *sizes, size=None, implicit=False):
-    """Dimensions of size 1 repeated without copying.
+    """Repeat dimensions of size 1 without copying.
 
     A view with strides of 0; -1 keeps a size.  RuntimeError where another size is not 1.
 
@@ -294,11 +294,11 @@ def expand(input, *sizes, size=None, implicit=False):
 
 @op(view=True)
 def expand_as(input, other):
-    """Expanded to the shape of other."""
+    """Expand to the shape of other."""
     return P.expand(input, shape=expanded(input.shape, tuple(other.shape)))
 
 
 @op(view=True)
 def broadcast_to(input, *sizes, size=None):
-    """Expanded to a shape, which may be given as one tuple or as separate sizes."""
+    """Expand to a shape, which may be given as one tuple or as separate sizes."""
     return P.expand(input, shape=expanded(input.shape, sizes_of(sizes) if size is None else tuple(size)))

@@ -1,4 +1,4 @@
-"""Views of parts of a tensor: slices, single positions, diagonals, windows, and memory read by other strides."""
+"""Views of parts of a tensor: slices, single indices, diagonals, windows, and storage with other strides."""
 from __future__ import annotations
 
 from ..core.dtypes import INTEGER
@@ -47,7 +47,7 @@ def sliced(input, at, start, step, length):
 
 @op(view=True)
 def select(input, dim, index: int):
-    """The slice at one index of a dimension, which goes away."""
+    """The slice at one index of a dimension, which is removed."""
     if not input.shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     at = wrapped(dim, len(input.shape))
@@ -62,7 +62,7 @@ def select(input, dim, index: int):
 
 @op(view=True, method=False)
 def index_basic(input, index):
-    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, already one entry a
+    """Indexing by integers, slices (as ("slice", start, stop, step)), None and Ellipsis, with one entry for each
     dimension."""
     out, dim, own = input, 0, 0  # own: the dimension of the input
     for entry in index:
@@ -87,7 +87,7 @@ def index_basic(input, index):
 
 
 def bounds(start, stop, step, size):
-    """Where a slice starts and stops in a dimension, and its step; sizes may be symbols."""
+    """Start, stop and step of a slice of a dimension; sizes may be symbols."""
     if all(v is None or type(v) is int for v in (start, stop, size)):
         return slice(start, stop, step).indices(size)
 
@@ -133,7 +133,7 @@ def unfold(input, dimension, size, step: int):
 
 @op(composite=True, inplace_view=True)
 def as_strided(input, size, stride, storage_offset=None):
-    """The storage seen with any sizes, strides and start (default: where input starts), in elements.
+    """A view of the storage with any sizes, strides and start (default: that of input), in elements.
 
     RuntimeError for what reaches beyond the storage.
     """
@@ -141,7 +141,7 @@ def as_strided(input, size, stride, storage_offset=None):
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
     if any(s < 0 for s in size):
-        raise NegativeSizeError(f"as_strided: sizes {list(size)} hold a negative one", "sizes of 0 or more")
+        raise NegativeSizeError(f"as_strided: sizes {list(size)} contain a negative one", "sizes of 0 or more")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     holder = input._rush_holder()
@@ -151,7 +151,7 @@ def as_strided(input, size, stride, storage_offset=None):
     else:
         own, start = holder.storage_offset(), input.storage_offset() if storage_offset is None else storage_offset
     if start < 0:
-        raise StorageBoundsError(f"as_strided: the start {start} lies before the storage",
+        raise StorageBoundsError(f"as_strided: the start {start} is before the storage",
                                  "a storage_offset of 0 or more")
     needed = (start + span(size, stride)) * holder.itemsize if product(size) else 0
     if held is not None and needed > held:
@@ -161,16 +161,16 @@ def as_strided(input, size, stride, storage_offset=None):
     if held is None and product(size) and (start < own or start - own + span(size, stride) > span(
             holder.shape, holder._rush_meta.strides)):
         raise StorageBoundsError(
-            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} show memory beyond the elements "
-            f"of a value of a program, which begin at {own}", "a region within the value")
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and start {start} exceed the elements "
+            f"of a value of a program, which start at {own}", "a region within the value")
     return turning(strided(holder, size, stride, start - own), holder._rush_turned ^ input._rush_turned)
 
 
 @op(view=True, method=False, name="_as_strided")
 def strided(input, size, stride, start):
-    """Memory seen with any sizes and strides, ``start`` elements behind input's first one."""
+    """A view of storage with any sizes and strides, ``start`` elements after input's first one."""
     order = None if input._rush_meta.contiguous else dense_strides(input.shape, input.stride())
-    if order is not None:  # then the storage is known by the elements of input, whether it is computed or not
+    if order is not None:  # then the elements of input determine the storage, computed or not
         ones = [d for d, size in enumerate(input.shape) if is_one(size)]
         input = P.permute(input, dims=(*ones, *reversed(order)))
     return P.strided(input, shape=size, strides=stride, offset=start)
@@ -178,25 +178,25 @@ def strided(input, size, stride, start):
 
 @op(view=True, method=False, name="_within")
 def within(input, size, stride, start):
-    """The same memory; what is outside of the region that ``_as_strided`` shows has no gradient through it."""
+    """An alias whose elements outside of the region of ``_as_strided`` pass no gradient."""
     return P.within(input, shape=size, strides=stride, offset=start)
 
 
 def region(tensor, meta, start):
-    """A view of what lies ``start`` elements (of its dtype) behind a tensor's first one, of its dtype or of the numbers
-    that share its memory."""
+    """View of the storage ``start`` elements (of its dtype) after a tensor's first one, with the tensor's dtype or that
+    of its real or imaginary parts."""
     return turning(memory_region(turning(tensor, tensor._rush_turned), meta, start), meta.turned)
 
 
 def turning(tensor, bits: int):
-    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself where there are none."""
+    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself if there are none."""
     for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
         tensor = OPS[name](tensor) if bits & bit else tensor
     return tensor
 
 
 def memory_region(tensor, meta, start):
-    """``region`` of numbers as they are in memory."""
+    """``region`` of the stored values."""
     shape, strides = tuple(meta.shape), tuple(meta.strides)
     if meta.dtype is tensor.dtype:
         return strided(tensor, shape, strides, start)
@@ -209,11 +209,11 @@ def memory_region(tensor, meta, start):
 
 @op(view=True, method=False)
 def alias(input):
-    """The same memory under another tensor."""
+    """Another tensor over the same storage."""
     return P.permute(input, dims=tuple(range(len(input.shape))))
 
 
 @op(view=True, detaches=True, by_rows=True)
 def detach(input):
-    """The same memory, cut off from the gradient."""
+    """A tensor over the same storage, without gradient history."""
     return P.permute(input, dims=tuple(range(len(input.shape))))

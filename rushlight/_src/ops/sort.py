@@ -1,4 +1,4 @@
-"""Order: sorting, the largest k, uniqueness, searching, counting."""
+"""Sorting, the largest k, medians and modes."""
 from __future__ import annotations
 
 import numpy as np
@@ -17,7 +17,7 @@ def with_index(x, *more, **params):
 
 
 def ordered_bits(x):
-    """Integers in the order of x: equal where elements are, every NaN above all else."""
+    """Integers in the order of x: equal for equal elements, with every NaN largest."""
     if x.dtype.kind != "f":
         return x.astype(np.int64)
     bits = np.add(x, 0.0, dtype=np.float32).view(np.int32)  # a negative zero becomes a positive one
@@ -27,8 +27,8 @@ def ordered_bits(x):
 
 
 def order_of(x, descending):
-    """The stable order along the last dimension of elements of at most 32 bits: each sorted as one integer with its
-    position."""
+    """Stable order along the last dimension of elements of at most 32 bits: each sorted as one integer with its
+    index."""
     packed = ordered_bits(x)
     if descending:
         np.invert(packed, out=packed)
@@ -59,7 +59,7 @@ P_sort = primitive("sort", Foreign(sort_numpy, with_index, spread), lambda x, di
 
 
 def topk_numpy(x, k, dim, largest):
-    """A selection of k, then their order; among equal elements any may be chosen."""
+    """Select k, then sort them; among equal elements any may be chosen."""
     if k == 0:
         chosen = np.zeros_like(np.take(x, np.arange(0), dim), dtype=np.int64)
         return np.take_along_axis(x, chosen, dim), chosen
@@ -80,14 +80,14 @@ P_topk = primitive("topk", Foreign(topk_numpy, of_size, spread), lambda x, k, di
 
 @op(method=False, name="_topk", overwritable=("input",))
 def topk_(input, k, dim, largest):
-    """The k largest (smallest) elements along a dimension in order, and where they were."""
+    """The k largest (smallest) elements along a dimension, sorted, and their indices."""
     needs(BOOL, "topk", input, FLOATING)
     return in_rows(input, dim, lambda x, last: P.topk(x, k=k, dim=last, largest=largest))
 
 
 @op(method=False, name="_sort", overwritable=("input",))
 def sorted_(input, dim, descending):
-    """Elements in order along a dimension (stable), and where they were."""
+    """Sort along a dimension (stable): elements and their indices."""
     needs(BOOL, "sort", input, FLOATING)
     at = wrapped(dim, len(input.shape))
     if not input.shape:
@@ -97,8 +97,7 @@ def sorted_(input, dim, descending):
 
 
 def in_rows(input, dim, run):
-    """``run(x, last dimension)`` on a tensor whose last dimension this is, and its results with the dimension back at
-    its place."""
+    """Apply ``run(x, last dimension)`` to a tensor with this dimension moved last, and move it back in the results."""
     last = len(input.shape) - 1
     if dim == last:
         return run(input, last)
@@ -109,7 +108,7 @@ def in_rows(input, dim, run):
 
 @op(composite=True)
 def sort(input, dim=-1, descending=False, stable=None):
-    """Elements in order along a dimension: (values, indices)."""
+    """Sort along a dimension: (values, indices)."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
     values, indices = sorted_(input, dim, bool(descending))
@@ -124,7 +123,7 @@ def argsort(input, dim=-1, descending=False, stable=False):
 
 @op(composite=True, out_exact=True)
 def msort(input):
-    """Sorted along the first dimension."""
+    """Sort along the first dimension."""
     return sorted_(input, 0, False)[0] if input.dim() else input.clone()
 
 
@@ -150,7 +149,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
 
 @op(composite=True, moves=True)
 def kthvalue(input, k, dim=-1, keepdim=False):
-    """The k-th smallest element along a dimension, and where it is."""
+    """The k-th smallest element along a dimension, and its index."""
     at = wrapped(dim, input.dim())
     size = input.size(at) if input.dim() else 1
     if size == 0:
@@ -163,7 +162,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
 
 @op(method=False, name="_kth", overwritable=("input",))
 def kth(input, k, dim, keepdim):
-    """The k-th smallest element along a dimension, and where it is; the search begins at the nearer end."""
+    """The k-th smallest element along a dimension, and its index; the search begins at the nearer end."""
     needs(BOOL, "kthvalue", input, FLOATING)
     if not input.shape:
         return P.copy(input), P.full(shape=(), value=0, dtype=int64)
@@ -175,14 +174,14 @@ def kth(input, k, dim, keepdim):
 
 
 def along_slice(x, dim, start):
-    """One element along a dimension, which stays."""
+    """One element along a dimension, which is kept."""
     rank = len(x.shape)
     return P.slice(x, starts=tuple(start if d == dim else 0 for d in range(rank)), steps=(1,) * rank,
                    shape=tuple(1 if d == dim else n for d, n in enumerate(x.shape)))
 
 
 def without(x, dim, keepdim):
-    """A tensor less its dimension of one element, unless that is to be kept."""
+    """Remove a dimension of one element unless ``keepdim``."""
     return x if keepdim else P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if d != dim))
 
 
@@ -222,7 +221,7 @@ def vjp(g, y, input, skip_nan):
 
 @op(method=False, name="_lower_median", overwritable=("input",))
 def lower_median(input, dim, keepdim):
-    """The median along a dimension, the lower one of two, and where it is; NaN where there is one."""
+    """The median along a dimension, the lower one of two, and its index; NaN if there is one."""
     if not input.shape:
         return kth(input, 1, 0, keepdim)
     _, place = kth(input, (input.shape[dim] + 1) // 2, dim, True)
@@ -239,7 +238,7 @@ def _choose(condition, a, b):
 
 @op(composite=True)
 def nanmedian(input, dim=None, keepdim=False):
-    """The median of what is not NaN."""
+    """The median of elements that are not NaN."""
     if dim is None:
         if not input.numel():
             return nan_of(input)
@@ -270,7 +269,7 @@ def mode(input, dim=-1, keepdim=False):
 
 
 def like_the_one_before(x):
-    """Whether each element equals its neighbour along the last dimension; the first has none."""
+    """True for elements equal to the one before along the last dimension; the first has none."""
     *before, size = x.shape
     shape, steps, zeros = (*before, size - 1), (1,) * len(x.shape), (0,) * len(x.shape)
     first = (*zeros[1:], 1)
@@ -280,7 +279,7 @@ def like_the_one_before(x):
 
 @op(method=False, name="_commonest")
 def commonest(input):
-    """The last position, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
+    """Last index, in each row, of its most frequent (smallest on a tie) value: [*, n] -> [*] int64."""
     last = len(input.shape) - 1
     ordered, places = P.sort(input, dim=last, descending=False)
     at = P.expand(P.iota(size=input.shape[last], dtype=int64), shape=tuple(input.shape))

@@ -19,7 +19,7 @@ NAMESPACE = "special"
 
 
 def over(x, y, at_zero):
-    """y / x, and ``at_zero`` where x is 0."""
+    """y / x, and ``at_zero`` if x is 0."""
     return P.where(P.eq(x, 0), at_zero, P.div(y, P.where(P.eq(x, 0), 1.0, x)))
 
 
@@ -47,7 +47,7 @@ def of_one(name, primitive_, doc, samples=ONE, **traits):
     def body(input):
         if input.dtype.is_complex:
             raise NotImplementedError(
-                f"special.{name} is not defined for complex tensors: PyTorch has it for real numbers alone")
+                f"special.{name} is not defined for complex tensors: expected a real dtype")
         return getattr(P, primitive_)(floating(input))
     body.__name__, body.__doc__ = name, doc
     return op(body, namespace=NAMESPACE, samples=samples, **traits)
@@ -71,7 +71,7 @@ for _name, _public in PLAIN.items():
 
 # --- functions of two -------------------------------------------------------------------------------------------------
 def gamma_density(a, x):
-    """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularised incomplete gamma function."""
+    """x^(a - 1) exp(-x) / Gamma(a): the slope of the regularized incomplete gamma function."""
     return P.exp(P.sub(P.sub(P.mul(P.sub(a, 1.0), P.log(x)), x), P.lgamma(a)))
 
 
@@ -118,8 +118,8 @@ def multigammaln(input, p: int):
 
 # --- orthogonal polynomials -------------------------------------------------------------------------------------------
 def by_recurrence(first, step):
-    """The NumPy meaning of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n and q = p_(n -
-    1)."""
+    """NumPy reference implementation of p_n(x): ``first(x)`` is p_1, ``step(x, n, p, q)`` is p_(n + 1) from p = p_n
+    and q = p_(n - 1)."""
     def run(x, n):
         x, n = np.broadcast_arrays(x, n)
         order = np.trunc(np.where(np.isfinite(n), n, -1)).astype(np.int64)

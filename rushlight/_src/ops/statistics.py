@@ -95,7 +95,7 @@ def edges_of(points, bins, limits):
 
 
 def counted(points, edges, weight, density):
-    """Counts (sums of weights) of rows of points in a grid of bins; what lies outside is left out."""
+    """Counts (sums of weights) of rows of points in a grid of bins; points outside are ignored."""
     shape = tuple(len(e) - 1 for e in edges)
     keep, cell = np.ones(len(points), bool), np.zeros(len(points), np.int64)
     for k, e in enumerate(edges):
@@ -126,8 +126,8 @@ def check_histogram(name, input, weight, shape):
 
 @op(composite=True)
 def histogram(input, bins, *, range=None, weight=None, density=False):
-    """Counts in bins and the edges of the bins, which are equal between the limits of the data (or ``range``) or
-    given."""
+    """Counts in bins and the edges of the bins, which are given or evenly spaced between the limits of the data (or
+    ``range``)."""
     check_histogram("histogram", input, weight, input.shape)
     points = values_of(input.detach().reshape(-1, 1))
     edges = edges_of(points, bins if isinstance(bins, int) else values_of(bins), range)
@@ -187,7 +187,7 @@ def trapezoid(y, x=None, *, dx=None, dim=-1):
 
 @op(composite=True, method=False, samples=(sample((3, 5)), sample((3, 5), (5,))))
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
-    """The running area under y along a dimension."""
+    """The cumulative area under y along a dimension."""
     return panels("cumulative_trapezoid", y, x, dx, dim).cumsum(dim) / 2.0
 
 

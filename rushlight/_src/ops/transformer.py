@@ -1,5 +1,4 @@
-"""One layer of a transformer's encoder as a single operator: for inference, where nothing is kept for a backward
-pass."""
+"""A transformer encoder layer as a single operator, for inference: nothing is saved for a backward pass."""
 from __future__ import annotations
 
 import math
@@ -43,7 +42,7 @@ def encoder_layer(src, starts, allowed, attention, feed, norms, heads, epsilons,
 
 
 def self_attention(projected, starts, allowed, heads, longest):
-    """Attention of queries, keys and values that lie side by side, [*, 3 e] -> [*, e]."""
+    """Attention of packed queries, keys and values, [*, 3 e] -> [*, e]."""
     *lead, width = projected.shape
     size = width // 3 // heads
     order = (0, 2, 1, 3) if starts is None else (1, 0, 2)

@@ -16,8 +16,8 @@ from .sort import like_the_one_before
 
 @op(composite=True, dynamic=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements (or slices along ``dim``) in order, with their places and counts on request.  No gradient
-    can flow through them: RuntimeError where one does."""
+    """Distinct elements (or slices along ``dim``), sorted, with inverse indices and counts on request.  They are not
+    differentiable: RuntimeError if a gradient reaches them."""
     return without_derivative("the derivative for 'unique' is not implemented.", (input,),
                               lambda input: distinct_of(input, return_inverse, return_counts, dim))
 
@@ -35,7 +35,7 @@ def distinct_of(input, return_inverse, return_counts, dim):
 
 
 def distinct_elements(input, return_inverse, return_counts):
-    """What ``unique`` returns: the first of each run of equal elements, once they are in order."""
+    """Compute ``unique``: sort, then take the first of each run of equal elements."""
     size = input.numel()
     if not size:
         return runs(input.reshape(-1), input.shape, return_inverse, return_counts)
@@ -50,31 +50,31 @@ def distinct_elements(input, return_inverse, return_counts):
 
 @op(method=False, name="_runs_in_order")
 def runs_in_order(input):
-    """[n] -> its elements in order, where they were, and whether each begins a run of equal ones."""
+    """[n] -> its sorted elements, their indices, and flags of those that begin a run of equal ones."""
     order, places = P.sort(input, dim=0, descending=False)
     return order, places, begins_run(order)
 
 
 @op(method=False, name="_begins_run")
 def begins_run(input):
-    """Whether each element along the last dimension differs from the one before."""
+    """True for elements along the last dimension that differ from the one before."""
     return P.logical_not(like_the_one_before(input))
 
 
 @op(method=False, name="_numbers_of")
 def numbers_of(begins):
-    """The number of the run that each element belongs to."""
+    """Index of the run of each element."""
     return P.sub(P.cumsum(P.convert(begins, dtype=int64), dim=0), 1)
 
 
 def lengths_between(starts, size):
-    """How many elements lie between one start and the next, or the end."""
+    """Number of elements between one start and the next, or the end."""
     from .scan import diff
     return diff(starts, append=starts.new_full((1,), size))
 
 
 def runs(flat, shape, return_inverse, return_counts):
-    """The first of each run of equal elements, with the number of each element's run and the lengths of runs on
+    """First element of each run of equal ones, with the run index of each element and the lengths of runs on
     request."""
     begins = begins_run(flat) if flat.numel() else flat.bool()
     results = [flat[begins]]
@@ -91,7 +91,7 @@ def unmeasured(some, input, sorted=True, return_inverse=False, return_counts=Fal
 
 
 def distinct(count, input, return_inverse, return_counts, dim):
-    """What is known of ``count`` distinct elements or slices, of their places and counts."""
+    """Metadata of ``count`` distinct elements or slices, of their inverse indices and counts."""
     shape = tuple(input.shape)
     at = None if dim is None else wrapped(dim, len(shape))
     values = Meta.of((count,) if at is None else (*shape[:at], count, *shape[at + 1:]), input.dtype, input.device)
@@ -108,8 +108,8 @@ def as_kind(array, like):
 
 @op(composite=True, dynamic=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """Runs of equal elements (or slices) reduced to one each.  No gradient can flow through them: RuntimeError where
-    one does."""
+    """Reduce runs of equal elements (or slices) to one each.  The results are not differentiable: RuntimeError if a
+    gradient reaches them."""
     return without_derivative("the derivative for 'unique_consecutive' is not implemented.", (input,),
                               lambda input: runs_of(input, return_inverse, return_counts, dim))
 

@@ -1,7 +1,7 @@
-"""What one step of an optimizer does to a parameter and its state: each one kernel that reads and writes them once.
+"""One optimizer step of a parameter and its state: each a single kernel that reads and writes them once.
 
-Half precision computes in float32 and rounds what is stored.  Numbers that change from step to step are run-time
-values.
+16-bit floats are computed in float32 and rounded when stored.  Numbers that change from step to step are run-time
+scalars.
 """
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def square_of(x):
 
 
 def store(target, value):
-    """Rounds a value into the memory of ``target``."""
+    """Round a value and store it in ``target``."""
     return target.copy_(downcast(value, target))
 
 
 def entered(numbers, *tensors):
-    """Tensors at the precision of the computation, and run-time numbers as theirs.  Where a number wants a gradient the
-    backward pass reads what a step has written over since: copies."""
+    """Tensors at the precision of the computation, and run-time scalars in their dtype.  If a scalar requires a
+    gradient, the backward pass reads values that later steps overwrite: these are copied."""
     if is_recording() and any(isinstance(n, Tensor) and n.requires_grad for n in numbers):
         tensors = [t if t is None else t.clone() for t in tensors]
     tensors = [t if t is None else upcast(t) for t in tensors]
@@ -69,7 +69,7 @@ def adam_step(param, grad, mean, square, highest, shrink: Scalar, decay: Scalar,
 @op(method=False, name="_sgd_step", writes=("param", "buffer"))
 def sgd_step(param, grad, buffer, size: Scalar, decay: Scalar, momentum: Scalar, weight: Scalar, decayed, nesterov):
     """One step of gradient descent with momentum (Sutskever et al. 2013); ``weight`` is 1 - dampening, ``size`` the
-    negative step."""
+    negative step size."""
     p, g, b, size, decay, momentum, weight = entered((size, decay, momentum, weight), param, grad, buffer)
     if decayed:
         g = P.add(g, P.mul(p, decay))
@@ -97,8 +97,8 @@ def adamax_step(param, grad, mean, largest, decay: Scalar, weight1: Scalar, beta
 def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
                weight2: Scalar, correction2: Scalar,
                eps: Scalar, size_grad: Scalar, size_mean: Scalar, decoupled):
-    """One step of Adam with Nesterov momentum (Dozat 2016); the two sizes are those of the gradient and of the mean to
-    come."""
+    """One step of Adam with Nesterov momentum (Dozat 2016); the two sizes are those of the gradient and of the next
+    mean."""
     p, g, m, v, shrink, decay, weight1, beta2, weight2, correction2, eps, size_grad, size_mean = entered(
         (shrink, decay, weight1, beta2, weight2, correction2, eps, size_grad, size_mean), param, grad, mean, square)
     p, g = with_decay(p, g, shrink, decay, decoupled)
@@ -113,7 +113,7 @@ def nadam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1
 def radam_step(param, grad, mean, square, shrink: Scalar, decay: Scalar, weight1: Scalar, beta2: Scalar,
                weight2: Scalar, correction1: Scalar,
                root2: Scalar, eps: Scalar, rectified: Scalar, plain: Scalar, size: Scalar, decoupled):
-    """One step of rectified Adam (Liu et al. 2019); while the variance cannot be trusted ``rectified`` is 0 and
+    """One step of rectified Adam (Liu et al. 2019); while the variance is not tractable ``rectified`` is 0 and
     ``plain`` is 1."""
     p, g, m, v, shrink, decay, weight1, beta2, weight2, correction1, root2, eps, rectified, plain, size = entered(
         (shrink, decay, weight1, beta2, weight2, correction1, root2, eps, rectified, plain, size), param, grad, mean,
@@ -172,7 +172,7 @@ def rmsprop_step(param, grad, square, average, buffer, decay: Scalar, alpha: Sca
 
 @op(method=False, name="_rprop_step", writes=("param", "previous", "sizes"))
 def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Scalar, most: Scalar):
-    """One step of resilient backpropagation (Riedmiller & Braun 1993): only signs of gradients count."""
+    """One step of resilient backpropagation (Riedmiller & Braun 1993), which uses only the signs of gradients."""
     p, g, before, size, down, up, least, most = entered((down, up, least, most), param, grad, previous, sizes)
     agreement = P.mul(g, before)
     size = P.where(P.gt(agreement, 0.0), P.mul(size, up), P.where(P.lt(agreement, 0.0), P.mul(size, down), size))
@@ -185,8 +185,8 @@ def rprop_step(param, grad, previous, sizes, down: Scalar, up: Scalar, least: Sc
 
 @op(method=False, name="_asgd_step", writes=("param", "average"))
 def asgd_step(param, grad, average, decay: Scalar, shrink: Scalar, size: Scalar, kept: Scalar, weight: Scalar, decayed):
-    """One step of averaged gradient descent (Polyak & Juditsky 1992); ``kept`` is 1 - ``weight`` of the average's move
-    to the parameter."""
+    """One step of averaged gradient descent (Polyak & Juditsky 1992); ``kept`` is 1 - ``weight`` in the update of the
+    average."""
     p, g, a, decay, shrink, size, kept, weight = entered((decay, shrink, size, kept, weight), param, grad, average)
     p, g = with_decay(p, g, 1.0, decay, False if decayed else None)
     p = P.add(P.mul(p, shrink), P.mul(g, size))

@@ -1,4 +1,4 @@
-"""Sums and products of vectors and matrices that are no contraction: trace, Kronecker product, cross product."""
+"""Sums and products of vectors and matrices that are not contractions: trace, Kronecker product, cross product."""
 from __future__ import annotations
 
 from ..core.advice import warn
@@ -39,8 +39,8 @@ def cross(input, other, dim=None):
     x, y = promoted(input, other)
     shape = broadcast(x.shape, y.shape)
     if dim is None:
-        warn("torch.cross without dim is deprecated: it takes the first dimension of size 3, where torch.linalg.cross "
-             "takes the last one. Say which.")
+        warn("torch.cross without dim is deprecated: it uses the first dimension of size 3, whereas torch.linalg.cross "
+             "uses the last one. Pass dim.")
         dim = next((k for k, s in enumerate(shape) if s == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")

@@ -13,7 +13,7 @@ NAMESPACE = "signal.windows"
 
 
 def window(function):
-    """Declares a window from its values at points 0 ... size - 1, computed in double precision."""
+    """Declare a window from its values at points 0 ... size - 1, computed in double precision."""
     def body(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False, **shape):
         check(function.__name__, M, dtype, layout)
         size = M if sym else M + 1
@@ -77,7 +77,7 @@ def blackman(k, size, sym):
 
 @window
 def nuttall(k, size, sym):
-    """Four cosines with the lowest side lobes (Nuttall 1981)."""
+    """Four cosines with minimal side lobes (Nuttall 1981)."""
     return cosines(k, size, (0.3635819, 0.4891775, 0.1365995, 0.0106411))
 
 
@@ -122,7 +122,7 @@ def kaiser(k, size, sym, beta=12.0):
 
 
 def periodic(name, shaped, doc):
-    """The form at the top level: periodic by default."""
+    """The top-level variant: periodic by default."""
     def body(window_length, periodic=True, *more, dtype=None, layout=None, device=None, pin_memory=False,
              requires_grad=False, **shape):
         shape.update(zip(shaped, more))

@@ -1,1 +1,1 @@
-"""Other meanings of a program, one interpreter a file."""
+"""Program transformations, one interpreter per file."""

@@ -39,11 +39,11 @@ class Batched(Wrapped):
 
 
 class Unreadable(RuntimeError):
-    """The elements of a tensor asked for, which differ from example to example."""
+    """A program reads elements of a tensor that differ between examples."""
 
 
 def differs(value) -> bool:
-    """Whether a value is a tensor of which each example of a vmap has its own."""
+    """True if a value is a tensor that differs between the examples of a vmap."""
     while isinstance(value, Wrapped):
         if isinstance(value, Batched):
             return True
@@ -52,10 +52,10 @@ def differs(value) -> bool:
 
 
 def unreadable(name):
-    """A method that reads elements, of which each example has its own."""
+    """Replace a method that reads elements, which differ between examples, by one that raises Unreadable."""
     def read(self, *args, **kwargs):
         raise Unreadable(
-            f"vmap: {name}() asks for the elements of a tensor, which differ from example to example. Control flow "
+            f"vmap: {name}() reads the elements of a tensor, which differ from example to example. Control flow "
             "can't depend on "
             "them: use torch.where or another operator on tensors.")
 
@@ -78,7 +78,7 @@ class Batch(Level):
         self.size, self.randomness = size, randomness
 
     def check_random(self):
-        """Refuses random operators in error mode."""
+        """Raise for random operators in error mode."""
         if self.randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -87,7 +87,7 @@ class Batch(Level):
 
     @property
     def draws(self) -> int:
-        """How many times over random operators draw."""
+        """Number of examples for which random operators draw."""
         self.check_random()
         return self.size if self.randomness == "different" else 1
 
@@ -95,7 +95,7 @@ class Batch(Level):
         return self.randomness == "different" and op.traits.get("random", False)
 
     def composite(self, op, args, kwargs):
-        """Its body; where that reads elements, the operator on one example after the other."""
+        """Run the body of a composite; if that reads elements, run the operator example by example."""
         if op.traits.get("sampler") and (tensors := tensors_in((*args, *kwargs.values()))):
             self.check_parameters(tensors)
             if op.traits["sampler"] == "batch":
@@ -105,7 +105,7 @@ class Batch(Level):
         except Unreadable:
             if op.traits.get("dynamic"):
                 raise RuntimeError(
-                    f"vmap: the shape of what {op.name} returns depends on the elements, which differ from example to "
+                    f"vmap: the result shape of {op.name} depends on the elements, which differ from example to "
                     "example. Use an "
                     "operator whose result has a fixed shape, such as torch.where.") from None
             if op.name.endswith("_"):
@@ -113,7 +113,7 @@ class Batch(Level):
             return self.each(op, args, kwargs)
 
     def check_parameters(self, tensors):
-        """Refuses parameters of distributions that differ from example to example where all examples draw alike."""
+        """Raise for parameters of distributions that differ between examples if all examples draw alike."""
         self.check_random()
         if self.randomness == "same" and self.among(tensors):
             raise RuntimeError(
@@ -121,7 +121,7 @@ class Batch(Level):
                 "distribution without parameters, such as torch.rand, and compute with them instead.")
 
     def sampled(self, op, tensors, args, kwargs) -> Batched:
-        """One draw for all examples: what the operator draws for the parameters of the whole batch."""
+        """Draw once for all examples: with the parameters of the entire batch."""
         if self.randomness == "same":
             with self.below():
                 return self.adopt(op(*args, **kwargs))
@@ -136,7 +136,7 @@ class Batch(Level):
             return Batched(self, op(*args, **kwargs))
 
     def fresh(self, op, model, *args, **kwargs):
-        """One for each example, end to end in memory of their own, each laid out as one by itself is."""
+        """New tensors for all examples, concatenated in one storage; each has the strides of a single one."""
         with self.below():
             one = op(OPS["select"](model.current().value, 0, 0) if self.size
                      else OPS["empty"](model.shape, dtype=model.dtype), *args, **kwargs)
@@ -146,7 +146,7 @@ class Batch(Level):
             return Batched(self, OPS["new_empty_strided"](one, (self.size, *one.shape), (extent, *one.stride())))
 
     def each(self, op, args, kwargs):
-        """The results for each example by itself, stacked."""
+        """Stack the results of each example."""
         def one(k):
             return map_call(lambda t: OPS["select"](t.value, 0, k) if self.owns(t) else t, args, kwargs)
 
@@ -175,15 +175,15 @@ class Batch(Level):
         return map_results(lambda r: Batched(self, r), results)
 
     def drawn(self, op, args, kwargs) -> Batched:
-        """One draw for all examples: the numbers that a draw of the whole size has outside of vmap, whatever the number
-        of words that an element takes."""
+        """Draw once for all examples: the values of a draw of the full size outside of vmap, whatever the number of RNG
+        words for each element."""
         bound = op.signature.bind(*args, **kwargs)
         bound.arguments["size"] = (self.size, *bound.arguments["size"])
         with self.below():
             return Batched(self, op(*bound.args, **bound.kwargs))
 
     def stacked(self, value) -> Tensor:
-        """A value with the batch as its first dimension, whether batched or not.  Called below this level."""
+        """Return a value with the batch as its first dimension, batched or not.  Called below this level."""
         if self.owns(value):
             return value.value
         return P.expand(value, shape=(self.size, *value.shape))
@@ -193,7 +193,7 @@ class Batch(Level):
 
 
 def restack(results):
-    """The results of examples (tensors, or tuples of them) as one result over the batch."""
+    """Combine results of examples (tensors, or tuples of them) into one result over the batch."""
     first = results[0]
     if isinstance(first, Tensor):
         return OPS["stack"](list(results))
@@ -202,7 +202,8 @@ def restack(results):
 
 
 def batched(op: Op, mask, randomness, size=None) -> Op:
-    """The operator over a batch of the tensor arguments in ``mask``; ``size`` is needed where there is none."""
+    """Derive the operator over a batch of the tensor arguments in ``mask``; ``size`` is needed if no argument is
+    batched."""
     known = op.caches.setdefault("batched", {})
     key = mask, randomness, size
     if key not in known:
@@ -212,7 +213,7 @@ def batched(op: Op, mask, randomness, size=None) -> Op:
 
 def make_batched(op: Op, mask, randomness, size) -> Op:
     def enter(args, kwargs):
-        """The level of one call, and the arguments as its values."""
+        """Return the level of one call, and the arguments as its values."""
         flags = iter(mask)
         tensors = tensors_in((*args, *kwargs.values()))
         level = Batch(next((t.shape[0] for t, flag in zip(tensors, mask) if flag), size), randomness)
@@ -240,7 +241,7 @@ def make_batched(op: Op, mask, randomness, size) -> Op:
 
 
 def every_tensor(values):
-    """The tensors among arguments, run-time numbers included: those for which a vjp rule answers."""
+    """Yield the tensors among arguments, run-time scalars included: those that a vjp rule has results for."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -249,7 +250,7 @@ def every_tensor(values):
 
 
 def gradient(level, found, argument):
-    """A cotangent as the argument's own: what is not mapped over gets the sum over the batch."""
+    """Return a cotangent with the shape of the argument: summed over the batch if that is not batched."""
     if found is None:
         return None
     if level.owns(argument):
@@ -348,7 +349,7 @@ def gather(level, op, args, params):
 
 
 def rows(level, index, before, after):
-    """A batched index of rows as an index of elements: [batch, *before, count, *after]."""
+    """Convert a batched row index to an index of elements: [batch, *before, count, *after]."""
     count = product(index.shape)
     at = P.reshape(index.value, shape=(level.size, *(1,) * len(before), count, *(1,) * len(after)))
     return P.expand(at, shape=(level.size, *before, count, *after))
@@ -387,7 +388,7 @@ def matmul(level, op, a, b):
 
 
 def merged(level, x, dim):
-    """The batch merged into dimension ``dim`` of a value, in front of it."""
+    """Merge the batch into dimension ``dim`` of a value, in front of it."""
     value, rank = level.stacked(x), len(x.shape)
     order = (*range(1, dim + 1), 0, *range(dim + 1, rank + 1))
     return P.reshape(P.permute(value, dims=order),
@@ -423,7 +424,7 @@ def conv_weight(level, op, g, x, shape, groups, **geometry):
 
 
 def conv_last(level, op, x, w, groups, shape=None, **geometry):
-    """With channels last; ``shape`` is that of a gradient of the input."""
+    """Channels-last convolution; ``shape`` is that of a gradient of the input."""
     if not level.owns(w):
         more = {} if shape is None else {"shape": (level.size * shape[0], *shape[1:])}
         return parted(level, op(merged(level, x, 0), w, groups=groups, **more, **geometry), 0)
@@ -437,8 +438,8 @@ CONVOLUTIONS = {P.int_conv: conv_last, P.conv_last: conv_last, P.conv_last_input
 
 
 def foreign(level, op, args, params):
-    """Along dimensions: along the next ones.  What maps over leading dimensions by itself does.  Anything else: example
-    by example."""
+    """Rule of operators with a dimension: shift it by one.  Operators that map over leading dimensions run unchanged,
+    others example by example."""
     if "dim" in params or "dims" in params or op.traits.get("leading"):
         shifted = {k: SHIFTED[k](v, level.size, None) if k in ("dim", "dims") else v for k, v in params.items()}
         return op(*map(level.stacked, args), **shifted)
@@ -450,7 +451,7 @@ def foreign(level, op, args, params):
 
 
 def example(value, k):
-    """Slice k of the batch."""
+    """Return slice k of the batch."""
     rank, rest = len(value.shape), tuple(value.shape[1:])
     part = P.slice(value, starts=(k,) + (0,) * (rank - 1), steps=(1,) * rank, shape=(1, *rest))
     return P.reshape(part, shape=rest)

@@ -1,18 +1,18 @@
-"""Whether an operator computes each element of its result from the elements at the same place, seen by writing its body
-down."""
+"""Decide, by tracing an operator's body, if it computes each element of its result from the elements at the same
+index."""
 from __future__ import annotations
 
 from ..core.meta import Meta
 from ..core.native import Op, Tensor
 from .trace import Trace, ValueNeeded
 
-LENGTH = 2  # of each dimension of what stands for tensors
+LENGTH = 2  # size of each dimension of the placeholder tensors
 known: dict = {}
 
 
 def is_elementwise(operator: Op, args, kwargs, opened=False) -> bool:
-    """Whether a call with such arguments is elementwise in all tensors among them.  ``opened``: composites are looked
-    into, too."""
+    """True if a call with such arguments is elementwise in all tensors among them.  ``opened``: also inspect the bodies
+    of composites."""
     if operator.traits.get("composite") and (not opened or operator.traits.get("fresh")) or operator.traits.get(
             "view") and not operator.traits.get("turns"):
         return False
@@ -30,7 +30,7 @@ def kind_of(value):
 
 
 def standing(value, enter):
-    """An argument with ``enter(tensor)`` in place of the tensors in it."""
+    """Return an argument with ``enter(tensor)`` in place of its tensors."""
     if type(value) in (tuple, list):
         return type(value)(standing(v, enter) for v in value)
     return enter(value) if isinstance(value, Tensor) else value
@@ -60,12 +60,12 @@ def all_elementwise(nodes) -> bool:
 
 
 def all_of(nodes, kinds) -> bool:
-    """Whether all primitives of a program are of these kinds."""
+    """True if all primitives of a program are of these kinds."""
     return all(all_of(n.inside.nodes, kinds) if n.inside is not None else n.op.kind.name in kinds for n in nodes)
 
 
 def consists_of(function, args, kwargs, kinds) -> bool:
-    """Whether a call with these very arguments is made of primitives of these kinds alone."""
+    """True if a call with exactly these arguments consists of primitives of these kinds."""
     trace = Trace()
 
     def enter(tensor):
@@ -74,6 +74,6 @@ def consists_of(function, args, kwargs, kinds) -> bool:
     try:
         with trace:
             function(*standing(tuple(args), enter), **{name: standing(value, enter) for name, value in kwargs.items()})
-    except (ValueNeeded, NotImplementedError):  # values decide, or it is not written down
+    except (ValueNeeded, NotImplementedError):  # depends on values, or cannot be traced
         return False
     return all_of(trace.nodes, kinds)

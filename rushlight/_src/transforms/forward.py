@@ -20,7 +20,7 @@ from .trace import Trace
 
 
 class Carrying(threading.local):
-    """Whether results carry the tangents of arguments on, in the calling thread."""
+    """Flag of the calling thread: results carry the tangents of arguments on."""
 
     on = True
 
@@ -44,7 +44,7 @@ class Dual(Wrapped):
         self.tangent = other.tangent
 
     def replace(self, new: "Dual"):
-        """Takes a new value.  In a ``dual_level`` block it is written into the memory of the old one, and its tangent
+        """Replace the value.  In a ``dual_level`` block it is written into the storage of the old one, and its tangent
         into that of the old tangent."""
         if not self.level.takes_contexts:
             return super().replace(new)
@@ -72,7 +72,7 @@ class Dual(Wrapped):
         return self.value._rush_memory_bytes() if self.level.takes_contexts else super()._rush_memory_bytes()
 
     def storage(self):
-        """As ``untyped_storage``, counting elements."""
+        """Like ``untyped_storage``, counting elements."""
         return self.value.storage() if self.level.takes_contexts else super().storage()
 
     @property
@@ -80,7 +80,7 @@ class Dual(Wrapped):
         return self.value.requires_grad
 
     def requires_grad_(self, requires_grad=True):
-        """Sets whether the value wants a gradient; within ``torch.func`` transforms those are to be asked for."""
+        """Set whether the value requires a gradient; ``torch.func`` transforms need to request gradients instead."""
         if not self.level.takes_contexts:
             return super().requires_grad_(requires_grad)
         self.value.requires_grad_(requires_grad)
@@ -91,7 +91,7 @@ class Dual(Wrapped):
     grad = property(lambda self: self.value.grad, lambda self, gradient: setattr(self.value, "grad", gradient))
 
     def backward(self, *args, **kwargs):
-        """Accumulates gradients of the value; within ``torch.func`` transforms they are to be asked for."""
+        """Accumulate gradients of the value; ``torch.func`` transforms need to request gradients instead."""
         if not self.level.takes_contexts:
             return super().backward(*args, **kwargs)
         with self.level.below():
@@ -108,7 +108,7 @@ class Forward(Level):
 
     kind = Dual
     name = "jvp"
-    # whether functions whose ``forward`` gets the context run here: where no other transform can lie below
+    # True if functions whose ``forward`` takes the context run here: no other transform can be below
     takes_contexts = False
 
     def adopt(self, results):
@@ -133,12 +133,12 @@ class Forward(Level):
 
 
 def like(tangent, value):
-    """A tangent laid out as its value is, where that is row-major."""
+    """Return a tangent with the strides of its value, if that is row-major."""
     return OPS["contiguous"](tangent) if value._rush_meta.contiguous and not tangent._rush_meta.contiguous else tangent
 
 
 def paired(level, op, results):
-    """Duals of what a derived operator returned: each result, followed by its tangent where its dtype has one."""
+    """Return the duals of a derived operator's results: each result is followed by its tangent if its dtype has one."""
     left, duals = iter(results), []
     for value in left:
         duals.append(Dual(level, value, next(left) if value.dtype.is_inexact else None))
@@ -146,7 +146,8 @@ def paired(level, op, results):
 
 
 def forward(op: Op, mask) -> Op:
-    """The operator with tangents of the tensor arguments in ``mask``: returns each result, then its tangent."""
+    """Derive the operator with tangents of the tensor arguments in ``mask``: it returns each result, then its
+    tangent."""
     known = op.caches.setdefault("forward", {})
     if mask not in known:
         known[mask] = make_forward(op, mask)
@@ -176,7 +177,7 @@ def make_forward(op: Op, mask) -> Op:
 
 
 def with_zeros(value, tangent):
-    """A value and its tangent; the value alone where its dtype has none."""
+    """Return a value and its tangent; the value alone if its dtype has none."""
     if not value.dtype.is_inexact:
         return (value,)
     if tangent is None:
@@ -185,7 +186,7 @@ def with_zeros(value, tangent):
 
 
 def ruled(op: Op, bound):
-    """Pairs of results and tangents of an operator with a rule of its own, or a primitive, called below the level."""
+    """Return pairs of results and tangents of a primitive, or an operator with its own rule, called below the level."""
     count = op.traits["arity"] if op.kind is not None else len(bound)
     names = list(bound)
     duals, params = tuple(bound[k] for k in names[:count]), {k: bound[k] for k in names[count:]}
@@ -207,7 +208,7 @@ def tangent(value):
     return value.tangent if isinstance(value, Dual) else None
 
 
-# --- the kinds: ``rule(op, y, args, tangents, params)`` gives the tangent of y, or None where the vjp rule is to be tra
+# --- the kinds: ``rule(op, y, args, tangents, params)`` returns the tangent of y, or None to transpose the vjp rule ---
 def elementwise(op, y, args, tangents, params):
     if not y.dtype.is_inexact:
         return P.full(shape=(), value=0, dtype=y.dtype)
@@ -263,7 +264,7 @@ RULES = {"bytes": lambda op, y, args, tangents, params: None, "elementwise": ele
 
 # --- transposition ----------------------------------------------------------------------------------------------------
 def transposed(op: Op, results, args, duals, params):
-    """The tangents of the results, by transposing the operator's vjp rule."""
+    """Return the tangents of the results, by transposing the operator's vjp rule."""
     from ..aot.joint import differentiate
 
     several = isinstance(results, (tuple, list))
@@ -297,7 +298,7 @@ def transposed(op: Op, results, args, duals, params):
 
 
 def cotangents_of(args, found):
-    """What a primitive's rule answered, for each tensor among its arguments."""
+    """Yield the result of a primitive's rule for each tensor among its arguments."""
     for argument, answer in zip(args, found):
         if isinstance(argument, Tensor):
             yield answer
@@ -306,7 +307,7 @@ def cotangents_of(args, found):
 
 
 def every(values):
-    """The tensors among arguments, run-time numbers included."""
+    """Yield the tensors among arguments, run-time scalars included."""
     for value in values:
         if isinstance(value, Tensor):
             yield value

@@ -10,7 +10,7 @@ from .level import Level, Wrapped, map_results
 
 
 class Mutable(Wrapped):
-    """A tensor that seems to be written in place: its value is replaced instead."""
+    """A tensor that appears to be written in place: its value is replaced instead."""
 
     shown = "FunctionalTensor"
 
@@ -29,7 +29,7 @@ class Functional(Level):
         return map_results(lambda r: r if isinstance(r, Mutable) else Mutable(self, r), results)
 
     def lowered(self, value) -> Tensor:
-        """What a value stands for.  Called below this level."""
+        """Value that a tensor of this level wraps.  Called below this level."""
         return value.value if self.owns(value) else value
 
     def answer(self, op: Op, tensors, args, kwargs):
@@ -38,7 +38,7 @@ class Functional(Level):
 
 
 def functionalize(func, *, remove="mutations"):
-    """A function that computes the same as ``func`` without writing into tensors, but for arguments that ``func``
+    """Return a function that computes the same as ``func`` without writing tensors, except for arguments that ``func``
     writes.
 
     ``remove``: "mutations", or "mutations_and_views".

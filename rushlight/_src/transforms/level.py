@@ -30,11 +30,11 @@ class Wrapped(Tensor):
     value: Tensor
     place_shown = ""
     parent = replay = None
-    detached = False  # whether it shares its parent's elements, and has a derivative of its own
+    detached = False  # True if it shares its parent's elements, and has a separate derivative
     writes = noticed = 0  # how often this was replaced; the count of the root when ``value`` was made
     turns = turn = 0  # how often this became a view of itself; the count of ``parent`` when this was made of it
 
-    shown = "GradTrackingTensor"  # what PyTorch calls it
+    shown = "GradTrackingTensor"  # PyTorch's name
 
     def __new__(cls, level, value, meta=None):
         made = blank(cls)
@@ -52,7 +52,7 @@ class Wrapped(Tensor):
 
     @property
     def weak(self):
-        """Whether this stands for a run-time Python number."""
+        """True if this represents a Python scalar that is known at run time."""
         return getattr(self.value, "weak", False)
 
     @property
@@ -76,9 +76,9 @@ class Wrapped(Tensor):
 
     def requires_grad_(self, requires_grad=True):
         raise RuntimeError(
-            "requires_grad_() was called on a tensor inside of a function that is being transformed, where gradients "
-            "are asked for by "
-            "transforms: use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
+            "requires_grad_() was called on a tensor inside of a function that is being transformed, where "
+            "transforms request gradients: "
+            "use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
 
     def backward(self, *_, **__):
         raise RuntimeError(
@@ -90,23 +90,23 @@ class Wrapped(Tensor):
         return self.clone()
 
     def concrete(self) -> Tensor:
-        """The tensor with data that this stands for."""
+        """The tensor with storage that this represents."""
         value = self.current().value
         return value.concrete() if isinstance(value, Wrapped) else value
 
     def escaped(self) -> Tensor:
-        """What this is where its level has ended."""
+        """Value of this tensor after its level has ended."""
         return self.value
 
     def ancestors(self):
-        """What this is a view of, nearest first."""
+        """Yield the tensors that this is a view of, nearest first."""
         while self.source is not None:
             self = self.source
             yield self
 
     @property
     def source(self) -> "Wrapped | None":
-        """What this is a view of: the parent as it was when this was made of it."""
+        """Base of this view, in the state at the time of the view's creation."""
         found = self.parent
         while found is not None and found.turns > self.turn:
             found = found.parent
@@ -117,7 +117,7 @@ class Wrapped(Tensor):
         return next(iter(deque(self.ancestors(), 1)), self)
 
     def holding(self, other: "Wrapped") -> "Wrapped":
-        """A tensor with the elements of ``other``, and with the derivative that this one has."""
+        """A tensor with the elements of ``other``, and with the derivative of this one."""
         return other
 
     def value_holding(self, other: "Wrapped") -> Tensor:
@@ -127,11 +127,11 @@ class Wrapped(Tensor):
         return value.holding(other.value) if alike else other.value
 
     def replace_value(self, other: "Wrapped"):
-        """Becomes another value of the same level."""
+        """Become another value of the same level."""
         self.value, self._rush_meta = other.value, other._rush_meta
 
     def _rush_become(self, view: "Wrapped"):
-        """From now on this is what a view of it is."""
+        """Become ``view``, a view of this tensor."""
         if view is self:
             return
         former = blank(type(self))
@@ -142,7 +142,7 @@ class Wrapped(Tensor):
         self.turn, self.turns = former.turns, former.turns + 1
 
     def current(self) -> "Wrapped":
-        """Itself, made again if it is a view of what was replaced since."""
+        """Return this tensor, recomputed if it is a view of a tensor that was replaced since."""
         if self.parent is not None and self.noticed != self.root.writes:
             made = self.replay(self.source.current())
             self.replace_value(self.holding(made) if self.detached else made)
@@ -150,7 +150,7 @@ class Wrapped(Tensor):
         return self
 
     def replace(self, new: "Wrapped"):
-        """Takes a new value, and passes it on to what this is a view of."""
+        """Take a new value, and pass it on to the base of this view."""
         root, target = self.root, self
         for ancestor in self.ancestors():
             ancestor.current()
@@ -166,7 +166,7 @@ class Wrapped(Tensor):
 
 
 def written_through(parent: Wrapped, view: Wrapped, new: Wrapped):
-    """The parent with the elements that a view of it shows replaced."""
+    """Return the parent with the elements of a view of it replaced."""
     count = product(parent.shape)
     at = view.replay(OPS["arange"](count).reshape(tuple(parent.shape)))
     bits = parent._rush_turned ^ view._rush_turned
@@ -178,7 +178,7 @@ def written_through(parent: Wrapped, view: Wrapped, new: Wrapped):
 
 
 def reading(name):
-    """A method that reads elements: asked of the value below."""
+    """Return a method that reads elements, of the value below."""
     def read(self, *args, **kwargs):
         with self.level.outside():
             return getattr(self.current().value, name)(*args, **kwargs)
@@ -194,14 +194,14 @@ for _name in READING:
 
 
 class Level(Interpreter):
-    """What levels have in common: composites run as they are, and the rest is answered by ``answer``."""
+    """Base class of levels: composites run unchanged, and ``answer`` handles other operators."""
 
     kind: type  # the class of its values
     name = "a transform"
 
     @property
     def number(self) -> int:
-        """How many levels are active up to this one."""
+        """Number of active levels up to this one."""
         stack = active()
         return sum(isinstance(one, Level) for one in stack[:stack.index(self) + 1])
 
@@ -240,17 +240,17 @@ class Level(Interpreter):
         return result
 
     def composite(self, op: Op, args, kwargs):
-        """An operator that is its body."""
+        """Run an operator as its body."""
         return body_of(op, args)(*args, **kwargs)
 
     def fresh(self, op: Op, model: Wrapped, *args, **kwargs):
-        """A tensor made after one of this level, which may be written here: it is of this level, too."""
+        """Make a tensor like one of this level; it is of this level, too, so that it can be written here."""
         with self.below():
             result = op(model.current().value, *args, **kwargs)
         return self.adopt(result)
 
     def keywords(self, op: Op, kwargs) -> dict:
-        """Keyword arguments in the order of the operator's parameters, without ``out``, which is refused."""
+        """Return keyword arguments in the order of the operator's parameters, without ``out``, which raises."""
         if kwargs.get("out") is not None and "library" not in op.traits:
             raise RuntimeError(
                 f"{op.name}(): out= can't be used inside of a function that is being transformed by {self.name}; use "
@@ -262,10 +262,10 @@ class Level(Interpreter):
         return value.current() if self.owns(value) else value
 
     def opened(self, values, tensors: list) -> list:
-        """Arguments with the values of this level as what they stand for below; the tensors among them go to
+        """Return arguments with values of this level replaced by the values that they wrap; append their tensors to
         ``tensors``.
 
-        Run-time numbers of a trace are not tensors here.
+        Run-time scalars of a trace are not tensors here.
         """
         out = []
         for value in values:
@@ -281,7 +281,7 @@ class Level(Interpreter):
         return out
 
     def among(self, tensors) -> bool:
-        """Whether one of the tensors is of this level."""
+        """True if one of the tensors is of this level."""
         for tensor in tensors:
             if type(tensor) is self.kind and tensor.level is self:
                 return True
@@ -292,20 +292,20 @@ class Level(Interpreter):
         return False
 
     def always(self, op: Op) -> bool:
-        """Whether this level answers calls without values of its own too (others go to the interpreter below)."""
+        """True if this level also handles calls without values of its own (others go to the interpreter below)."""
         return False
 
     def adopt(self, results):
-        """What a call without values of this level returned, as this level wants to have it."""
+        """Convert the results of a call without values of this level to the form that this level needs."""
         return results
 
     def answer(self, op: Op, tensors, args, kwargs):
-        """The result of a call: ``args`` and ``kwargs`` are ``opened``, ``tensors`` their tensors as they were
-        before."""
+        """Return the result of a call: ``args`` and ``kwargs`` are ``opened``, ``tensors`` their tensors before
+        that."""
         raise NotImplementedError
 
     def mutate(self, op: Op, args, kwargs):
-        """An in-place operator: its target takes the value that the operator would have written."""
+        """Run an in-place operator: its target takes the value that the operator would have written."""
         target = args[op.traits["into"]]
         tensors = []
         below = self.opened(args, tensors)
@@ -329,14 +329,14 @@ class Level(Interpreter):
         return Suspended(self)
 
     def outside(self):
-        """As ``below``, also where this level has ended."""
+        """Like ``below``, also after this level has ended."""
         from contextlib import nullcontext
 
         return Suspended(self) if self in active() else nullcontext()
 
 
 def written(op: Op) -> Op:
-    """The value that an in-place operator writes, as an operator of its own."""
+    """The out-of-place form of an in-place operator, as an operator of its own."""
     found = op.caches.get("written")
     if found is None:
         at = op.traits["into"]
@@ -354,7 +354,7 @@ def written(op: Op) -> Op:
 
 
 def ordered(op: Op, kwargs: dict) -> dict:
-    """Keyword arguments in the order of the operator's parameters."""
+    """Return keyword arguments in the order of the operator's parameters."""
     if len(kwargs) < 2 or op.signature is None:
         return kwargs
     names = list(op.signature.parameters)
@@ -362,7 +362,7 @@ def ordered(op: Op, kwargs: dict) -> dict:
 
 
 def tensors_in(values) -> list:
-    """The tensors among arguments, looking into lists; run-time numbers of a trace are not tensors here."""
+    """The tensors among arguments, looking into lists; run-time scalars of a trace are not tensors here."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
@@ -374,7 +374,7 @@ def tensors_in(values) -> list:
 
 
 def map_tensors(function, values):
-    """Arguments with each tensor (as ``tensors_in`` finds them) replaced by ``function(tensor)``, in order."""
+    """Return arguments with each tensor (as ``tensors_in`` finds them) replaced by ``function(tensor)``, in order."""
     return tuple([mapped(function, value) for value in values])
 
 
@@ -394,7 +394,7 @@ def map_call(function, args, kwargs):
 
 
 def map_results(function, results):
-    """Results with ``function`` applied to each tensor; named tuples keep their names."""
+    """Apply ``function`` to each tensor of the results; named tuples keep their names."""
     if isinstance(results, Tensor):
         return function(results)
     if isinstance(results, (list, tuple)):
@@ -408,14 +408,14 @@ PASSED_ON = ("view", "random", "detaches", "number_first", "out_of_range", "into
 
 
 def derived(name: str, body, op: Op, signature=None, **traits) -> Op:
-    """An operator made from another one by a transform: the same parameters under another body."""
+    """Make an operator from another one by a transform: the same parameters with another body."""
     kept = {k: op.traits[k] for k in PASSED_ON if k in op.traits}
     return make(name, body, None, signature or op.signature, declared_scalars(op),
                 **{**kept, "derived": True, **traits})
 
 
 def with_parameter(signature: inspect.Signature, name: str) -> inspect.Signature:
-    """A signature with one more keyword parameter."""
+    """Return a signature with one more keyword parameter."""
     extra = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
     listed = list(signature.parameters.values())
     at = len(listed) - (bool(listed) and listed[-1].kind is inspect.Parameter.VAR_KEYWORD)

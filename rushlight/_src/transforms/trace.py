@@ -1,4 +1,4 @@
-"""Trace: runs a body on values without data and writes down the operators it calls."""
+"""Trace: runs a body on fake tensors and records the operators that it calls."""
 from __future__ import annotations
 
 import contextlib
@@ -25,13 +25,13 @@ MOST_NUMBERS = 64  # of a constant in a program
 
 
 class ValueNeeded(TypeError):
-    """A body asks for the number in a tensor of which only metadata are known."""
+    """A body reads an element of a tensor that has only metadata."""
 
 
 @contextlib.contextmanager
 def without_values(refused: str, kind=RuntimeError):
-    """Within the block a program is traced that must not depend on numbers in tensors.  Where it asks for one, an
-    error of this ``kind`` says what it is ``refused``, such as "cannot be packaged"."""
+    """Trace a program in the block that must not depend on tensor elements.  If it reads one, raise an error of this
+    ``kind``; its message says what the program is ``refused``, such as "cannot be packaged"."""
     try:
         yield
     except ValueNeeded:
@@ -39,7 +39,7 @@ def without_values(refused: str, kind=RuntimeError):
 
 
 class Traced(Tensor):
-    """A tensor without data: a node of the program being written.
+    """A fake tensor: a node of the program being recorded.
 
     A Traced that a Recording knows as a view of another has ``refresh``, which brings it up to date after writes.
     """
@@ -55,7 +55,7 @@ class Traced(Tensor):
 
     @property
     def weak(self):
-        """Whether this stands for a run-time Python number."""
+        """True if this represents a Python scalar that is known at run time."""
         return self.node.weak
 
     @property
@@ -64,22 +64,22 @@ class Traced(Tensor):
         return found[1].turned if found else 0
 
     def __bool__(self):
-        raise ValueNeeded("the value of a traced tensor is not known while its program is written down")
+        raise ValueNeeded("the value of a traced tensor is not known while its program is recorded")
 
     concrete = __bool__
 
     def __iter__(self):
-        if not self.dim():  # a number where several may stand, such as dimensions
+        if not self.dim():  # a scalar where a tuple is also accepted, such as dimensions
             raise ValueNeeded("iteration over a 0-d tensor")
         return super().__iter__()
 
     def _rush_become(self, view: "Traced"):
-        """From now on this is what a view of it is."""
+        """Become ``view``, a view of this tensor."""
         if view is not self:
             top().turn(self, view)
 
     def told(self, number: Known) -> "Number":
-        """This as a run-time number."""
+        """Return this tensor as a run-time scalar."""
         self.node.number = number
         return traced(self.node)
 
@@ -88,7 +88,7 @@ class Traced(Tensor):
 
 
 class Number(RunTime, Traced):
-    """A run-time number: Python's arithmetic on it becomes part of the program, what is decided by it is noted."""
+    """A run-time scalar: Python arithmetic on it becomes part of the program, and decisions by it become guards."""
 
     concrete = RunTime.__float__
 
@@ -100,8 +100,7 @@ def traced(node: Node) -> Traced:
 
 
 def zeros_laid(meta: Meta):
-    """Zeros with the strides of a Meta, as operators of the program being written: what stands for undefined
-    contents."""
+    """Zeros with the strides of a Meta, as operators of the traced program: the value of uninitialized tensors."""
     value, order = False if meta.dtype.name == "bool" else 0, None if meta.contiguous else dense_strides(
         meta.shape, meta.strides)
     if order is None:
@@ -112,7 +111,7 @@ def zeros_laid(meta: Meta):
 
 
 class Trace(Interpreter):
-    """Writes a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
+    """Record a program.  Primitives become nodes; an operator with a gradient rule becomes a node that carries its
     traced body; every other operator is replaced by its body."""
 
     traces = dispatches = True
@@ -148,7 +147,7 @@ class Trace(Interpreter):
                 given = fitted(given)
             return self.emit(op, given, {k: freeze(bound[k]) for k in names[count:]})
         if op.traits.get("detaches"):
-            lower_values(args, self)  # views are brought up to date now: what that takes is not part of the operator
+            lower_values(args, self)  # update views now: their recomputation is not part of the operator
         before = len(self.nodes)
         body = body_of(op, args)
         results = self.closed(op, args, kwargs) if "vjp" in op.rules and body is op.body else body(*args, **kwargs)
@@ -158,14 +157,14 @@ class Trace(Interpreter):
         return results
 
     def turn(self, value: Traced, view: Traced):
-        """Makes a value what a view of it is."""
+        """Make a value become a view of it."""
         value.value, value._rush_meta = view.value, view._rush_meta
 
     def empty(self, meta):
         return traced(zeros_laid(meta).node) if meta.device.provider.has_data else None  # a view of nothing
 
     def constant(self, make):
-        """Known contents as part of the program, if they are few; more than that cannot be captured."""
+        """Return known elements as part of the program, if they are few; larger constants cannot be captured."""
         with Suspended(mine.stack[0]):
             made = make()
             numbers = made.reshape(-1).tolist() if made.numel() <= MOST_NUMBERS else None
@@ -185,7 +184,7 @@ class Trace(Interpreter):
             check_one_dtype(op, nodes)
             if op.kind.computes and meta.dtype.is_byte:
                 raise NotImplementedError(
-                    f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, which stores numbers: convert "
+                    f"{op.name.rpartition('.')[2]} is not implemented for {meta.dtype}, a storage-only dtype: convert "
                     "to float32 to compute, and back")
         node = Node(self.fresh("t"), op, nodes, params, meta, inside, constant=not is_recording())
         self.nodes.append(node)
@@ -194,8 +193,8 @@ class Trace(Interpreter):
         return traced(node)
 
     def adopted(self, graph, values):
-        """The results of a program of primitives for these arguments, its nodes taken over as they are; None where the
-        arguments are not those that it was written for, or where operators carry their bodies."""
+        """Results of a program of primitives for these arguments, whose nodes are reused unchanged; None if the
+        arguments are not those that it was traced for, or if operators carry their bodies."""
         graph = getattr(graph, "graph", graph)
         known = all(isinstance(v, Traced) and v._rush_meta is n.meta for v, n in zip(values, graph.inputs))
         if not known or any(n.op.kind is None or n.inside is not None for n in graph.nodes):
@@ -209,11 +208,11 @@ class Trace(Interpreter):
         return tuple(traced(env[n]) for n in graph.result_nodes())
 
     def inner(self) -> "Trace":
-        """What writes down the body of an operator that carries it."""
+        """Trace for the body of an operator that carries it."""
         return Trace(self)
 
     def closed(self, op: Op, args, kwargs):
-        """A node that carries the graph of its own body."""
+        """Return a node that carries the graph of its own body."""
         bound = bind(op, args, kwargs)
         inner = self.inner()
         outer_nodes = []
@@ -243,8 +242,8 @@ class Trace(Interpreter):
 
 
 def check_quantized(op: Op, nodes, meta):
-    """NotImplementedError for a primitive that would compute with the whole numbers of quantized tensors, or fill them
-    in, whatever they mean."""
+    """Raise NotImplementedError for a primitive that would compute with, or fill in, the integers of quantized tensors
+    regardless of their scheme."""
     found = [n.dtype for n in nodes_in(nodes) if type(n.meta) is Meta and n.dtype.scheme is not None]
     if not found and (type(meta) is not Meta or meta.dtype.scheme is None):
         return
@@ -253,15 +252,14 @@ def check_quantized(op: Op, nodes, meta):
     same = op is P.convert and bool(found) and meta.dtype is found[0]
     if op not in (P.copy, P.meaning) and not moved and not same:
         raise NotImplementedError(
-            f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it has no quantized form. Compute "
-            "with dequantize(), or "
-            "with the whole numbers, int_repr()")
+            f"Could not run '{op.name.rpartition('.')[2]}' with quantized tensors: it is not implemented for them. "
+            "Compute with dequantize(), or "
+            "with the integers, int_repr()")
 
 
 def check_one_dtype(op: Op, nodes):
-    """RuntimeError for operands of an elementwise primitive that kernels would compute in several types: bodies promote
-    or convert them.  Numbers known at run time take the dtype of what they meet, and NumPy computes what has no
-    kernels."""
+    """RuntimeError for operands of an elementwise primitive of several dtypes: bodies must promote or convert them.
+    Run-time scalars take the dtype of the other operand, and NumPy computes dtypes without kernels."""
     if op.kind.name != "elementwise":
         return
     found = [n.dtype for n in op.kind.alike(nodes)
@@ -272,8 +270,8 @@ def check_one_dtype(op: Op, nodes):
 
 
 def fitted(values):
-    """The operands of an elementwise primitive, numbers that are only known at run time in the dtype of what they meet,
-    as constants are."""
+    """Return the operands of an elementwise primitive, with run-time scalars in the dtype of the other operand, like
+    constants."""
     weak = [isinstance(v, Traced) and v.weak for v in values]
     if not any(weak):
         return values
@@ -294,14 +292,14 @@ class Several:
 
 
 def freeze(value):
-    """A parameter of a primitive, which is part of the program."""
+    """Return a parameter of a primitive as part of the program."""
     if isinstance(value, Number):
         return value.item()
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
 def lower_values(value, trace):
-    """Traced values as their nodes, within tuples."""
+    """Return Traced values as their nodes, within tuples."""
     if isinstance(value, (Traced, Several)):
         return value.node
     if isinstance(value, (tuple, list)):
@@ -312,7 +310,7 @@ def lower_values(value, trace):
 
 
 def metas_of(value):
-    """Nodes as their Metas, within tuples."""
+    """Return nodes as their Metas, within tuples."""
     if isinstance(value, Node):
         return value.meta
     if isinstance(value, tuple):

@@ -11,7 +11,7 @@ from .batch import RANDOMNESS, Batch, Batched
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """A function that applies ``func`` to every example along a dimension of its arguments, all at once.
+    """Return a function that applies ``func`` to every example along a dimension of its arguments, all at once.
 
     ``in_dims``: the dimension to map over for each argument (None: the same for all), nested as the arguments are;
     ``out_dims``: where the results have it.  ``randomness``: whether random operators are refused ("error"), draw once
@@ -29,7 +29,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 
 def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
-    """As ``vmap``, in at most ``chunks`` parts of the same size (the last may be smaller).
+    """Like ``vmap``, in at most ``chunks`` parts of the same size (the last may be smaller).
 
     >>> chunk_vmap(torch.sum, chunks=2)(torch.ones(3, 2))
     tensor([2., 2., 2.])
@@ -40,8 +40,8 @@ def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
 
 
 def in_chunks(func, in_dims, out_dims, randomness, chunk_of):
-    """``func`` mapped over ``chunk_of(size)`` examples at a time.  What is drawn once for all examples is drawn again
-    alike for each chunk."""
+    """Map ``func`` over ``chunk_of(size)`` examples at a time.  Values drawn once for all examples are the same in each
+    chunk."""
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         leaves, dims, spec = mapped_arguments(func, in_dims, args)
@@ -111,8 +111,8 @@ def batch_size(func, leaves, dims) -> int:
     sizes = {leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None}
     if not sizes:
         raise ValueError(
-            f"vmap({name_of(func)}): at least one Tensor must be mapped over, but there is none for which in_dims "
-            "names a dimension")
+            f"vmap({name_of(func)}): at least one Tensor must be mapped over, but in_dims names no "
+            "dimension")
     if len(sizes) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
                          f"{[leaf.size(d) for leaf, d in zip(leaves, dims) if d is not None]} for the mapped dimension")
@@ -120,7 +120,7 @@ def batch_size(func, leaves, dims) -> int:
 
 
 def run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
-    """One chunk."""
+    """Run one chunk."""
     level = Batch(size, randomness)
     fronted = [leaf if d is None else OPS["movedim"](leaf, d, 0) if d else leaf for leaf, d in zip(leaves, dims)]
     inputs = [leaf if d is None else Batched(level, leaf) for leaf, d in zip(fronted, dims)]
@@ -132,7 +132,7 @@ def run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
         if level.owns(value) and value.writes:
             leaf.copy_(value.value)
             value.value, value.writes = leaf, value.writes + 1
-    with level:  # results that show what was written are views of it
+    with level:  # results that alias written values are views of them
         outputs = [level.refreshed(o) for o in outputs]
     wanted = broadcast_prefix(out_dims, out_spec)
     if wanted is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and out_spec.is_leaf():
@@ -146,7 +146,7 @@ def run(func, leaves, dims, spec, size, out_dims, randomness, kwargs):
 
 
 def unbatched(func, level, output, dim):
-    """A result with the batch at dimension ``dim``."""
+    """Return a result with the batch at dimension ``dim``."""
     if not isinstance(output, Tensor):
         if dim is None:
             return output
@@ -172,7 +172,7 @@ def unbatched(func, level, output, dim):
 
 
 def joined(parts, out_dims):
-    """The results of chunks as one."""
+    """Concatenate the results of chunks."""
     flat = [tree_flatten(p) for p in parts]
     spec = flat[0][1]
     dims = broadcast_prefix(out_dims, spec) or list(out_dims)

@@ -1,4 +1,4 @@
-"""For processes that ``python -m rushlight`` starts where no ``rushlight.pth`` is installed: this folder stands first
+"""For processes that ``python -m rushlight`` starts without an installed ``rushlight.pth``: this directory comes first
 in PYTHONPATH."""
 import os
 import sys

@@ -1,5 +1,5 @@
-"""A stand-in for the parts of torchvision that model code imports, in our own operators; the real package is linked
-against another framework."""
+"""A substitute for the parts of torchvision that model code imports, composed of Rushlight's operators; the real
+package is linked against another framework."""
 from . import datasets, io, models, ops, transforms, utils
 
 __version__ = "0.28.0+rushlight"
@@ -11,10 +11,10 @@ def get_image_backend() -> str:
 
 
 def set_image_backend(backend):
-    """ValueError for another than PIL."""
+    """Raise ValueError for another backend than PIL."""
     if backend != "PIL":
         raise ValueError(f"Invalid backend '{backend}': images are read with PIL")
 
 
 def disable_beta_transforms_warning():
-    """There is no such warning."""
+    """Do nothing: there is no such warning."""

@@ -1,7 +1,7 @@
 """The operators of torchvision's extension, for an installed torchvision whose Python code runs here.
 
 The finder gives this module as ``torchvision.extension``, and as the modules that register rules for compiled
-operators: ours are made of the framework's own, and need none.
+operators: Rushlight's are composed of its own operators, and need none.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _has_ops() -> bool:
 
 
 def _assert_has_ops():
-    """They are there."""
+    """Do nothing: the operators exist."""
 
 
 def _check_cuda_version() -> int:
@@ -29,12 +29,12 @@ def _check_cuda_version() -> int:
 
 
 def _load_library(name) -> bool:
-    """Whether operators of this name are here: those of regions and of images are."""
+    """True if operators of this name exist here: those of regions and of images do."""
     return name in ("_C", "_C_stable", "image")
 
 
 def _register_custom_op():
-    """Nothing: ONNX files are written from primitives."""
+    """Do nothing: ONNX files are written from primitives."""
 
 
 def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
@@ -46,7 +46,7 @@ def roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
 
 
 def owners(input, rois, height, width):
-    """Which channel each element of the result was read from: int32 [regions, c, height, width]."""
+    """Channel from which each element of the result was read: int32 [regions, c, height, width]."""
     own = regions.position_channels(input, (height, width)).permute(2, 0, 1)
     return own.expand(len(rois), *own.shape).int()
 

@@ -1,4 +1,4 @@
-"""Images from files and into them, by Pillow."""
+"""Read and write image files with Pillow."""
 from __future__ import annotations
 
 import enum
@@ -16,7 +16,7 @@ globals().update(absent("torchvision.io", "videos are not read here",
 
 
 class ImageReadMode(enum.Enum):
-    """What channels an image is read with."""
+    """Channels that an image is read with."""
 
     UNCHANGED, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA = range(5)
 
@@ -31,20 +31,20 @@ def read_file(path):
 
 
 def write_file(filename, data):
-    """Writes the bytes of a uint8 tensor."""
+    """Write the bytes of a uint8 tensor."""
     checked(data, 1).numpy().tofile(os.fspath(filename))
 
 
 def checked(data, dims):
-    """RuntimeError for anything but uint8 with so many dimensions."""
+    """RuntimeError for anything but uint8 with ``dims`` dimensions."""
     if data.dtype is not torch.uint8 or data.dim() != dims:
         raise RuntimeError(f"expected a uint8 tensor with {dims} dimensions, got {data.dtype} with {data.dim()}")
     return data.contiguous()
 
 
 def decode_image(input, mode=ImageReadMode.UNCHANGED, apply_exif_orientation=False):
-    """An encoded image (a file's path, or its bytes in a uint8 tensor) as uint8 [channels, height, width].
-    RuntimeError for bytes that are no image."""
+    """Decode an image (a file's path, or its bytes in a uint8 tensor) to uint8 [channels, height, width]. RuntimeError
+    for bytes that are not an image."""
     from PIL import Image, ImageOps, UnidentifiedImageError
     source = io.BytesIO(checked(input, 1).numpy().tobytes()) if isinstance(input, torch.Tensor) else os.fspath(input)
     mode = ImageReadMode[mode.upper()] if isinstance(mode, str) else ImageReadMode(mode)
@@ -76,25 +76,24 @@ def encoded(input, kind, **options):
 
 
 def encode_png(input, compression_level=6):
-    """uint8 [1 or 3, height, width] as the bytes of a PNG file.  RuntimeError for other shapes, or a level outside 0 to
-    9."""
+    """Encode uint8 [1 or 3, height, width] as a PNG file.  RuntimeError for other shapes, or a level outside 0 to 9."""
     if not 0 <= compression_level <= 9:
         raise RuntimeError("Compression level should be between 0 and 9")
     return encoded(input, "PNG", compress_level=compression_level)
 
 
 def encode_jpeg(input, quality=75):
-    """uint8 [1 or 3, height, width] as the bytes of a JPEG file.  ValueError for a quality outside 1 to 100."""
+    """Encode uint8 [1 or 3, height, width] as a JPEG file.  ValueError for a quality outside 1 to 100."""
     if not 1 <= quality <= 100:
         raise ValueError("Image quality should be a positive number between 1 and 100")
     return encoded(input, "JPEG", quality=quality)
 
 
 def write_png(input, filename, compression_level=6):
-    """Writes a PNG file."""
+    """Write a PNG file."""
     write_file(filename, encode_png(input, compression_level))
 
 
 def write_jpeg(input, filename, quality=75):
-    """Writes a JPEG file."""
+    """Write a JPEG file."""
     write_file(filename, encode_jpeg(input, quality))

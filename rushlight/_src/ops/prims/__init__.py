@@ -1,2 +1,2 @@
-"""Every primitive: its name, its NumPy meaning, and the few traits its kind asks for."""
+"""All primitives: name, NumPy reference implementation, and the few traits that the kind needs."""
 from . import codes, complex_numbers, contractions, elementwise, indexed, reductions, views  # noqa: F401

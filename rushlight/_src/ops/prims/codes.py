@@ -1,4 +1,4 @@
-"""Primitives of floats of a byte: their numbers and their codes, as whole float32, and products."""
+"""Primitives of float8: conversion between values and encodings, as integral float32, and matmul."""
 from __future__ import annotations
 
 import numpy as np
@@ -27,7 +27,7 @@ NO_DERIVATIVE = "derivative for aten::_scaled_mm is not implemented"
 
 
 def without_gradient(*_, **params):
-    """Floats of a byte have too few digits for gradients."""
+    """Raise RuntimeError: float8 has too few bits for gradients."""
     raise RuntimeError(NO_DERIVATIVE)
 
 

@@ -1,4 +1,4 @@
-"""Primitives of complex numbers: parts, conjugates, angles, and views as real ones."""
+"""Primitives of complex numbers: parts, conjugates, angles, and real views."""
 from __future__ import annotations
 
 import builtins

@@ -1,4 +1,4 @@
-"""Primitives that are sums of products: matrix products and convolutions."""
+"""Primitives that are sums of products: matmuls and convolutions."""
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +39,7 @@ def windows(x, kernel, stride, dilation):
 
 
 def places(sizes, kernel, stride, padding, dilation):
-    """How many windows fit, in each dimension."""
+    """Number of windows that fit, in each dimension."""
     return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1
                  for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation))
 
@@ -99,7 +99,7 @@ def int_conv_numpy(x, w, stride, padding, dilation, groups, border):
 
 
 def adjoint(x):
-    """The conjugate of complex values; others as they are."""
+    """The conjugate of complex values; real ones unchanged."""
     return P.conj(x) if x.dtype.is_complex else x
 
 
@@ -109,8 +109,8 @@ def conv_gradient(g, y, x, w, **geometry):
 
 
 def conv_for(grad, x, w, **geometry):
-    """A convolution that is the gradient of ``grad``; after a transposed one with much output padding there are windows
-    that no element of it made."""
+    """The convolution whose gradient is ``grad``; after a transposed one with much output padding, some windows are
+    made by no element of it."""
     back = P.conv(x, w, **geometry)
     if tuple(back.shape) != tuple(grad.shape):
         back = P.slice(back, starts=(0,) * len(grad.shape), steps=(1,) * len(grad.shape), shape=tuple(grad.shape))
@@ -118,7 +118,7 @@ def conv_for(grad, x, w, **geometry):
 
 
 def conv_input_gradient(g, y, grad, w, shape, **geometry):
-    """Cotangents of the gradient that a convolution's input gets: of the gradient ``grad`` and of the weight."""
+    """Cotangents of a convolution's input gradient: for the gradient ``grad`` and for the weight."""
     return [conv_for(grad, g, adjoint(w), **geometry),
             P.conv_weight(adjoint(grad), g, shape=tuple(w.shape), **geometry)]
 

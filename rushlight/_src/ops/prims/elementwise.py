@@ -1,4 +1,4 @@
-"""Primitives that compute each element by itself: arithmetic, functions, comparisons, logic, bits."""
+"""Elementwise primitives: arithmetic, functions, comparisons, logic, bits."""
 from __future__ import annotations
 
 import math
@@ -22,7 +22,7 @@ neg = unary("neg", np.negative, lambda y, x: -1)
 abs = unary("abs", np.abs, lambda y, x: P.sgn(x) if x.dtype.is_complex else P.sign(x), real_result)
 sign = unary("sign", lambda x: np.where(x == x, np.sign(x), 0).astype(x.dtype), lambda y, x: 0)
 sgn = unary("sgn", lambda x: np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x))).astype(x.dtype))
-as_stored = unary("as_stored", np.positive, lambda y, x: 1)  # of halves, which kernels carry as float32
+as_stored = unary("as_stored", np.positive, lambda y, x: 1)  # of 16-bit floats, which kernels carry as float32
 reciprocal = unary("reciprocal", lambda x: (1 / x).astype(x.dtype), lambda y, x: P.neg(P.mul(y, y)))
 sqrt = unary("sqrt", np.sqrt, lambda y, x: P.div(0.5, y))
 rsqrt = unary("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), lambda y, x: P.mul(-0.5, P.mul(y, P.mul(y, y))))
@@ -37,10 +37,10 @@ div = binary("div", np.divide, lambda y, a, b: (P.div(1.0, b), P.neg(P.div(y, b)
 
 
 def dividing(function):
-    """NumPy's division; ZeroDivisorError for whole numbers by 0."""
+    """Return a checked NumPy division: ZeroDivisorError for integers divided by 0."""
     def run(a, b):
         if np.result_type(a, b).kind in "iu" and np.any(np.equal(b, 0)) and np.size(a):
-            raise ZeroDivisorError("ZeroDivisionError: whole numbers are divided by 0")
+            raise ZeroDivisorError("ZeroDivisionError: integers are divided by 0")
         return function(a, b)
     return run
 
@@ -69,7 +69,7 @@ nextafter = binary("nextafter", np.nextafter)
 
 
 def next_half(dtype):
-    """The next number of a half precision: its bits, read as a whole number, grow with its size."""
+    """Return nextafter for a 16-bit float dtype: its bits, read as an integer, grow with its magnitude."""
     def run(a, b):
         a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
         stored, aim = narrow(a, dtype), narrow(b, dtype)
@@ -86,7 +86,7 @@ hypot = binary("hypot", np.hypot, lambda y, a, b: (P.div(a, y), P.div(b, y)))
 
 
 def share(beyond, a, b, y):
-    """1 unless ``b`` is beyond ``a`` (NaN is beyond nothing), 1/2 at a tie."""
+    """1 unless ``b`` exceeds ``a`` (NaN exceeds nothing), 1/2 at a tie."""
     return P.where(beyond(a, b), 0.0, P.where(P.eq(a, b), P.full(shape=(), value=0.5, dtype=y.dtype), 1.0))
 
 
@@ -153,7 +153,8 @@ sigmoid = unary("sigmoid", sigmoid_numpy, lambda y, x: P.mul(y, P.sub(1.0, y)))
 
 # --- elementwise: comparison, logic, bits -----------------------------------------------------------------------------
 def nothing(args):
-    """No arguments must be alike: logical operators compare each with 0 in its own dtype, and ``where`` converts."""
+    """Require no common dtype: logical operators compare each argument with 0 in its own dtype, and ``where``
+    converts."""
     return ()
 
 
@@ -185,7 +186,7 @@ def is_meta(value):
 
 
 def where_vjp(g, y, c, a, b):
-    """The cotangent goes whole to the side that was chosen (never through a product, so that infinities stay out)."""
+    """The entire cotangent goes to the chosen side (without multiplication, so that infinities do not spread)."""
     left = sum_to(P.where(c, g, 0), a.shape) if is_tensor(a) else None
     right = sum_to(P.where(c, 0, g), b.shape) if is_tensor(b) else None
     return [None, left, right]
@@ -216,7 +217,7 @@ convert = primitive("convert", Convert(convert_numpy), lambda x, dtype: 0)
 
 
 class Copy(Convert):
-    """out[i] = x[i], in row-major memory whatever the layout of x."""
+    """out[i] = x[i], in row-major storage whatever the strides of x."""
 
     arity = 1
 
@@ -231,7 +232,7 @@ copy = primitive("copy", Copy(lambda x: x), lambda x: 0)
 
 
 class After(Elementwise):
-    """out[i] = x[i], known only once ``mark`` (one number) is: what is computed from it is computed again, not kept."""
+    """out[i] = x[i], available only after ``mark`` (one element): nodes that depend on it are recomputed, not saved."""
 
     computes, passes = False, True
 

@@ -1,4 +1,4 @@
-"""Primitives that read or write at places of an index, and those that make elements: constants, counts, random bits."""
+"""Primitives that read or write at indices, and those that generate elements: constants, counts, random bits."""
 from __future__ import annotations
 
 import numpy as np

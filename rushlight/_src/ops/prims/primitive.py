@@ -1,4 +1,4 @@
-"""How primitives are declared: name, NumPy meaning, parameters, and the traits their kind asks for."""
+"""Declaration of primitives: name, NumPy reference implementation, parameters, and the traits that their kind needs."""
 from __future__ import annotations
 
 import inspect
@@ -8,8 +8,8 @@ from ...core.op import declare
 
 
 def primitive(name, kind, parameters, doc=None, arity=None, **traits):
-    """Declares a primitive; ``parameters`` is a function that only shows its signature, of which ``arity`` are
-    values."""
+    """Declare a primitive; ``parameters`` is a function that only provides the signature, and ``arity`` the number of
+    values among its parameters."""
     signature = inspect.signature(parameters)
     if arity is None:
         arity = len(signature.parameters) if kind.arity is None else kind.arity

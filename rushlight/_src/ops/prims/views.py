@@ -1,4 +1,4 @@
-"""Primitives that show elements at other places: reshape, permute, slice, pad, windows, cat."""
+"""Primitives that rearrange elements: reshape, permute, slice, pad, windows, cat."""
 from __future__ import annotations
 
 import builtins
@@ -171,14 +171,14 @@ def strided_numpy(x, shape, strides, offset):
 
 
 class Strided(View):
-    """Memory seen with any sizes and strides: what an element's gradient goes to depends on where the input lies,
-    too."""
+    """A view of storage with any sizes and strides: the gradient also depends on the strides and offset of the
+    input."""
 
     def vjp(self, op, g, y, x, shape, strides, offset):
         own = x._rush_meta.strides
         low, high = min(0, offset), max(offset + span(shape, strides), span(x.shape, own))
         memory = laid_down(g, shape, strides, offset - low, high - low)
-        if overlapping(x.shape, own):  # each of the elements that are one place gets its share
+        if overlapping(x.shape, own):  # elements with one address share the gradient
             ones = P.full(shape=tuple(x.shape), value=1, dtype=g.dtype)
             memory = P.div(memory, P.maximum(laid_down(ones, x.shape, own, -low, high - low), 1.0))
         return [P.strided(memory, shape=tuple(x.shape), strides=tuple(own), offset=-low)]
@@ -193,7 +193,7 @@ def locate(shape, strides, start):
 
 
 def laid_down(x, shape, strides, start, length):
-    """Elements added up in a vector, each at its place by these strides."""
+    """Add up elements in a vector, each at its offset by these strides."""
     return put_flat(P.full(shape=(length,), value=0, dtype=x.dtype), locate(shape, strides, start), x, "add")
 
 
@@ -204,7 +204,7 @@ def put_flat(vector, at, values, combine):
 
 
 def overlapping(shape, strides) -> bool:
-    """Whether several elements may be one place in memory."""
+    """True if several elements may have one address."""
     reach = 1
     for stride, size in sorted((stride, size) for size, stride in zip(shape, strides) if not is_one(size)):
         if stride < reach:
@@ -228,7 +228,7 @@ strided = view("strided", Strided(strided_numpy, lambda s, shape, strides, offse
 
 
 class Within(View):
-    """All elements, of which those in one region of the memory alone have a gradient."""
+    """All elements; only those in one region of the storage have a gradient."""
 
     def vjp(self, op, g, y, x, shape, strides, offset):
         ones = P.full(shape=tuple(shape), value=1, dtype=g.dtype)
@@ -262,7 +262,7 @@ part = view("part", Part(part_numpy, None, None, None), lambda x, shape, strides
 
 
 class Half(View):
-    """The real (0) or imaginary (1) numbers of complex ones in memory, where they lie side by side."""
+    """The real (0) or imaginary (1) parts of interleaved complex values."""
 
     def strided(self, op, x, which):
         return Meta(tuple(x.shape), tuple(2 * s for s in x.strides), x.dtype.to_real(), x.device), which
@@ -272,7 +272,7 @@ half = view("half", Half(lambda x, which: x.imag if which else x.real, None, Non
 
 
 class Meaning(View):
-    """The same whole numbers, quantized or not: what they stand for is another."""
+    """The same integers with another dtype, quantized or not."""
 
     def strided(self, op, x, dtype):
         return Meta(tuple(x.shape), tuple(x.strides), dtype, x.device), 0
@@ -336,7 +336,7 @@ MOST_SHIFTS = 16  # windows that overlap at one element, beyond which a scatter 
 
 
 def unfold_by_shifts(g, s, dim, size, step, count):
-    """Parts of ``step`` elements of all windows lie side by side; the parts that begin later are added further on."""
+    """Add the windows' parts of ``step`` elements: equal parts of all windows are adjacent, later parts are shifted."""
     last, total = len(g.shape) - 1, None
     for start in range(0, size, step):
         width = min(step, size - start)

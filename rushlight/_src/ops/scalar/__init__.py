@@ -1,6 +1,7 @@
-"""Special functions of one element, as Exprs: one definition for kernels of every processor and for the NumPy meaning.
+"""Special functions of one element, as Exprs: one definition for kernels of every CPU and for the NumPy reference
+implementation.
 
-A file here is read when a function in it is first wanted.  Each computes in float64 and rounds once; ``fits.py`` has
+A file here is imported when a function in it is first used.  Each computes in float64 and rounds once; ``fits.py`` has
 their polynomials.
 """
 from __future__ import annotations
@@ -16,7 +17,7 @@ SPECIAL: dict = {}
 
 
 def special(name):
-    """Enters a function as the meaning of an operation on floats, given in float64."""
+    """Register a function as the definition of an operation on floats, given in float64."""
 
     def enter(function):
         SPECIAL[name] = function

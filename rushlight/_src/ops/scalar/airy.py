@@ -1,5 +1,5 @@
-"""The Airy function Ai: polynomials near 0, its size and phase to the left, what is left beside its decay to the right
-(DLMF 9.7)."""
+"""The Airy function Ai: polynomials near 0, its modulus and phase to the left, its quotient by the exponential decay to
+the right (DLMF 9.7)."""
 from __future__ import annotations
 
 import math

@@ -1,4 +1,4 @@
-"""The NumPy meaning of functions of scalars: their Exprs, evaluated on arrays."""
+"""NumPy reference implementation of functions of scalars: their Exprs, evaluated on arrays."""
 from __future__ import annotations
 
 import functools
@@ -10,18 +10,18 @@ from ...core.dtypes import float64
 from ...core.expr import Expr
 from . import definition
 
-PIECE = 1 << 14  # elements that are worked on at a time, so that what lies between is small
+PIECE = 1 << 14  # elements processed at a time, so that intermediate arrays are small
 
 
 def split(a):
-    """A double as a sum of two that have half the digits (Veltkamp)."""
+    """Split a double into a sum of two with half the bits (Veltkamp)."""
     c = 134217729.0 * a
     high = c - (c - a)
     return high, a - high
 
 
 def fma(a, b, c, a_parts, b_parts):
-    """a b + c rounded once, or nearly: the product and the sum with what they lose (Dekker 1971).
+    """a b + c rounded once, or nearly: the product and the sum with their rounding errors (Dekker 1971).
 
     ``a_parts``, ``b_parts``: what ``split`` gives for the factors.
     """
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 def in_order(root: Expr) -> list:
-    """Every part of an Expr outside loops, operands first."""
+    """Subexpressions of an Expr outside loops, operands first."""
     found, seen, stack = [], set(), [(root, False)]
     while stack:
         e, ready = stack.pop()
@@ -75,7 +75,7 @@ def operands_of(e: Expr) -> tuple:
 
 @functools.lru_cache(maxsize=1024)  # loops evaluate the same Exprs in each round
 def steps(root: Expr, drops: bool) -> list:
-    """What computes an Expr; with ``drops``, each array is dropped after it was read last."""
+    """Return the steps that evaluate an Expr; with ``drops``, each array is released after its last read."""
     found = {}
     for e in in_order(root):
         operands = operands_of(e)
@@ -106,12 +106,12 @@ def function_of(e: Expr):
 
 
 def evaluate(root: Expr, values: dict):
-    """The array that an Expr is, given those of its leaves."""
+    """Array of an Expr, given those of its leaves."""
     return compute(root, dict(values), "repeat" not in root.operations)
 
 
 def compute(root: Expr, values: dict, drops=False):
-    """The array that an Expr is; adds those of its parts to ``values``."""
+    """Array of an Expr; adds those of its subexpressions to ``values``."""
     for key, run, operands, last in steps(root, drops):
         if key not in values:
             values[key] = repeated(key, values) if run is None else run(*[values[a] for a in operands])
@@ -121,7 +121,7 @@ def compute(root: Expr, values: dict, drops=False):
 
 
 def repeated(e: Expr, values: dict):
-    """The array that a loop ends with."""
+    """Final array of a loop."""
     (at, state, count), found = e.arg, values[e.args[0]]
     for k in range(count):
         inner = {**values, at: np.asarray(float(k)), state: found}
@@ -132,7 +132,7 @@ def repeated(e: Expr, values: dict):
 
 
 def called(name: str, operands):
-    """The array of an operation that has a formula."""
+    """Array of an operation that has a formula."""
     root, leaves = formula(name, len(operands))
     return evaluate(root, dict(zip(leaves, operands)))
 
@@ -143,13 +143,13 @@ def leaf(k: int) -> Expr:
 
 @functools.lru_cache(maxsize=256)
 def formula(name: str, count: int) -> tuple:
-    """The Expr of an operation and its leaves, which stand for ``count`` operands."""
+    """Expr of an operation and its leaves, which represent ``count`` operands."""
     leaves = [leaf(k) for k in range(count)]
     return definition(name)(*leaves), leaves
 
 
 def meaning(name: str):
-    """The function on real arrays that an operation stands for."""
+    """NumPy function on real arrays for an operation."""
     def run(*arrays):
         kind = np.result_type(*arrays)
         if kind.kind == "c":

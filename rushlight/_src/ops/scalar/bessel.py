@@ -1,4 +1,4 @@
-"""Bessel functions of orders 0 and 1, by polynomials near 0 and by their size and phase further out (DLMF 10.17,
+"""Bessel functions of orders 0 and 1, by polynomials near 0 and by modulus and phase farther out (DLMF 10.17,
 10.40)."""
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import exact, special
 from .fits import FITS, J0_ROOT, J1_ROOT
 from .pieces import fitted, fma, greater, lesser, magnitude, polynomial, with_sign
 
-FAR = 5.0          # from where on J and Y are said by phases
+FAR = 5.0          # arguments from which J and Y are computed by modulus and phase
 FAR_MODIFIED = 8.0
 SERIES = [[1 / (math.factorial(k) * math.factorial(k + n) * 4.0**k) for k in range(11)] for n in (0, 1)]  # of I near 0
 
@@ -24,13 +24,13 @@ def scaled_i(a, n):
 
 
 def unscaled(a, scaled):
-    """e^a times what is left of it, which may be finite where e^a is not."""
+    """Multiply a scaled value by e^a; the result may be finite where e^a is not."""
     half = apply("exp", lesser(a, 1400.0) * 0.5)
     return half * scaled * half
 
 
 def grown(a, n):
-    """I(a) for a >= 0; infinity stays."""
+    """I(a) for a >= 0; infinity propagates."""
     return where(apply("eq", a, math.inf), a, unscaled(a, scaled_i(a, n)))
 
 
@@ -92,8 +92,7 @@ special("k1e")(lambda x: scaled_k(x, 1))
 
 # --- J and Y ----------------------------------------------------------------------------------------------------------
 def far_j_and_y(x, n):
-    """J(x) and Y(x) for x >= 5: of the phase x - (2 n + 1) pi / 4 sine and cosine follow from those of x, and stay
-    exact."""
+    """J(x) and Y(x) for x >= 5: sine and cosine of the phase x - (2 n + 1) pi / 4 follow exactly from those of x."""
     x = greater(x, FAR)
     r = FAR / x
     v = r * r

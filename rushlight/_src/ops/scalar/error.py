@@ -17,7 +17,7 @@ def scaled_complement(a):
 
 
 def bell(a, scale=1.0):
-    """e^(-scale a^2), scale 1 or 1/2, exact to the last place also where the square is large."""
+    """e^(-scale a^2), scale 1 or 1/2, accurate to the last place also for large squares."""
     square, lost = exact.two_product(lesser(a, 40.0), lesser(a, 40.0))
     return exact.exp((square * -scale, lost * -scale))
 
@@ -69,7 +69,7 @@ def erfinv(v):
 
 @special("ndtri")
 def ndtri(p):
-    """sqrt 2 erfinv(2 p - 1), of which 4 p (1 - p) is what is left to 1."""
+    """sqrt 2 erfinv(2 p - 1); 4 p (1 - p) is 1 less the square of 2 p - 1."""
     v = (p - 0.5) * 2.0
     y = inverse(v, 4.0 * (p * (1.0 - p))) * math.sqrt(2.0)
     y = where(apply("eq", p, 0.0), number(-math.inf, float64), where(apply("eq", p, 1.0), number(math.inf, float64), y))

@@ -1,5 +1,4 @@
-"""Numbers as sums of two doubles, which hold twice the digits: what cancels, or is raised to a power, is computed in
-them."""
+"""Double-double arithmetic, with twice the precision: for values that cancel, or that are raised to a power."""
 from __future__ import annotations
 
 import math
@@ -50,7 +49,7 @@ def multiply(x, y):
 
 
 def times(x, c):
-    """A pair by a double."""
+    """Multiply a pair by a double."""
     p, e = two_product(x[0], c)
     return quick_sum(p, fma(x[1], c, e))
 
@@ -75,7 +74,7 @@ def chosen(condition, x, y):
     return where(condition, x[0], y[0]), where(condition, x[1], y[1])
 
 
-LN2 = (0.6931471805598903, 5.497923018708371e-14)  # the first has 42 bits, so that whole multiples of it are exact
+LN2 = (0.6931471805598903, 5.497923018708371e-14)  # the first has 42 bits, so that integral multiples of it are exact
 ODD = [parts(2, 2 * k + 1) for k in range(1, 5)]
 
 
@@ -111,12 +110,12 @@ def log(x, low=0.0):
     return add(two_sum(e * LN2[0], e * LN2[1]), near)
 
 
-STEP = (0.6931471803691238, 1.9082149292705877e-10)  # ln 2 in parts for whole multiples up to 2^11
+STEP = (0.6931471803691238, 1.9082149292705877e-10)  # ln 2 in parts for integral multiples up to 2^11
 EXP = [1 / math.factorial(k) for k in range(2, 15)]
 
 
 def exp(x):
-    """e^x of a pair as a double, rounded well within the last place; denormal where it is that small."""
+    """e^x of a pair as a double, with an error well below the last place; denormal if it is that small."""
     high = greater(lesser(x[0], 800.0), -800.0)
     low = where(apply("eq", high, x[0]), x[1], number(0.0, float64))
     n = apply("round", high * (1 / math.log(2)))
@@ -128,7 +127,7 @@ def exp(x):
 
 
 def power_of_two(n):
-    """2^n for a whole float n within the normal exponents."""
+    """2^n for an integral float n within the normal exponents."""
     return bits(apply("left_shift", whole(n, int64) + 1023, 52), float64)
 
 

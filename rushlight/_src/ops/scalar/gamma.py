@@ -1,4 +1,4 @@
-"""The gamma function's logarithm and its derivatives, the latter by the Hurwitz zeta function."""
+"""Logarithm of the gamma function and its derivatives, the latter by the Hurwitz zeta function."""
 from __future__ import annotations
 
 import math
@@ -10,12 +10,12 @@ from . import exact, special
 from .fits import DIGAMMA_ROOT, FITS
 from .pieces import both, either, fitted, fma, greater, lesser, magnitude, polynomial
 
-FAR = 8.0  # from where on Stirling's series is used
+FAR = 8.0  # argument from which Stirling's series is used
 HALF_LOG = 0.9189385332046728  # log(2 pi) / 2
 
 
 def sine_of_pi(x):
-    """sin(pi x) and cos(pi x), x first brought to the nearest half."""
+    """sin(pi x) and cos(pi x), after reducing x to the nearest half."""
     n = apply("round", x * 2.0)
     part = x - n * 0.5
     r, lost = exact.two_product(part, number(math.pi, float64))
@@ -92,7 +92,7 @@ FACTORS = [float(b / math.factorial(2 * k)) for k, b in enumerate(bernoulli(LATE
 
 
 def to_minus(q, s):
-    """q^-s for a pair q > 0; a small whole number s by products."""
+    """q^-s for a pair q > 0; for small integers s by multiplication."""
     if s.op == "number" and s.arg == int(s.arg) and 1 <= s.arg <= 4:
         out = q[0]
         for _ in range(int(s.arg) - 1):
@@ -100,11 +100,11 @@ def to_minus(q, s):
         out = 1.0 / out
     else:
         out = apply("pow", q[0], -s)
-    return fma(out, -s * (q[1] / q[0]), out)  # where s is large, what a sum was rounded by counts
+    return fma(out, -s * (q[1] / q[0]), out)  # for large s, rounding errors of the sum matter
 
 
 def right_zeta(s, q):
-    """Of s > 1 and a pair q > 0."""
+    """Hurwitz zeta function of s > 1 and a pair q > 0."""
     far = exact.two_sum(q[0], number(float(FIRST), float64))
     far = far[0], far[1] + q[1]
     power, r = to_minus(far, s), 1.0 / far[0]
@@ -125,7 +125,7 @@ def right_zeta(s, q):
 
 @special("zeta")
 def zeta(s, q):
-    """Left of 0, where s is whole, the terms up to 0 are those of two more such sums."""
+    """Left of 0, for integral s, the terms up to 0 are those of two more such sums."""
     floor = apply("floor", q)
     negative, none = apply("lt", q, 0.0), number(0.0, float64)
     right = right_zeta(s, exact.chosen(negative, exact.two_sum(q, -floor), (q, none)))

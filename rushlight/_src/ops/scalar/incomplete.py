@@ -1,9 +1,8 @@
-"""The regularised incomplete gamma functions P and Q: whichever of the two is small is computed, the other is what it
-leaves of 1.
+"""The regularized incomplete gamma functions P and Q: the smaller of the two is computed, the other is 1 less it.
 
 Below ``x = a`` by a series, above it by a continued fraction (DLMF 8.7.1, 8.9.2), near it for large a by the uniform
-expansion (8.12, Temme 1979), and for small a and x by what two series leave of 1 (8.7.3).  What they have in common,
-x^a e^-x / Gamma(a + 1), has its exponent in two doubles.
+expansion (8.12, Temme 1979), and for small a and x by 1 less two series (8.7.3).  Their common factor, x^a e^-x /
+Gamma(a + 1), has a double-double exponent.
 """
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ def sides(a, x):
     one = uniform(where(near, a, number(30.0, float64)), where(near, x, number(30.0, float64)))
     one = apply("rarely", rising, front * lower_series(a, where(rising, x, a)), one)
     one = apply("rarely", falling, front * upper_fraction(a, where(falling, x, a + 2.0)), one)
-    # where numbers so large met that powers of them are beyond all bounds
+    # powers of such large numbers overflow
     one = where(apply("isnan", one), number(0.0, float64), lesser(one, 1.0))
     p, q = where(lower, one, 1.0 - one), where(lower, 1.0 - one, one)
     return p, apply("rarely", small,
@@ -91,7 +90,7 @@ def sides(a, x):
 
 
 def regular(a, x, which):
-    """P or Q with their values at the ends: a step where a is 0 or infinite, NaN for negative arguments."""
+    """P or Q, including limits: a step for a = 0 and infinite a, NaN for negative arguments."""
     usual = both(both(apply("gt", a, 0.0), apply("lt", a, math.inf)),
                  both(apply("gt", x, 0.0), apply("lt", x, math.inf)))
     found = sides(where(usual, a, number(1.0, float64)), where(usual, x, number(1.0, float64)))[which]
@@ -115,7 +114,7 @@ def igammac(a, x):
 
 
 SEARCHED, STEPS = 64.0, 150  # rates up to which a Poisson distribution is searched from 0 on, and how far; beyond,
-BEFORE, AFTER = 6.0, 16      # from so many before where Cornish and Fisher's expansion (1938) leads
+BEFORE, AFTER = 6.0, 16      # from BEFORE below the value of Cornish and Fisher's expansion (1938)
 
 
 @special("poisson_quantile")

@@ -1,4 +1,4 @@
-"""What functions of scalars are put together from: multiply-add, polynomials, bit casts, selection."""
+"""Building blocks of functions of scalars: multiply-add, polynomials, bit casts, selection."""
 from __future__ import annotations
 
 from ...core.dtypes import float32, float64
@@ -23,17 +23,17 @@ def bits(x: Expr, dtype) -> Expr:
 
 
 def lesser(a, b: float):
-    """a limited from above; NaN stays."""
+    """Minimum of a and a bound; NaN propagates."""
     return where(apply("gt", a, b), number(b, a.dtype), a)
 
 
 def greater(a, b: float):
-    """a limited from below; NaN stays."""
+    """Maximum of a and a bound; NaN propagates."""
     return where(apply("lt", a, b), number(b, a.dtype), a)
 
 
 def whole(x: Expr, dtype) -> Expr:
-    """A whole float known to fit as an integer, without the checks of a conversion."""
+    """Convert an integral float known to fit to an integer, without the checks of a conversion."""
     return apply("whole", x, dtype=dtype)
 
 
@@ -54,7 +54,7 @@ def either(a, b):
 
 
 def through_double(function, *args):
-    """float32 by way of float64."""
+    """Compute a float32 result in float64."""
     if args[-1].dtype is float64:
         return function(*args)
     return convert(function(*(number(a.arg, float64) if a.op == "number" else convert(a, float64) for a in args)),
@@ -62,13 +62,13 @@ def through_double(function, *args):
 
 
 def centred(v, low, high):
-    """A variable between bounds as one between -1 and 1."""
+    """Map a variable between bounds to -1 ... 1."""
     return fma(v, 2.0 / (high - low), -(high + low) / (high - low))
 
 
 def fitted(v: Expr, pieces) -> Expr:
-    """The value of polynomials on intervals one after the other (``fits.py``); beyond the ends the outermost ones go
-    on."""
+    """Value of polynomials on consecutive intervals (``fits.py``); past the ends the outermost ones are
+    extrapolated."""
     out = None
     for low, high, coefficients in pieces:
         piece = polynomial(centred(v, low, high), coefficients)

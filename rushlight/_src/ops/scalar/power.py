@@ -11,7 +11,7 @@ from .pieces import both, either, magnitude
 
 @special("pow")
 def power(x, y):
-    """e^(y ln |x|) with the logarithm in two doubles, and the sign of odd whole powers of negative numbers."""
+    """e^(y ln |x|) with the logarithm in double-double, and the sign of odd integral powers of negative numbers."""
     a = magnitude(x)
     usual = both(apply("gt", a, 0.0), apply("lt", a, math.inf))
     size = exact.power(where(usual, a, number(1.0, float64)),

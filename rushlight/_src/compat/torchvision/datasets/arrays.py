@@ -1,4 +1,4 @@
-"""MNIST and CIFAR in the files that their authors publish, and made-up images."""
+"""MNIST and CIFAR from their published file formats, and generated images."""
 from __future__ import annotations
 
 import gzip
@@ -28,7 +28,7 @@ class MNIST(VisionDataset):
         return os.path.join(self.root, type(self).__name__, "raw")
 
     def read(self, name):
-        """An idx file: two zeros, the type, the number of dimensions, the sizes, the bytes."""
+        """Read an idx file: two zeros, the type, the number of dimensions, the sizes, the bytes."""
         path = os.path.join(self.raw_folder, name)
         found = next((p for p in (path, path + ".gz") if os.path.exists(p)), None)
         if found is None:

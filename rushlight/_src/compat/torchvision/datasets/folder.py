@@ -1,4 +1,4 @@
-"""Folders of files, one folder for each class."""
+"""Directories of files, one directory for each class."""
 from __future__ import annotations
 
 import os
@@ -9,7 +9,7 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 
 
 def pil_loader(path):
-    """A file as an RGB image."""
+    """Read a file as an RGB image."""
     from PIL import Image
     with open(path, "rb") as file:
         return Image.open(file).convert("RGB")
@@ -19,15 +19,15 @@ default_loader = pil_loader
 
 
 def find_classes(directory):
-    """The folders within a folder, and the number of each.  FileNotFoundError where there are none."""
+    """Return the subdirectories of a directory and the index of each.  FileNotFoundError if there are none."""
     classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     if not classes:
-        raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
+        raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")  # dialect: ok - torchvision's text
     return classes, {c: k for k, c in enumerate(classes)}
 
 
 def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, allow_empty=False):
-    """The files of each class: [(path, class)].  FileNotFoundError for a class without any."""
+    """List the files of each class: [(path, class)].  FileNotFoundError for a class without any."""
     def wanted(name):
         return is_valid_file(name) if is_valid_file is not None else name.lower().endswith(tuple(extensions))
     found = []
@@ -43,7 +43,7 @@ def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, a
 
 
 class DatasetFolder(VisionDataset):
-    """Files, each in the folder of its class, read by ``loader``."""
+    """Files, each in the directory of its class, read by ``loader``."""
 
     def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None,
                  allow_empty=False):
@@ -62,7 +62,7 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """Images, each in the folder of its class."""
+    """Images, each in the directory of its class."""
 
     def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
                  allow_empty=False):

@@ -1,4 +1,4 @@
-"""What datasets of images share."""
+"""Base class of image datasets."""
 from __future__ import annotations
 
 import os
@@ -7,7 +7,7 @@ from rushlight.utils.data import Dataset
 
 
 class VisionDataset(Dataset):
-    """A dataset under a folder, with a transform of images, one of targets, or one of both."""
+    """A dataset in a directory, with a transform of images, one of targets, or one of both."""
 
     def __init__(self, root=None, transforms=None, transform=None, target_transform=None):
         if transforms is not None and (transform is not None or target_transform is not None):
@@ -16,7 +16,7 @@ class VisionDataset(Dataset):
         self.transform, self.target_transform, self.transforms = transform, target_transform, transforms
 
     def changed(self, image, target):
-        """A sample after the transforms."""
+        """Apply the transforms to a sample."""
         if self.transforms is not None:
             return self.transforms(image, target)
         image = image if self.transform is None else self.transform(image)
@@ -27,5 +27,5 @@ class VisionDataset(Dataset):
 
 
 def refuse_download(name, wanted):
-    """RuntimeError for files that are not there."""
-    raise RuntimeError(f"Dataset not found: {name} reads {wanted}. Files are not downloaded here: put them there.")
+    """RuntimeError for missing files."""
+    raise RuntimeError(f"Dataset not found: {name} reads {wanted}. Rushlight does not download: put it there.")

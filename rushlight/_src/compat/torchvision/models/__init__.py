@@ -20,8 +20,8 @@ __all__ = [name for room in ROOMS for name in room.__all__]
 
 
 def list_models(module=None, include=None, exclude=None) -> list:
-    """The names that ``get_model`` takes: of one module of models, as it calls them; those that match a pattern of
-    ``include`` (a text or several) and none of ``exclude``."""
+    """Names that ``get_model`` accepts: of one module of models, or all; those that match a pattern of ``include`` (a
+    string or several) and none of ``exclude``."""
     names = [n for n in sorted(BUILDERS) if module is None or hasattr(module, n)]
     several = lambda patterns: [patterns] if isinstance(patterns, str) else list(patterns or ())
     return [n for n in names if (not include or any(fnmatch(n, p) for p in several(include)))
@@ -29,7 +29,7 @@ def list_models(module=None, include=None, exclude=None) -> list:
 
 
 def get_model(name: str, **config):
-    """A model by its name.  ValueError for one that is not here."""
+    """Make a model by its name.  ValueError for an unknown one."""
     if name not in BUILDERS:
         raise ValueError(f"Unknown model {name}: there are {', '.join(list_models())}")
     return BUILDERS[name](**config)

@@ -1,4 +1,4 @@
-"""What models of torchvision are built with: parts of a network by their results, and counts of channels."""
+"""Utilities for torchvision models: submodules by their results, and counts of channels."""
 from rushlight import Tensor
 from rushlight.nn import Module, ModuleDict
 
@@ -37,7 +37,7 @@ class IntermediateLayerGetter(ModuleDict):
 
 
 def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int:
-    """The multiple of ``divisor`` that is nearest to a number of channels, not below nine tenths of it."""
+    """Nearest multiple of ``divisor`` to a number of channels, at least nine tenths of it."""
     least = divisor if min_value is None else min_value
     found = max(least, int(v + divisor / 2) // divisor * divisor)
     return found + divisor if found < 0.9 * v else found

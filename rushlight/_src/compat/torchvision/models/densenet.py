@@ -11,7 +11,7 @@ from .weights import check, weights_class
 
 
 class _DenseLayer(nn.Module):
-    """A layer whose input are the outputs of all layers before it."""
+    """A layer whose inputs are the outputs of all layers before it."""
 
     def __init__(self, num_input_features, growth_rate, bn_size, drop_rate, memory_efficient=False):
         super().__init__()
@@ -36,7 +36,7 @@ class _DenseLayer(nn.Module):
 
 
 class _DenseBlock(nn.ModuleDict):
-    """Layers after one another."""
+    """A sequence of dense layers."""
 
     def __init__(self, num_layers, num_input_features, bn_size, growth_rate, drop_rate, memory_efficient=False):
         super().__init__()

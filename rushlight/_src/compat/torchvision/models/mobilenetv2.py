@@ -11,7 +11,7 @@ MobileNet_V2_Weights = weights_class("MobileNet_V2_Weights", "IMAGENET1K_V1", "I
 
 
 class InvertedResidual(nn.Module):
-    """A convolution by channel within a wider space, around which the input is added if shapes agree."""
+    """A depthwise convolution in a space of more channels; the input is added if shapes agree."""
 
     def __init__(self, inp, oup, stride, expand_ratio, norm_layer=None):
         super().__init__()

@@ -9,7 +9,7 @@ from .weights import check, weights_class
 
 
 def conv3x3(in_planes, out_planes, stride=1, groups=1, dilation=1):
-    """A convolution of 3 by 3 that keeps the size, apart from its stride."""
+    """A 3 x 3 convolution that keeps the size, apart from its stride."""
     return nn.Conv2d(in_planes, out_planes, 3, stride, dilation, dilation, groups, bias=False)
 
 
@@ -18,7 +18,7 @@ def conv1x1(in_planes, out_planes, stride=1):
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions of 3 by 3 around which the input is added."""
+    """Two 3 x 3 convolutions with a residual connection."""
 
     expansion = 1
 
@@ -41,8 +41,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A convolution of 3 by 3 between two of 1 by 1, around which the input is added; the stride is that of the middle
-    one."""
+    """A 3 x 3 convolution between two of 1 x 1 with a residual connection; the middle one has the stride."""
 
     expansion = 4
 
@@ -64,11 +63,10 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of blocks, ``layers`` tells how many each: images [n, 3, h, w] to scores [n, num_classes].
+    """Four stages of ``layers`` blocks each: images [n, 3, h, w] to scores [n, num_classes].
 
-    ``replace_stride_with_dilation``: for each of the last three stages, whether it dilates instead of making the image
-      smaller.  ValueError unless
-    that is None or three long.
+    ``replace_stride_with_dilation``: for each of the last three stages, True to dilate instead of downsampling.
+      ValueError unless it is None or has three elements.
     """
 
     def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64,
@@ -92,7 +90,7 @@ class ResNet(nn.Module):
         self._start(zero_init_residual)
 
     def _start(self, zero_init_residual):
-        """He's initialisation; with ``zero_init_residual`` every block begins as the identity."""
+        """Kaiming initialization; with ``zero_init_residual`` every block begins as the identity."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -122,7 +120,7 @@ class ResNet(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
-KINDS = {  # block, layers, and what else
+KINDS = {  # block, layers, other options
     "resnet18": (BasicBlock, [2, 2, 2, 2], {}), "resnet34": (BasicBlock, [3, 4, 6, 3], {}),
     "resnet50": (Bottleneck, [3, 4, 6, 3], {}), "resnet101": (Bottleneck, [3, 4, 23, 3], {}),
     "resnet152": (Bottleneck, [3, 8, 36, 3], {}),

@@ -38,8 +38,8 @@ def generalized_box_iou(boxes1, boxes2):
 
 
 def nms(boxes, scores, iou_threshold):
-    """Indices of the boxes left, best first, when those that overlap a better one by more than the threshold are
-    dropped.
+    """Non-maximum suppression: indices of the remaining boxes, best first, after removing those that overlap a better
+    one by more than the threshold.
 
     RuntimeError where boxes are not [n, 4], or scores not [n].
     """
@@ -80,7 +80,7 @@ def clip_boxes_to_image(boxes, size):
 
 
 def box_convert(boxes, in_fmt, out_fmt):
-    """Between xyxy, xywh (corner and size) and cxcywh (centre and size).  ValueError for other formats."""
+    """Convert between xyxy, xywh (corner and size) and cxcywh (center and size).  ValueError for other formats."""
     for fmt in (in_fmt, out_fmt):
         if fmt not in ("xyxy", "xywh", "cxcywh"):
             raise ValueError(f"Unsupported Bounding Box Conversion format {fmt}: choose xyxy, xywh or cxcywh")

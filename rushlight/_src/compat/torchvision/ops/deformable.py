@@ -1,4 +1,4 @@
-"""Convolution whose kernels' places are moved by offsets."""
+"""Convolution with sampling positions moved by offsets."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ def pair(value):
 
 
 def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), mask=None):
-    """A convolution that reads at places moved by ``offset``, each weighed by ``mask`` (Dai et al. 2017, Zhu et al.
+    """A convolution that reads at positions moved by ``offset``, weighted by ``mask`` (Dai et al. 2017, Zhu et al.
     2018).
 
     input [n, c, h, w], weight [o, c / groups, kh, kw], offset [n, 2 * offset groups * kh * kw, oh, ow] (y before x),
@@ -48,7 +48,7 @@ def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0
 
 
 def bilinear(input, y, x, h, w):
-    """Samples at places [n, parts, k] of images [n, parts, c, h * w], 0 outside: [n, parts, c, k]."""
+    """Bilinear samples at positions [n, parts, k] of images [n, parts, c, h * w], 0 outside: [n, parts, c, k]."""
     low_y, low_x = y.detach().floor(), x.detach().floor()
     fy, fx = y - low_y, x - low_x
     total = None

@@ -1,5 +1,5 @@
-"""How far boxes are apart beyond their overlap (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as
-losses of boxes beside each other."""
+"""Distances of boxes (Rezatofighi et al. 2019; Zheng et al. 2020), between all pairs and as losses of corresponding
+boxes."""
 from __future__ import annotations
 
 import math
@@ -15,8 +15,7 @@ def floats(boxes):
 
 
 class Pairs:
-    """Boxes [..., 4] beside boxes of a shape that broadcasts with theirs: what both cover, their hull, and the distance
-    of their centres."""
+    """Pairs of boxes [..., 4] with broadcast shapes: their intersection, hull, and the distance of their centers."""
 
     def __init__(self, a, b):
         self.a, self.b = floats(a), floats(b)
@@ -30,12 +29,12 @@ class Pairs:
         return boxes[..., 2:] - boxes[..., :2]
 
     def apart(self, eps):
-        """The squared distance of the centres in parts of the hull's squared diagonal."""
+        """Squared distance of the centers relative to the hull's squared diagonal."""
         centres = [(boxes[..., :2] + boxes[..., 2:]) / 2 for boxes in (self.a, self.b)]
         return (centres[0] - centres[1]).square().sum(-1) / (self.hull.square().sum(-1) + eps)
 
     def shapes(self, iou, eps):
-        """What the difference of the ratios of width and height adds; the weight of it is a constant for gradients."""
+        """Penalty for different aspect ratios; its weight is a constant for gradients."""
         ratios = [torch.atan(self.sides(boxes)[..., 0] / self.sides(boxes)[..., 1]) for boxes in (self.a, self.b)]
         v = 4 / math.pi**2 * (ratios[1] - ratios[0]).square()
         with torch.no_grad():
@@ -44,7 +43,7 @@ class Pairs:
 
 
 def distance_box_iou(boxes1, boxes2, eps=1e-7):
-    """Intersection over union less the distance of centres, of every pair of [n, 4] and [m, 4]: [n, m]."""
+    """Intersection over union less the distance of centers, of every pair of [n, 4] and [m, 4]: [n, m]."""
     pairs = Pairs(boxes1[..., :, None, :], boxes2[..., None, :, :])
     return pairs.inter / pairs.union - pairs.apart(eps)
 
@@ -62,7 +61,7 @@ def complete_box_iou(boxes1, boxes2, eps=1e-7):
 
 
 def reduced(loss, reduction):
-    """ValueError for another reduction than none, mean and sum; the mean of nothing is 0."""
+    """Reduce a loss; the mean of no elements is 0.  ValueError for reductions other than none, mean and sum."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(
             f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'")
@@ -72,7 +71,7 @@ def reduced(loss, reduction):
 
 
 def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the generalized intersection over union of boxes [n, 4] beside each other: [n], or its mean or sum.
+    """1 less the generalized intersection over union of corresponding boxes [n, 4]: [n], or its mean or sum.
     ValueError for another reduction."""
     pairs = Pairs(boxes1, boxes2)
     hull = pairs.hull.prod(-1)
@@ -80,13 +79,13 @@ def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
 
 
 def distance_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the distance intersection over union, as ``generalized_box_iou_loss``."""
+    """1 less the distance intersection over union; other arguments as in ``generalized_box_iou_loss``."""
     pairs = Pairs(boxes1, boxes2)
     return reduced(1 - pairs.inter / (pairs.union + eps) + pairs.apart(eps), reduction)
 
 
 def complete_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
-    """1 less the complete intersection over union, as ``generalized_box_iou_loss``."""
+    """1 less the complete intersection over union; other arguments as in ``generalized_box_iou_loss``."""
     pairs = Pairs(boxes1, boxes2)
     iou = pairs.inter / (pairs.union + eps)
     return reduced(1 - iou + pairs.apart(eps) + pairs.shapes(iou, eps), reduction)

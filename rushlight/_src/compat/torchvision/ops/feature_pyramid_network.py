@@ -1,5 +1,5 @@
-"""Feature maps of several sizes (Lin et al. 2017, arXiv:1612.03144): each with what coarser ones know, and regions read
-from the one that fits."""
+"""Feature pyramids (Lin et al. 2017, arXiv:1612.03144): each map contains information of coarser ones, and regions are
+read from the map that fits their size."""
 from __future__ import annotations
 
 import math
@@ -29,7 +29,7 @@ class LastLevelMaxPool(ExtraFPNBlock):
 
 
 class LastLevelP6P7(ExtraFPNBlock):
-    """Two more maps by convolutions, of the network's coarsest result or (where the numbers of channels differ) of its
+    """Two more maps by convolutions, of the network's coarsest result or (if the numbers of channels differ) of its
     last input."""
 
     def __init__(self, in_channels, out_channels):
@@ -46,8 +46,8 @@ class LastLevelP6P7(ExtraFPNBlock):
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """From maps by name, finest first, of ``in_channels_list`` channels to as many of ``out_channels``, each of which
-    has the coarser ones added.
+    """Map a dict of feature maps, finest first, of ``in_channels_list`` channels to maps of ``out_channels``, each with
+    the coarser ones added.
 
     ValueError for an input without channels.
 

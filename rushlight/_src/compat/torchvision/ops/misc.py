@@ -9,7 +9,7 @@ __all__ = ["Conv2dNormActivation", "Conv3dNormActivation", "ConvNormActivation",
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch normalisation whose statistics and affine parameters are buffers."""
+    """Batch normalization whose statistics and affine parameters are buffers."""
 
     def __init__(self, num_features, eps=1e-5):
         super().__init__()
@@ -31,7 +31,7 @@ class FrozenBatchNorm2d(nn.Module):
 
 
 class ConvNormActivation(nn.Sequential):
-    """A convolution, a normalisation and an activation."""
+    """A convolution, a normalization and an activation."""
 
     layer = nn.Conv2d
     rank = 2
@@ -68,7 +68,7 @@ class Conv3dNormActivation(ConvNormActivation):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels scaled by what their means say (Hu, Shen and Sun 2018)."""
+    """Channels scaled by a function of their means (Hu, Shen and Sun 2018)."""
 
     def __init__(self, input_channels, squeeze_channels, activation=nn.ReLU, scale_activation=nn.Sigmoid):
         super().__init__()
@@ -82,7 +82,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class MLP(nn.Sequential):
-    """Linear layers with normalisations, activations and dropout between them."""
+    """Linear layers with normalizations, activations and dropout between them."""
 
     def __init__(self, in_channels, hidden_channels, norm_layer=None, activation_layer=nn.ReLU, inplace=None, bias=True,
                  dropout=0.0):

@@ -1,5 +1,4 @@
-"""Features of regions of images.  Regions are [n, 5], the image's number first, or a list of [k, 4], one for each
-image."""
+"""Features of image regions.  Regions are [n, 5], the image's index first, or a list of [k, 4], one for each image."""
 from __future__ import annotations
 
 import rushlight as torch
@@ -9,7 +8,7 @@ __all__ = ["PSRoIAlign", "PSRoIPool", "RoIAlign", "RoIPool", "ps_roi_align", "ps
 
 
 def with_batch(boxes):
-    """Boxes of each image as one tensor [n, 5], the image's number first.  ValueError for other shapes."""
+    """Boxes of each image as one tensor [n, 5], the image's index first.  ValueError for other shapes."""
     if isinstance(boxes, torch.Tensor):
         if boxes.dim() != 2 or boxes.shape[1] != 5:
             raise ValueError(f"The boxes tensor shape is not correct as Tensor[K, 5]: {tuple(boxes.shape)}")
@@ -24,7 +23,7 @@ def pair(size):
 
 
 class Regions:
-    """Where regions lie on a grid of cells: left, top, width and height of each [n], in elements of the input."""
+    """Regions on a grid of cells: left, top, width and height of each [n], in elements of the input."""
 
     def __init__(self, rois, scale, offset, least):
         corners = rois[:, 1:] * scale - offset
@@ -34,14 +33,14 @@ class Regions:
             self.wide, self.high = self.wide.clamp(min=least), self.high.clamp(min=least)
 
     def counts(self, cells, ratio):
-        """How many samples a cell has, down and across: ``ratio``, or one for each element it covers: ints [n, 2]."""
+        """Number of samples in a cell, down and across: ``ratio``, or one for each element it covers: ints [n, 2]."""
         if ratio > 0:
             return torch.full((len(self.images), 2), ratio, dtype=torch.int64)
         sizes = torch.stack([self.high / cells[0], self.wide / cells[1]], 1).detach()
         return sizes.ceil().long().clamp(min=0)
 
     def samples(self, at, cells, count):
-        """Places of samples of the regions ``at``: y [n, cells * count] and x, ``count`` evenly spread over each
+        """Positions of samples of the regions ``at``: y [n, cells * count] and x, ``count`` evenly spread over each
         cell."""
         found = []
         for start, length, n, k in ((self.top, self.high, cells[0], count[0]),
@@ -52,7 +51,7 @@ class Regions:
 
 
 def axis(places, size):
-    """The two elements around each place, the share of the second, and which places lie on the image."""
+    """Two elements around each position, the share of the second, and a mask of the positions on the image."""
     inside = (places >= -1) & (places <= size)
     places = places.clamp(min=0)
     low = places.detach().floor().long().clamp(max=size - 1)
@@ -63,7 +62,7 @@ def axis(places, size):
 
 def sampled(input, images, y, x, channels=None):
     """Bilinear samples at every y and x of each region, 0 outside: [n, rows, columns, c]; of all channels, or of those
-    that ``channels`` [rows, columns, c] names."""
+    in ``channels`` [rows, columns, c]."""
     y0, y1, fy, in_y = axis(y, input.shape[2])
     x0, x1, fx, in_x = axis(x, input.shape[3])
 
@@ -80,7 +79,7 @@ def sampled(input, images, y, x, channels=None):
 
 
 def aligned_means(input, regions, cells, ratio, channels=None):
-    """Means of samples over cells: [n, c, *cells].  Regions with as many samples are computed together."""
+    """Means of samples over cells: [n, c, *cells].  Regions with equal sample counts are computed together."""
     counts = regions.counts(cells, ratio)
     order, found = [], []
     for count in sorted(set(map(tuple, counts.tolist()))):
@@ -100,15 +99,15 @@ def aligned_means(input, regions, cells, ratio, channels=None):
 def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
     """Means of bilinear samples over the cells of regions: [n, c, h, w] -> [regions, c, *output_size] (He et al. 2017).
 
-    ``sampling_ratio``: samples along each side of a cell; as many as it covers elements where not positive.
+    ``sampling_ratio``: samples along each side of a cell; if not positive, one for each element that it covers.
     """
     regions = Regions(with_batch(boxes), spatial_scale, 0.5 if aligned else 0.0, None if aligned else 1.0)
     return aligned_means(input, regions, pair(output_size), sampling_ratio)
 
 
 def position_channels(input, cells):
-    """The channels of each cell, where every cell has its own: [rows, columns, c].  ValueError where they do not
-    divide."""
+    """Channels of each cell, if every cell has its own: [rows, columns, c].  ValueError if the cells do not divide
+    them."""
     count, rest = divmod(input.shape[1], cells[0] * cells[1])
     if rest:
         raise ValueError(
@@ -117,8 +116,7 @@ def position_channels(input, cells):
 
 
 def ps_roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1):
-    """``roi_align`` of which each cell reads channels of its own: [n, c * cells, h, w] -> [regions, c,
-    *output_size]."""
+    """``roi_align`` with separate channels for each cell: [n, c * cells, h, w] -> [regions, c, *output_size]."""
     cells = pair(output_size)
     regions = Regions(with_batch(boxes), spatial_scale, 0.5, None)
     return aligned_means(input, regions, cells, sampling_ratio, position_channels(input, cells))
@@ -133,7 +131,7 @@ def bounds(start, length, cells, size):
 
 
 def masks(low, high, size):
-    """Which elements of an axis belong to which cell: bool [n, cells, size]."""
+    """Mask of the elements of an axis that belong to each cell: bool [n, cells, size]."""
     at = torch.arange(size)
     return (at >= low[..., None]) & (at < high[..., None])
 
@@ -144,9 +142,9 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0):
 
 
 def pooled(input, rois, cells, scale):
-    """The largest elements, and where they are in their channel, -1 in empty cells."""
+    """Largest elements, and their indices in the channel, -1 in empty cells."""
     corners = (rois[:, 1:].detach() * scale)
-    corners = (corners.abs() + 0.5).floor() * corners.sign()  # halves go away from zero
+    corners = (corners.abs() + 0.5).floor() * corners.sign()  # ties round away from zero
     left, top, right, bottom = corners.unbind(1)
     height, width = input.shape[2:]
     rows = masks(*bounds(top, (bottom - top + 1).clamp(min=1), cells[0], height), height)
@@ -167,7 +165,7 @@ def pooled(input, rois, cells, scale):
 
 
 def ps_roi_pool(input, boxes, output_size, spatial_scale=1.0):
-    """The mean of each cell of regions, each cell of channels of its own, 0 in empty ones (Dai et al. 2016)."""
+    """Mean of each cell of regions, with separate channels for each cell, 0 in empty ones (Dai et al. 2016)."""
     cells, rois = pair(output_size), with_batch(boxes)
     corners = rois[:, 1:].detach()
     corners = (corners.abs() + 0.5).floor() * corners.sign()
@@ -190,7 +188,7 @@ def ps_roi_pool(input, boxes, output_size, spatial_scale=1.0):
 
 
 def layer(name, function, *options):
-    """A module that keeps the options of a function, and passes them on."""
+    """Return a module class that stores the options of a function, and passes them on."""
     class Layer(nn.Module):
         def __init__(self, *args, **kwargs):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Dropping whole branches and blocks."""
+"""Dropout of entire branches and blocks."""
 from __future__ import annotations
 
 import math

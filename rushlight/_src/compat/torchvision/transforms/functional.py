@@ -13,7 +13,7 @@ F = torch.nn.functional
 
 
 class InterpolationMode(enum.Enum):
-    """How pixels between pixels are computed."""
+    """Interpolation between pixels."""
 
     NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC, BOX, HAMMING, LANCZOS = ("nearest", "nearest-exact", "bilinear",
                                                                         "bicubic", "box", "hamming", "lanczos")
@@ -53,7 +53,7 @@ def pil_to_tensor(pic):
 
 
 def to_tensor(pic):
-    """A PIL image or array [h, w, c] as float [c, h, w]; bytes become numbers in [0, 1].  TypeError for anything
+    """Convert a PIL image or array [h, w, c] to float [c, h, w]; uint8 is scaled to [0, 1].  TypeError for anything
     else."""
     if isinstance(pic, np.ndarray):
         made = torch.from_numpy(np.ascontiguousarray((pic if pic.ndim == 3 else pic[:, :, None]).transpose(2, 0, 1)))
@@ -75,7 +75,7 @@ def to_pil_image(pic, mode=None):
 
 
 def convert_image_dtype(image, dtype=torch.float32):
-    """Pixels as another dtype: floats in [0, 1], integers over their whole range."""
+    """Convert pixels to another dtype: floats in [0, 1], integers over their full range."""
     if image.dtype is dtype:
         return image
     if image.is_floating_point():
@@ -89,8 +89,8 @@ def convert_image_dtype(image, dtype=torch.float32):
 
 
 def normalize(tensor, mean, std, inplace=False):
-    """(tensor - mean) / std for each channel.  ValueError for a standard deviation of 0, TypeError for what is no
-    tensor."""
+    """(tensor - mean) / std for each channel.  ValueError for a standard deviation of 0, TypeError for other objects
+    than tensors."""
     if not is_tensor(tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
     if not tensor.is_floating_point():
@@ -103,7 +103,7 @@ def normalize(tensor, mean, std, inplace=False):
 
 
 def resized(size, height, width, max_size=None):
-    """The sizes that ``size`` (one number: of the shorter side) means for an image."""
+    """Return the height and width for ``size`` (one number: of the shorter side) of an image."""
     if isinstance(size, numbers.Number):
         size = [int(size)]
     if len(size) == 2:
@@ -116,7 +116,7 @@ def resized(size, height, width, max_size=None):
 
 
 def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True):
-    """An image of another size (one number: of the shorter side; else height and width)."""
+    """Resize an image (one number: the shorter side; else height and width)."""
     _, height, width = get_dimensions(img)
     new = resized(size, height, width, max_size)
     if not is_tensor(img):
@@ -133,7 +133,7 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
 
 
 def pad(img, padding, fill=0, padding_mode="constant"):
-    """An image with a border: one number, two (left and right, top and bottom) or four."""
+    """Pad an image with a border: one number, two (left and right, top and bottom) or four."""
     padding = [padding] if isinstance(padding, numbers.Number) else list(padding)
     left, top, right, bottom = padding * 4 if len(padding) == 1 else padding * 2 if len(padding) == 2 else padding
     if is_tensor(img):
@@ -150,7 +150,7 @@ def pad(img, padding, fill=0, padding_mode="constant"):
 
 
 def crop(img, top, left, height, width):
-    """A part of an image; what lies outside is 0."""
+    """Crop an image; elements outside are 0."""
     if not is_tensor(img):
         return img.crop((left, top, left + width, top + height))
     h, w = img.shape[-2:]
@@ -165,7 +165,7 @@ def pair(size):
 
 
 def center_crop(img, output_size):
-    """The middle of an image, padded where it is smaller."""
+    """Crop the center of an image, padded if it is smaller."""
     height, width = pair(output_size)
     _, h, w = get_dimensions(img)
     if width > w or height > h:
@@ -176,12 +176,12 @@ def center_crop(img, output_size):
 
 
 def resized_crop(img, top, left, height, width, size, interpolation=InterpolationMode.BILINEAR, antialias=True):
-    """A part of an image, resized."""
+    """Crop an image and resize the result."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
 def five_crop(img, size):
-    """The four corners and the middle."""
+    """The four corners and the center."""
     height, width = pair(size)
     _, h, w = get_dimensions(img)
     return (crop(img, 0, 0, height, width), crop(img, 0, w - width, height, width),
@@ -190,17 +190,17 @@ def five_crop(img, size):
 
 
 def hflip(img):
-    """Left and right exchanged."""
+    """Flip horizontally."""
     return img.flip(-1) if is_tensor(img) else img.transpose(0)
 
 
 def vflip(img):
-    """Top and bottom exchanged."""
+    """Flip vertically."""
     return img.flip(-2) if is_tensor(img) else img.transpose(1)
 
 
 def as_floats(function):
-    """A function of float tensors in [0, bound] for PIL images and byte tensors too."""
+    """Make a function of float tensors in [0, bound] accept PIL images and uint8 tensors too."""
     import functools
 
     @functools.wraps(function)
@@ -239,7 +239,7 @@ def adjust_saturation(img, saturation_factor):
 
 @as_floats
 def rgb_to_grayscale(img, num_output_channels=1):
-    """Weighted by how bright colours look."""
+    """Weighted mean of the colors by luminance."""
     return gray(img).expand(*img.shape[:-3], num_output_channels, *img.shape[-2:])
 
 
@@ -248,7 +248,7 @@ to_grayscale = rgb_to_grayscale
 
 @as_floats
 def gaussian_blur(img, kernel_size, sigma=None):
-    """A convolution with a normal density."""
+    """Convolution with a Gaussian."""
     sizes = pair(kernel_size)
     sigmas = [0.3 * ((k - 1) * 0.5 - 1) + 0.8
               for k in sizes] if sigma is None else [float(s) for s in (sigma if isinstance(sigma, (list, tuple))
@@ -262,7 +262,7 @@ def gaussian_blur(img, kernel_size, sigma=None):
 
 
 def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=0):
-    """An image turned against the clock by an angle in degrees."""
+    """Rotate an image counterclockwise by an angle in degrees."""
     if not is_tensor(img):
         return img.rotate(angle, PIL_MODES[interpolation], expand, center, fillcolor=fill)
     if expand or center is not None:
@@ -279,7 +279,7 @@ def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, ce
 
 
 def erase(img, i, j, h, w, v, inplace=False):
-    """A rectangle replaced by a value."""
+    """Replace a rectangle by a value."""
     img = img if inplace else img.clone()
     img[..., i:i + h, j:j + w] = v
     return img

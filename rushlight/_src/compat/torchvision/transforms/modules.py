@@ -26,7 +26,7 @@ class Compose:
 
 
 class Transform(nn.Module):
-    """A transform with options, which its text shows."""
+    """Base class of transforms with options, which ``repr`` shows."""
 
     def __init__(self, **options):
         super().__init__()
@@ -115,7 +115,7 @@ class Normalize(Transform):
 
 
 class Resize(Transform):
-    """Another size: one number for the shorter side, or height and width."""
+    """Resize: one number for the shorter side, or height and width."""
 
     def __init__(self, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True):
         super().__init__(size=size, interpolation=interpolation, max_size=max_size, antialias=antialias)
@@ -129,7 +129,7 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """The middle."""
+    """Center crop."""
 
     def __init__(self, size):
         super().__init__(size=tuple(F.pair(size)))
@@ -139,7 +139,7 @@ class CenterCrop(Transform):
 
 
 class FiveCrop(CenterCrop):
-    """The corners and the middle."""
+    """The corners and the center."""
 
     def forward(self, img):
         return F.five_crop(img, self.size)
@@ -156,7 +156,7 @@ class Pad(Transform):
 
 
 class RandomCrop(Transform):
-    """A part at a random place."""
+    """A crop at a random position."""
 
     def __init__(self, size, padding=None, pad_if_needed=False, fill=0, padding_mode="constant"):
         super().__init__(size=tuple(F.pair(size)), padding=padding)
@@ -177,7 +177,7 @@ class RandomCrop(Transform):
 
 
 class RandomResizedCrop(Transform):
-    """A part of random area, shape and place, resized."""
+    """A crop of random area, aspect ratio and position, resized."""
 
     def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR,
                  antialias=True):
@@ -186,7 +186,7 @@ class RandomResizedCrop(Transform):
 
     @staticmethod
     def get_params(img, scale, ratio):
-        """Top, left, height and width of the part."""
+        """Top, left, height and width of the crop."""
         _, height, width = F.get_dimensions(img)
         for _ in range(10):
             area = height * width * between(*scale)
@@ -205,7 +205,7 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Left and right exchanged, with probability p."""
+    """Horizontal flip with probability p."""
 
     turn = staticmethod(F.hflip)
 
@@ -217,13 +217,13 @@ class RandomHorizontalFlip(Transform):
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
-    """Top and bottom exchanged, with probability p."""
+    """Vertical flip with probability p."""
 
     turn = staticmethod(F.vflip)
 
 
 class RandomRotation(Transform):
-    """A turn by a random angle."""
+    """Rotation by a random angle."""
 
     def __init__(self, degrees, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=0):
         super().__init__(degrees=[-degrees, degrees] if isinstance(degrees, (int, float)) else list(degrees),
@@ -235,7 +235,7 @@ class RandomRotation(Transform):
 
 
 class Grayscale(Transform):
-    """Without colours."""
+    """Conversion to grayscale."""
 
     def __init__(self, num_output_channels=1):
         super().__init__(num_output_channels=num_output_channels)
@@ -245,7 +245,7 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(Transform):
-    """Without colours, with probability p."""
+    """Conversion to grayscale with probability p."""
 
     def __init__(self, p=0.1):
         super().__init__(p=p)
@@ -255,7 +255,7 @@ class RandomGrayscale(Transform):
 
 
 class GaussianBlur(Transform):
-    """Blurred by a random width."""
+    """Gaussian blur with a random standard deviation."""
 
     def __init__(self, kernel_size, sigma=(0.1, 2.0)):
         super().__init__(kernel_size=tuple(F.pair(kernel_size)),
@@ -270,7 +270,7 @@ class ColorJitter(Transform):
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
         if hue not in (0, (0, 0)):
-            raise NotImplementedError("ColorJitter(hue=...) is not part of the stand-in")
+            raise NotImplementedError("ColorJitter(hue=...) is not implemented")
         super().__init__(**{n: self.span(v) for n, v in (("brightness", brightness), ("contrast", contrast),
                                                          ("saturation", saturation))})
 

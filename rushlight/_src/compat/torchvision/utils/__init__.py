@@ -1,4 +1,4 @@
-"""Pictures of tensors: grids of images, and boxes, masks, keypoints and flows drawn into them."""
+"""Visualization of tensors: grids of images, and boxes, masks, keypoints and flows drawn into them."""
 from .drawing import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks
 from .flows import flow_to_image
 from .grids import make_grid, save_image

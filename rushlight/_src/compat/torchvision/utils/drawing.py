@@ -1,4 +1,4 @@
-"""Boxes, masks and keypoints in pictures, by Pillow."""
+"""Draw boxes, masks and keypoints with Pillow."""
 from __future__ import annotations
 
 import math
@@ -12,7 +12,7 @@ STEPS = (2**25 - 1, 2**15 - 1, 2**21 - 1)  # between the colours of one object a
 
 
 def checked(image, channels, wrong, kind="The image must be a tensor, got"):
-    """TypeError for what is no tensor; ValueError unless it is uint8 or float [c, h, w] with so many channels."""
+    """TypeError for other objects than tensors; ValueError unless uint8 or float [c, h, w] with c in ``channels``."""
     if not isinstance(image, torch.Tensor):
         raise TypeError(f"{kind} {type(image)}")
     if not (image.dtype == torch.uint8 or image.is_floating_point()):
@@ -24,8 +24,8 @@ def checked(image, channels, wrong, kind="The image must be a tensor, got"):
 
 
 def palette(colors, count):
-    """Red, green and blue from 0 to 255 of each of ``count`` objects: given one by one, the same for all, or, for None,
-    spread."""
+    """Colors (red, green and blue from 0 to 255) of ``count`` objects: one for each, the same for all, or, for None, a
+    generated palette."""
     from PIL import ImageColor
 
     if colors is None:
@@ -45,7 +45,7 @@ def palette(colors, count):
 
 
 def picture(image):
-    """An image tensor as Pillow's picture in red, green and blue; floats are from 0 to 1."""
+    """Convert an image tensor to an RGB Pillow image; floats are from 0 to 1."""
     from PIL import Image
 
     image = image.detach()
@@ -55,7 +55,7 @@ def picture(image):
 
 
 def tensor_of(drawn, dtype):
-    """Pillow's picture as [3, h, w] of a dtype."""
+    """Convert a Pillow image to [3, h, w] of a dtype."""
     values = torch.from_numpy(np.array(drawn)).permute(2, 0, 1).contiguous()
     return values.to(dtype) / 255 if dtype.is_floating_point else values
 
@@ -71,7 +71,7 @@ def letters(font, size):
 
 
 def write(draw, at, label, color, behind, font):
-    """A label, on a rectangle of the colour ``behind`` if there is one."""
+    """Draw a label, on a rectangle of the color ``behind`` if there is one."""
     if behind is not None:
         left, top, right, bottom = draw.textbbox(at, label, font=font)
         draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), fill=behind)
@@ -79,7 +79,7 @@ def write(draw, at, label, color, behind, font):
 
 
 def outlined(draw, box, color, width, fill):
-    """A rectangle (left, top, right, bottom), or a box of four corners."""
+    """Draw a rectangle (left, top, right, bottom), or a box of four corners."""
     inside = (*color, 100) if fill else None
     if len(box) == 4:
         draw.rectangle(box, width=width, outline=color, fill=inside)
@@ -92,7 +92,7 @@ def outlined(draw, box, color, width, fill):
 
 
 def dashes(draw, start, end, color, width, length=5):
-    """A line of which every other piece of ``length`` is drawn."""
+    """Draw every other segment of length ``length`` of a line."""
     whole = math.dist(start, end)
     for begin in np.arange(0, whole, 2 * length):
         ends = [tuple(a + (b - a) * at / whole for a, b in zip(start, end))
@@ -104,11 +104,11 @@ def dashes(draw, start, end, color, width, length=5):
 def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None, font_size=None,
                         label_colors=None, label_background_colors=None,
                         fill_labels=False):
-    """An image, uint8 or float [1 or 3, h, w], with boxes [n, 4] (left, top, right, bottom) or [n, 8] (four corners)
-    drawn into it: [3, h, w].
+    """Draw boxes [n, 4] (left, top, right, bottom) or [n, 8] (four corners) into an image, uint8 or float [1 or 3, h,
+    w]: [3, h, w].
 
-    TypeError for what is no tensor; ValueError for other shapes and dtypes, for boxes whose corners are the wrong way
-    around, and for labels or colours that are fewer than boxes.
+    TypeError for other objects than tensors; ValueError for other shapes and dtypes, for boxes with swapped corners,
+    and for fewer labels or colors than boxes.
     """
     from PIL import ImageDraw
 
@@ -138,8 +138,8 @@ def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, widt
 
 @torch.no_grad()
 def draw_segmentation_masks(image, masks, alpha=0.8, colors=None):
-    """An image, uint8 or float [3, h, w], under coloured masks, bool [n, h, w] or [h, w]; ``alpha`` 0 shows the image
-    alone, 1 the masks alone.  Where masks overlap is black.  TypeError and ValueError as ``draw_bounding_boxes``."""
+    """Draw colored masks, bool [n, h, w] or [h, w], over an image, uint8 or float [3, h, w]; ``alpha`` 0 shows only the
+    image, 1 only the masks.  Overlaps of masks are black.  TypeError and ValueError as ``draw_bounding_boxes``."""
     checked(image, (3,), "Pass an RGB image. Other Image formats are not supported")
     masks = masks[None] if masks.dim() == 2 else masks
     if masks.dim() != 3:
@@ -161,7 +161,7 @@ def draw_segmentation_masks(image, masks, alpha=0.8, colors=None):
 
 
 def seen_points(keypoints, visibility):
-    """Whether each of [n, k] points is drawn.  ValueError for other shapes."""
+    """True for each of [n, k] points that is drawn.  ValueError for other shapes."""
     if keypoints.dim() != 3:
         raise ValueError("keypoints must be of shape (num_instances, K, 2)")
     if visibility is None:
@@ -178,10 +178,10 @@ def seen_points(keypoints, visibility):
 
 @torch.no_grad()
 def draw_keypoints(image, keypoints, connectivity=None, colors=None, radius=2, width=3, visibility=None):
-    """An image, uint8 or float [3, h, w], with points [n, k, 2] (column, row) of n objects, and lines between those
-    that ``connectivity`` pairs.
+    """Draw points [n, k, 2] (column, row) of n objects, and lines between those that ``connectivity`` pairs, into an
+    image, uint8 or float [3, h, w].
 
-    Points that ``visibility`` [n, k] denies, and their lines, are left out.  TypeError and ValueError as
+    Points whose ``visibility`` [n, k] is False, and their lines, are omitted.  TypeError and ValueError as
     ``draw_bounding_boxes``.
     """
     from PIL import ImageDraw

@@ -1,5 +1,4 @@
-"""Directions and lengths of movement as colours (Baker et al. 2007, A database and evaluation methodology for optical
-flow)."""
+"""Optical flow as colors (Baker et al. 2007, A database and evaluation methodology for optical flow)."""
 from __future__ import annotations
 
 import math
@@ -11,7 +10,7 @@ ARCS = ((0, 1, 1, 15), (1, 0, -1, 6), (1, 2, 1, 4), (2, 1, -1, 11), (2, 0, 1, 13
 
 
 def wheel():
-    """The colours around the circle: [55, 3], from 0 to 255."""
+    """The color wheel: [55, 3], from 0 to 255."""
     rows = []
     for full, moving, way, count in ARCS:
         for step in range(count):
@@ -23,9 +22,9 @@ def wheel():
 
 @torch.no_grad()
 def flow_to_image(flow):
-    """Movements, float32 [2, h, w] or [n, 2, h, w] (columns, then rows), as uint8 [3, h, w] or [n, 3, h, w]: the
-    direction is the colour, the length, in parts of the longest, how far it is from white.  ValueError for other dtypes
-    and shapes.
+    """Convert flows, float32 [2, h, w] or [n, 2, h, w] (columns, then rows), to uint8 [3, h, w] or [n, 3, h, w]: the
+    direction is the color; the length, relative to the longest, is the distance from white.  ValueError for other
+    dtypes and shapes.
 
     >>> import rushlight as torch
     >>> flow_to_image(torch.zeros(2, 1, 1)).flatten().tolist()

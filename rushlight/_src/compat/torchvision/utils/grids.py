@@ -1,4 +1,4 @@
-"""Many images in one, and images into files."""
+"""Grids of images, and image files."""
 from __future__ import annotations
 
 import math
@@ -7,8 +7,8 @@ import rushlight as torch
 
 
 def scaled(images, value_range, scale_each):
-    """Values of [n, c, h, w] from ``value_range``, or from their smallest to their largest, to 0 up to 1; of each image
-    by itself, or of all."""
+    """Scale values of [n, c, h, w] from ``value_range``, or from their minimum to their maximum, to [0, 1]; for each
+    image separately, or for all."""
     def stretched(part):
         low, high = value_range or (float(part.min()), float(part.max()))
         return (part.clamp(low, high) - low) / max(high - low, 1e-5)
@@ -17,7 +17,7 @@ def scaled(images, value_range, scale_each):
 
 
 def batch_of(tensor):
-    """[h, w], [c, h, w], [n, c, h, w] or a list of images as [n, c, h, w] with three channels where there was one."""
+    """Convert [h, w], [c, h, w], [n, c, h, w] or a list of images to [n, c, h, w]; one channel becomes three."""
     for image in tensor if isinstance(tensor, list) else [tensor]:
         if not isinstance(image, torch.Tensor):
             where = ", got a list containing" if isinstance(tensor, list) else ", got"
@@ -30,10 +30,11 @@ def batch_of(tensor):
 
 @torch.no_grad()
 def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scale_each=False, pad_value=0.0):
-    """Images [n, c, h, w] side by side, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each: [c,
-    height, width].
+    """Arrange images [n, c, h, w] in a grid, ``nrow`` in a row, with ``padding`` elements of ``pad_value`` around each:
+    [c, height, width].
 
-    A single image comes back as it is.  TypeError for what is no tensor, or a ``value_range`` that is no tuple.
+    A single image is returned unchanged.  TypeError for other objects than tensors, or unless ``value_range`` is a
+    tuple.
 
     >>> import rushlight as torch
     >>> make_grid(torch.ones(5, 3, 4, 4), nrow=3).shape
@@ -59,7 +60,7 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
 
 @torch.no_grad()
 def save_image(tensor, fp, format=None, **kwargs):
-    """Writes images with values from 0 to 1 as one picture; keyword arguments are those of ``make_grid``."""
+    """Write images with values from 0 to 1 as one image file; keyword arguments are those of ``make_grid``."""
     from PIL import Image
 
     grid = make_grid(tensor, **kwargs).mul(255).add(0.5).clamp(0, 255)

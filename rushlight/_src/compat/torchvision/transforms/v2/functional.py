@@ -20,7 +20,7 @@ def to_image(inpt):
 
 
 def to_dtype(inpt, dtype=torch.float32, scale=False):
-    """A tensor of another dtype; with ``scale`` the range of values is that dtype's too."""
+    """Convert a tensor to another dtype; with ``scale`` also to that dtype's range of values."""
     return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
 
 
