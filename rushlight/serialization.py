@@ -46,7 +46,7 @@ MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] |
 # dtypes that PyTorch writes beside their storages, which are of bytes
 UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
-# read as the whole numbers that they hold
+# read as their integer values
 STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
 SCRIPTED = GlobalName("torch", "ScriptObject")
 
@@ -223,9 +223,9 @@ def joining_compiled(kind, base):
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True,
          _disable_byteorder_record=False):
-    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is
-    written (``core/files.py``).  ``pickle_module`` says how other objects are written; NotImplementedError for one
-    whose Pickler is not Python's.  The order of bytes is written down whatever ``_disable_byteorder_record`` says."""
+    """Write an object with its tensors to a file (a path or a file object); a path is replaced only when writing is
+    complete (``core/files.py``).  ``pickle_module`` pickles other objects; NotImplementedError for one whose Pickler
+    is not Python's.  The byte order is recorded whatever ``_disable_byteorder_record`` says."""
     def write(obj, file):
         if _use_new_zipfile_serialization:
             return write_archive(obj, file, name, pickler=made)

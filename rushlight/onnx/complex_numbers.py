@@ -57,7 +57,7 @@ def rfft(w, node, x, dim):
 def irfft(w, node, x, dim, size):
     """The inverse of all coefficients: those of the second half are conjugates of the first, in the other order."""
     if not isinstance(size, int):
-        raise OnnxExporterError("irfft of a size that varies is not written as ONNX: export it for a fixed size")
+        raise OnnxExporterError("irfft of a dynamic size is not written as ONNX: export it for a fixed size")
     dtype, half = node.dtype, size // 2 + 1
     order = np.asarray([*range(half), *(size - k for k in range(half, size))], np.int64)
     signs = np.ones((size, *[1] * (len(x.shape) - dim - 1), 2))

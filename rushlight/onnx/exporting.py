@@ -199,7 +199,7 @@ class Writing:
 
 
 def described(name, meta, labels):
-    """A value's type: its dtype, and its shape with a label where a size varies."""
+    """Return a value's type: its dtype, and its shape with a label for each dynamic size."""
     shape = [labels.get(n) or str(n) if isinstance(n, Expr) else n for n in meta.shape]
     dtype, parts = (meta.dtype.to_real(), [2]) if meta.dtype.is_complex else (meta.dtype, [])
     return library().helper.make_tensor_value_info(name, element_type(dtype), shape + parts)

@@ -64,7 +64,7 @@ class PackagingErrorReason(enum.Enum):
     DENIED = "Module was denied by a pattern."
 
 
-LATER = (PackagingErrorReason.NO_ACTION, PackagingErrorReason.DENIED)  # mended where the source is saved afterwards
+LATER = (PackagingErrorReason.NO_ACTION, PackagingErrorReason.DENIED)  # fixed if the source is saved afterwards
 
 
 class EmptyMatchError(Exception):

@@ -1,4 +1,4 @@
-"""Elementwise products and quotients of sparse tensors, whose operands broadcast."""
+"""Elementwise multiplication and division of sparse tensors, with broadcasting."""
 from __future__ import annotations
 
 from .._src.core.dtypes import promote

@@ -23,7 +23,7 @@ def wanted(check_invariants) -> bool:
 
 
 def checked_indices(**indices):
-    """Tensors of whole numbers, of one dtype of those that index."""
+    """Check integer tensors of one index dtype."""
     for name, tensor in indices.items():
         require(isinstance(tensor, Tensor) and tensor.dtype in (int32, int64),
                 f"{name} must be an int32 or int64 tensor, but got {getattr(tensor, 'dtype', type(tensor))}")

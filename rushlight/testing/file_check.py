@@ -39,7 +39,7 @@ class FileCheck:
         return self.add("count", text, count, exactly)
 
     def check_dag(self, text: str) -> "FileCheck":
-        """Texts checked one after another by this come in any order."""
+        """Strings checked one after another by this come in any order."""
         return self.add("dag", text)
 
     def check_regex(self, pattern: str) -> "FileCheck":

@@ -192,7 +192,7 @@ class Threads:
 
 
 class Compare:
-    """Measurements side by side: a row for each sub-label, a column for each description; ``print()``."""
+    """A table of measurements: a row for each sub-label, a column for each description; ``print()``."""
 
     def __init__(self, results):
         self.results, self.trim, self.color, self.warn = list(results), False, False, False

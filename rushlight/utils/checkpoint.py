@@ -86,7 +86,7 @@ def set_device_states(devices, states, *, device_type=None):
 
 
 class Surroundings:
-    """The place in the random stream and the precision that a function ran in, to run it in again."""
+    """The RNG offset and the autocast state that a function ran in, restored to run it again."""
 
     def __init__(self, keep_random):
         self.place, self.code = places() if keep_random else None, mine.autocast

@@ -97,7 +97,7 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size, dtype, **kwargs):
-        """Normal numbers, or whole ones in [0, 127)."""
+        """Normal numbers, or integers in [0, 127)."""
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(size=size, dtype=dtype, device="cpu")
         return torch.randint(1, 127, size=size, dtype=dtype, device="cpu")

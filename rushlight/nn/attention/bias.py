@@ -1,4 +1,4 @@
-"""Causal masks that are not written down: which corner of the scores the triangle is in."""
+"""Causal masks that are not materialized: the corner of the scores that the triangle is aligned to."""
 from __future__ import annotations
 
 import enum

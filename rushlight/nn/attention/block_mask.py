@@ -201,7 +201,8 @@ _counters: dict = {}
 
 
 def counts_of(mask: ScalarGraph, captured, extents, block):
-    """How many scores of each block the mask allows: [b, h, rows, columns] int64, without writing the mask down."""
+    """Return the number of scores of each block that the mask allows: [b, h, rows, columns] int64, without
+    materializing the mask."""
     key = str(mask.graph), extents, block
     counter = _counters.get(key)
     if counter is None:

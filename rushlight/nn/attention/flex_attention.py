@@ -7,8 +7,8 @@ on the CPU.
     mask = create_block_mask(causal, None, None, 1024, 1024)
     out = flex_attention(query, key, value, block_mask=mask)
 
-The functions are written down once, as a program for a single score. Kernels compute it within the blocks of scores
-that never leave the cache; its derivative is derived; blocks that nobody may see are skipped.
+The functions are traced once, as a program for a single score.  Kernels compute it within blocks of scores that never
+leave the cache; its derivative is derived; fully masked blocks are skipped.
 """
 from __future__ import annotations
 

@@ -213,7 +213,8 @@ def skip_but_pass_in_sandcastle_if(condition, reason: str):
 
 
 def retry_on_connect_failures(func=None, connect_errors=("Address already in use",)):
-    """A function that is called again, up to ten times, while it raises RuntimeError with one of these texts."""
+    """Decorate a function to be called again, up to ten times, while it raises RuntimeError with one of these
+    messages."""
     if func is None:
         return functools.partial(retry_on_connect_failures, connect_errors=connect_errors)
 

@@ -59,7 +59,7 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
-    """Arrays as one tensor.  TypeError for arrays of texts or objects."""
+    """Stack arrays as one tensor.  TypeError for arrays of strings or objects."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str) is not None:
         raise TypeError(
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
@@ -83,7 +83,7 @@ def collate_int_fn(batch, *, collate_fn_map=None):
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):
-    """Texts as they are."""
+    """Return strings unchanged."""
     return batch
 
 

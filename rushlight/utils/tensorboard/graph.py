@@ -25,7 +25,7 @@ def node(name: str, operator: str, inputs=(), tensor=None, text="") -> NodeDef:
 
 
 class Watching(TorchFunctionMode):
-    """Writes down the functions that a model calls, below the names of the modules that call them."""
+    """Traces the functions that a model calls, below the names of the modules that call them."""
 
     def __init__(self, model):
         super().__init__()

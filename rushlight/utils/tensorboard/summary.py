@@ -209,7 +209,7 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def pixels_of(picture, dataformats: str) -> np.ndarray:
-    """uint8 pixels [height, width, channels]; several pictures (a format with N) side by side in a grid.
+    """uint8 pixels [height, width, channels]; several images (a format with N) are tiled in a grid.
 
     Floating-point values are in [0, 1].
     """
@@ -282,7 +282,7 @@ def draw_boxes(disp_image, boxes, labels=None):
 
 
 def video(tag, tensor, fps=4) -> Summary:
-    """Moving pictures [n, time, channels, height, width]; several side by side."""
+    """Write a video [n, time, channels, height, width]; several are tiled."""
     values = array(tensor)
     if values.ndim != 5:
         raise ValueError(f"a video has 5 dimensions (n, time, channels, height, width), got {list(values.shape)}")

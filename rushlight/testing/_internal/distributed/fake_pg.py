@@ -18,7 +18,7 @@ class FakeStore(HashStore):
 
 
 class FakeProcessGroup(ProcessGroup):
-    """The group of rank ``rank`` of ``size``, whose exchanges ask nobody (``backends.FakeEngine``)."""
+    """The group of rank ``rank`` of ``size``, whose collectives involve no other process (``backends.FakeEngine``)."""
 
     def __init__(self, rank: int, size: int):
         super().__init__("fake", FakeStore(), rank, size, make=FakeEngine)
