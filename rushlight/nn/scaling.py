@@ -15,7 +15,7 @@ class ScalingType(enum.Enum):
 
 
 class SwizzleType(enum.Enum):
-    """How scales of blocks lie in memory."""
+    """Memory layouts of block scales."""
 
     NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
 

@@ -11,8 +11,7 @@ from .rules import rule
 
 
 def real_form(tensor):
-    """A tensor as ONNX has it: of complex numbers, the parts in a last dimension of 2, in the same memory if they lie
-    there."""
+    """Return a tensor in ONNX's form: complex numbers with a last dimension of 2, in the same memory if possible."""
     return OPS["view_as_real"](tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
 
 

@@ -185,7 +185,7 @@ class Writing:
             w.nodes.append(onnx.helper.make_node("Identity", [w.names[store.node]], [written[name]]))
             outputs.append(described(written[name], store.meta, found.names))
             if store.into not in arguments:
-                arguments.append(store.into)  # its initializer is what it is worth where it is not given
+                arguments.append(store.into)  # its initializer is its default value
         inputs = [described(w.names[n], n.meta, found.names) for n in arguments]
         made = onnx.helper.make_graph(w.nodes, "main", inputs, outputs, w.initializers)
         model = onnx.helper.make_model(

@@ -1,4 +1,4 @@
-"""What each primitive is in ONNX: a rule takes the writer, the node and its arguments, and returns its result's
+"""ONNX translations of primitives: a rule takes the writer, the node and its arguments, and returns its result's
 name."""
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def log10(w, dtype, x):
 
 @composed("log1p")
 def log1p(w, dtype, x):
-    """log(1 + x): what rounding takes from 1 + x is given back by the quotient."""
+    """log(1 + x): the quotient compensates the rounding error of 1 + x."""
     one = w.constant(1, dtype)
     moved = w.emit("Add", x, one)
     scaled = w.emit("Mul", w.emit("Log", moved), w.emit("Div", x, w.emit("Sub", moved, one)))
@@ -380,7 +380,7 @@ COMBINE = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"
 
 
 def combination(w, combine) -> str:
-    """How elements are scattered, as ONNX calls it.  OnnxExporterError if the opset lacks it."""
+    """Return ONNX's name of a scatter reduction.  OnnxExporterError if the opset lacks it."""
     if w.opset < 18 and combine in ("max", "min"):
         raise OnnxExporterError(f"opset {w.opset} does not scatter by {combine}: export with opset_version=18")
     return COMBINE[combine]

@@ -32,7 +32,7 @@ def checked_indices(**indices):
 
 
 def check_pins(check_pinning, **parts):
-    """Raise RuntimeError, if asked to check, for parts of which some are pinned and others are not."""
+    """Raise RuntimeError, if checks are on, if some parts are pinned and others are not."""
     found = {name: part.is_pinned() for name, part in parts.items()} if check_pinning else {}
     require(len(set(found.values())) <= 1,
             f"memory pinning of {', '.join(parts)} must match, but got is_pinned {found}")

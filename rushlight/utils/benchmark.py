@@ -21,7 +21,7 @@ def select_unit(t: float):
 
 
 class TaskSpec:
-    """What was timed, in words."""
+    """Description of a timed task."""
 
     def __init__(self, stmt, setup="", global_setup="", label=None, sub_label=None, description=None, env=None,
                  num_threads=1):
@@ -176,7 +176,7 @@ class Timer:
 
 
 class Threads:
-    """A block that runs with so many threads."""
+    """A block that runs with this number of threads."""
 
     def __init__(self, count):
         self.count = count

@@ -88,7 +88,7 @@ def conv_flop(x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
 
 def conv_backward_flop(grad_out_shape, x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
                        _output_padding, _groups, output_mask, out_shape, **kwargs) -> int:
-    """Of the gradients of a convolution that ``output_mask`` asks for: of the input, the weight."""
+    """FLOPs of the gradients of a convolution selected by ``output_mask``: of the input, the weight."""
     one = conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
     return one * (bool(output_mask[0]) + bool(output_mask[1]))
 

@@ -79,8 +79,8 @@ def flattened(values) -> list:
 
 
 class FuzzedTensor:
-    """A tensor whose sizes are numbers or names of parameters.  Of its ``steps`` it shows every n-th element; with a
-    probability of 1 - ``probability_contiguous`` its dimensions lie in memory in another order."""
+    """A tensor whose sizes are numbers or names of parameters.  It is strided by ``steps``; with a probability of 1 -
+    ``probability_contiguous`` its dimensions are permuted in memory."""
 
     def __init__(self, name, size, steps=None, probability_contiguous=0.5, min_elements=None, max_elements=None,
                  max_allocation_bytes=None, dim_parameter=None, roll_parameter=None, dtype=torch.float32, cuda=False,

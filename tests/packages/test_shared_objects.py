@@ -62,7 +62,7 @@ def test_functions_and_modules_by_the_earlier_name():
     torch.testing.assert_close(torch._export.aot_load(path, "cpu")(x[:1]), net()(x[:1]))
     with pytest.raises(RuntimeError, match="device"):
         torch._export.aot_load(path, "cuda")
-    with pytest.raises(RuntimeError, match="not beside its package"):
+    with pytest.raises(RuntimeError, match="not next to its package"):
         torch._export.aot_load("/nowhere/model.so", "cpu")
 
 

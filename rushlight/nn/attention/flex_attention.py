@@ -35,14 +35,14 @@ def _identity(score, batch, head, token_q, token_kv):
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention is to return beside its result."""
+    """Additional results requested of flex_attention."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What flex_attention returns beside its result: [b, h, queries] float32, or None where not asked for."""
+    """Additional results of flex_attention: [b, h, queries] float32, or None if not requested."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None

@@ -104,7 +104,7 @@ class ScalarGraph:
 
 
 class Mods:
-    """What the user's functions do to scores [batch, heads, queries, keys].
+    """The user's functions of scores [batch, heads, queries, keys].
 
     ``names``: of what they read; ``block``: sizes of the blocks of the mask; ``template``: the form that kernels take,
       or None, for which
@@ -167,7 +167,7 @@ class Mods:
 
     # --- the same, for whole tensors ----------------------------------------------------------------------------------
     def positions(self, scores):
-        """The four vectors of positions of scores, where these lie."""
+        """Return the four index vectors of scores, on their device."""
         return [OPS["arange"](n, device=scores.device) for n in self.extents]
 
     def scores(self, scores, captured):

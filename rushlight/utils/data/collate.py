@@ -117,8 +117,7 @@ def default_convert(data):
 
 
 def pinned(data):
-    """What ``pin_memory()`` gives of all tensors in data: they lie where an accelerator copies from without waiting.
-    Other objects that have such a method are asked for it, too."""
+    """Return data with all tensors replaced by ``pin_memory()``.  Other objects with such a method are pinned, too."""
     if isinstance(data, Tensor):
         return data.pin_memory()
     if isinstance(data, (str, bytes)):

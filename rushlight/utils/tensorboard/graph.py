@@ -72,7 +72,7 @@ class Watching(TorchFunctionMode):
 
 
 def graph_of(model, inputs) -> GraphDef:
-    """What one call of the model on these inputs (a tensor, or a tuple of arguments) runs, without gradients.
+    """Return the graph of one call of the model on these inputs (a tensor, or a tuple of arguments), without gradients.
 
     RuntimeError where the call gives no tensor that comes from its inputs.
     """

@@ -1,4 +1,4 @@
-"""Groups of which one rank is there alone, for plans of large ones.
+"""Groups with a single real rank, for plans of large ones.
 
 >>> from rushlight import distributed as dist
 >>> dist.init_process_group("fake", store=FakeStore(), rank=3, world_size=64)
