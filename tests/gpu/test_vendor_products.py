@@ -1,4 +1,4 @@
-"""Products by the stand-in for cuBLASLt: results are the processor's, and calls what the library takes."""
+"""Matmuls by the stand-in for cuBLASLt: results are the CPU's, and calls what the library takes."""
 import logging
 import re
 import threading
@@ -29,7 +29,7 @@ F = rl.nn.functional
 
 @pytest.fixture
 def blas(by_the_interpreter, planned_anew, monkeypatch, tmp_path):
-    """cuBLASLt, which computes all products that it can."""
+    """cuBLASLt, which computes all matmuls that it supports."""
     provider, library, found = with_products(monkeypatch, tmp_path)
     with settings.set(vendor="always", cache=str(tmp_path)):
         yield found
