@@ -98,7 +98,7 @@ class autocast(Scope, contextlib.ContextDecorator):
             forget()
 
 
-# --- custom functions ---- --------------------------------------------------------------------------------------------
+# --- custom functions -------------------------------------------------------------------------------------------------
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """Decorates the ``forward`` of an autograd.Function: its backward will run in the same precision.
 
