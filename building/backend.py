@@ -55,7 +55,7 @@ def machine_code() -> dict:
 
 
 def get_requires_for_build_wheel(config_settings=None):
-    """What the package itself needs, since it compiles its hot path."""
+    """Return the package's own dependencies, since the build compiles its hot path."""
     with open("pyproject.toml", "rb") as file:
         needed = tomllib.load(file)["project"]["dependencies"]
     return [*build_meta.get_requires_for_build_wheel(config_settings), *needed]

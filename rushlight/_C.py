@@ -26,7 +26,7 @@ _has_cuda = _has_xpu = _has_mps = _has_mtia = _has_cudnn = _has_mkldnn = _has_ma
 
 
 class _CPU:
-    """What ``torch.cpu`` says of the processor, at another path."""
+    """CPU information of ``torch.cpu``, under its private path."""
 
     def __getattr__(self, name):
         from . import cpu
@@ -129,8 +129,7 @@ class _WeakTensorRef:
 
 
 class Room:
-    """Functions that PyTorch keeps in a room of its native module, under flat names: ``_fft.fft_rfft`` is
-    ``fft.rfft``."""
+    """Functions of a submodule of PyTorch's native module, under flat names: ``_fft.fft_rfft`` is ``fft.rfft``."""
 
     def __init__(self, prefix, room):
         self.prefix, self.room = prefix, room
@@ -181,7 +180,7 @@ _fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), R
 
 
 class Executor:
-    """Switches of TorchScript's executor: remembered and given back; there is no executor that they could change."""
+    """Switches of TorchScript's executor: stored and returned without effect, because there is no executor."""
 
     optimize = profiling = mode = autocast = True
 

@@ -1,4 +1,4 @@
-"""How this build was made."""
+"""Build configuration."""
 
 
 def show() -> str:

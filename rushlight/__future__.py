@@ -1,4 +1,4 @@
-"""How modules are converted, by switches that will be defaults: ``torch.__future__``."""
+"""``torch.__future__``: switches that change how modules are converted and will become defaults."""
 from __future__ import annotations
 
 from .nn.modules.state import Conversion as _Conversion
@@ -8,7 +8,8 @@ __all__ = ["get_overwrite_module_params_on_conversion", "get_swap_module_params_
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Whether ``module.to()`` and its kin make new parameters instead of changing the data of those there are."""
+    """True if ``module.to()`` and similar methods create new parameters instead of changing the data of existing
+    ones."""
     _Conversion.overwrites = value
 
 

@@ -2,7 +2,7 @@
 
 import sys as _sys
 
-if "__version__" not in globals():  # what an import that was interrupted has left is half of a package: all starts anew
+if "__version__" not in globals():  # an interrupted import leaves half of a package: start again
     for _name in [name for name in _sys.modules if name.startswith(f"{__name__}.")]:
         del _sys.modules[_name]
 
@@ -10,7 +10,7 @@ from ._src.version import VERSION as __version__
 
 from ._src.core.collector import waiting as _waiting
 
-_importing = _waiting()  # what importing makes stays: nobody need look through it for garbage
+_importing = _waiting()  # objects made by the import stay alive: the garbage collector need not scan them
 _importing.__enter__()
 
 from ._src.core.later import activate as _names_of_the_table, later as _later
@@ -45,7 +45,7 @@ from ._src.compiling import compile  # noqa: E402
 from ._ops import ops  # noqa: E402  (users find operators by namespace here; the package of declarations stays importable)
 
 
-ELSEWHERE = {  # names of rooms that few programs enter
+ELSEWHERE = {  # names of rarely imported packages
     "func": ("vmap",),
     "_src.determinism": ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled",
                          "is_deterministic_algorithms_warn_only_enabled",
@@ -118,7 +118,7 @@ def __getattr__(name):
 
 
 def _operator_inside(name):
-    """What PyTorch has here under a private name because it is an operator of ``torch.ops.aten``."""
+    """Operators of ``torch.ops.aten`` that PyTorch has here under a private name."""
     from .library import ops
     try:
         return getattr(ops.aten, name)

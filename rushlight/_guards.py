@@ -1,4 +1,4 @@
-"""What tensors without data belong to, by PyTorch's private name."""
+"""Owners of fake tensors, under PyTorch's private name."""
 from __future__ import annotations
 
 from ._src.core.pytree import tree_leaves

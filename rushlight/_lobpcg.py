@@ -56,8 +56,7 @@ def refined(A, B, x, inverse, niter, tolerance, largest, count):
 
 
 def best(A, B, x, more, largest):
-    """The eigenvalues and vectors of the problem in the span of x and ``more``, and the part of the vectors that lies
-    outside x."""
+    """Return eigenvalues and vectors of the problem in the span of x and ``more``, and the vectors' part outside x."""
     span = x if more is None else OPS["cat"]([x, more], 1)
     span = span / span.norm(dim=0).clamp(min=1e-30)
     weights, turn = OPS["linalg.eigh"](span.mT @ (span if B is None else B @ span))

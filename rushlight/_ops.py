@@ -59,7 +59,7 @@ FIXED = {"split": "Tensor", "slice": "Tensor", "index": "Tensor", "where": "self
 
 
 class Schema:
-    """What is known of an overload: its name, its parameters, and whether it writes into an argument."""
+    """Schema of an overload: its name, its parameters, and its mutated arguments."""
 
     def __init__(self, overload):
         operator, known = overload.op, overload.schema
@@ -80,7 +80,7 @@ class Schema:
 
 
 class Callable:
-    """What stands for an operator: calling it calls that."""
+    """A callable operator: a call is forwarded to the wrapped function."""
 
 
 class OpOverload(Callable):
@@ -102,7 +102,7 @@ class OpOverload(Callable):
 
     @cached_property
     def tags(self) -> list:
-        """What is said of it: members of ``torch.Tag``."""
+        """Tags of the overload: members of ``torch.Tag``."""
         known, custom = room("library.tags"), self.overloadpacket.custom
         if custom is not None:
             return known.members_of(custom.tags)
@@ -187,7 +187,7 @@ class OpOverloadPacket(Callable):
     def __call__(self, *args, **kwargs):
         if self.siblings:
             return self.matching(args, kwargs).run(*args, **kwargs)
-        if self.op is None:  # a plain function, which nobody else asks whether its arguments answer for themselves
+        if self.op is None:  # a plain function: no other code looks for __torch_function__ in its arguments
             found = answered(self, args, kwargs)
             if found is not NOBODY:
                 return found
@@ -335,7 +335,7 @@ class Namespace:
         return OpOverloadPacket(self.name, name, found, found or method)
 
     def enter(self, packet: OpOverloadPacket):
-        """Notes an overload that a program defined, beside those of other labels."""
+        """Register an overload that a program defined, next to those of other labels."""
         first = self.packets.get(packet.opname)
         if first is None or first.custom is None or packet.label == first.label:
             packet.siblings = {} if first is None else first.siblings

@@ -175,7 +175,7 @@ make_channels_last_1d_strides_for, make_channels_last_2d_strides_for, make_chann
 
 
 def make_channels_last_strides_for(shape) -> tuple:
-    """Strides of memory in which channels lie innermost, for 3, 4 or 5 dimensions."""
+    """Return channels-last strides for 3, 4 or 5 dimensions."""
     check(len(shape) in (3, 4, 5), lambda: f"no channels last format strides exist in {len(shape)} dimensions")
     return channels_strides(len(shape))(shape)
 
@@ -257,8 +257,7 @@ def clone_preserve_strides(x):
 
 
 def check_all_strides(a, b, *, only_cuda=True):
-    """(whether two tensors have equal strides, the first dimension in which they do not); of the processor only with
-    ``only_cuda=False``."""
+    """(True if two tensors have equal strides, the first dimension that differs); CPU only with ``only_cuda=False``."""
     differs = next((k for k, (m, n) in enumerate(zip(a.stride(), b.stride())) if m != n),
                    None) if not only_cuda else None
     return differs is None, differs
@@ -339,7 +338,7 @@ def is_weakly_lesser_type(a: type, b: type) -> bool:
 
 
 def get_higher_dtype(a, b):
-    """The dtype that two dtypes, tensors or numbers promote to; None beside None is the other."""
+    """Return the dtype that two dtypes, tensors or scalars promote to; the other one if one of them is None."""
     found = [x if x is None or isinstance(x, kinds.dtype) else get_dtype(x) for x in (a, b)]
     return found[0] or found[1] if None in found else kinds.promote(*found)
 

@@ -25,7 +25,7 @@ def _get_device_module(device_type: str):
 
 
 def _flatten_dense_tensors(tensors) -> Tensor:
-    """The elements of tensors end to end, in a vector."""
+    """Return the concatenated elements of tensors as a vector."""
     return OPS["cat"]([t.reshape(-1) for t in tensors])
 
 

@@ -1,5 +1,5 @@
-"""The accelerator of this machine: the first type of device that was made known beside the processor.  None is built
-in: ``torch.devices.register`` makes one known."""
+"""The accelerator of this host: the first device type that was registered in addition to the CPU.  None is built in:
+register one with ``torch.devices.register``."""
 from __future__ import annotations
 
 import collections
@@ -75,7 +75,7 @@ def synchronize(device=None, /):
 
 
 def get_device_capability(device=None, /) -> dict:
-    """What a device can: ``supported_dtypes``, those with kernels."""
+    """Return the capabilities of a device: ``supported_dtypes`` are those with kernels."""
     where = device_given(device)
     return {"supported_dtypes": set(where.provider.dtypes(where.index))}
 

@@ -55,7 +55,7 @@ class Event:
 
 
 class Stream:
-    """A queue of calls, for code that is written for any device: calls run at once, in the order they stand in."""
+    """A queue of calls, for device-independent code: calls run immediately, in order."""
 
     def __init__(self, priority: int = -1):
         pass
@@ -127,7 +127,7 @@ def get_capabilities() -> types.MappingProxyType:
     import platform
 
     from ._src.core.llvm.processor import host, instruction_sets
-    name, features = host()  # the name is that of the real CPU, which PyTorch tells, too
+    name, features = host()  # the name is that of the real CPU, which PyTorch reports, too
     found = {"architecture": platform.machine(), "cpu_name": name, "num_logical_cores": os.cpu_count() or 1}
     sets = instruction_sets()
     if not sets.is_x86:
@@ -149,7 +149,7 @@ def llvm_name(name: str) -> str:
 
 
 def _init_amx() -> bool:
-    """True if this process may use AMX tiles, for which it asks the operating system."""
+    """True if this process may use AMX tiles; requests permission from the operating system."""
     return _is_amx_tile_supported()
 
 
@@ -185,7 +185,7 @@ def _is_amx_tile_supported() -> bool:
 
 
 def _is_amx_fp16_supported() -> bool:
-    """True if kernels may use products of float16 in AMX tiles."""
+    """True if kernels may use float16 matmuls in AMX tiles."""
     return has("amx-fp16")
 
 

@@ -1,5 +1,4 @@
-"""Devices of one's own: a Provider says what a type of device has, and ``register`` makes the type known
-(docs/devices.md)."""
+"""Custom devices: a Provider describes a device type, and ``register`` adds it (docs/devices.md)."""
 from __future__ import annotations
 
 from ._src.core.devices import cpu, device as _device
@@ -9,7 +8,7 @@ __all__ = ["Pinned", "Properties", "Provider", "Streams", "host", "recover", "re
 
 
 def host() -> Provider:
-    """The processor's Provider: ``host().run(0, code, values)`` runs a program whose memory the processor reaches.
+    """Return the CPU's Provider: ``host().run(0, code, values)`` runs a program whose memory the CPU can access.
 
     >>> host().type, host().on_host
     ('cpu', True)
@@ -18,9 +17,9 @@ def host() -> Provider:
 
 
 def recover(device):
-    """Makes a device anew that was lost (a driver that was reset, a GPU that was taken away): its tensors are gone, and
-    what uses one of them raises AcceleratorError.  Devices that are not lost stay as they are.  NotImplementedError for
-    types whose drivers cannot do so in a running process, such as "cuda" and "cpu".
+    """Recreate a device that was lost (a driver that was reset, a GPU that was taken away): its tensors are gone, and
+    what uses one of them raises AcceleratorError.  Devices that are not lost stay as they are.  NotImplementedError
+    for types whose drivers cannot do so in a running process, such as "cuda" and "cpu".
 
     >>> import rushlight as torch
     >>> torch.devices.recover("cpu")

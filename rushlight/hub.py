@@ -1,4 +1,4 @@
-"""Models from local folders, and files that were downloaded before."""
+"""Models from local directories, and files that were downloaded before."""
 from __future__ import annotations
 
 import importlib.util
@@ -20,14 +20,14 @@ _folder: str | None = None
 
 
 def get_dir() -> str:
-    """Where downloaded files lie: what ``set_dir`` set, else under TORCH_HOME or the cache folder."""
+    """Return the directory of downloaded files: that of ``set_dir``, else below TORCH_HOME or the cache directory."""
     if _folder is not None:
         return _folder
     return os.path.join(_get_torch_home(), "hub")
 
 
 def _get_torch_home() -> str:
-    """The folder of downloads and data sets: TORCH_HOME, or ``torch`` in the cache folder."""
+    """Return the directory of downloads and data sets: TORCH_HOME, or ``torch`` in the cache directory."""
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")))
 
 
@@ -63,16 +63,16 @@ class tqdm:
 
 
 def set_dir(d):
-    """Sets where downloaded files lie."""
+    """Set the directory of downloaded files."""
     global _folder
     _folder = os.path.expanduser(d)
 
 
 def entries(folder, source):
-    """The module that a folder's hubconf.py defines."""
+    """Return the module that a directory's hubconf.py defines."""
     if source != "local":
         raise NotImplementedError(
-            f"hub: source={source!r} needs a download of program code; get the folder yourself and use source='local'")
+            f"hub: source={source!r} needs a download of program code; download it yourself and use source='local'")
     path = os.path.join(os.path.expanduser(folder), MODULE)
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no {MODULE} in {folder!r}")
@@ -97,20 +97,20 @@ def entry(folder, name, source):
 
 
 def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="local"):
-    """The names of the models of a local folder."""
+    """Return the names of the models of a local directory."""
     module = entries(github, source)
     return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 
 
 def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="local"):
-    """The docstring of a model of a local folder."""
+    """Return the docstring of a model of a local directory."""
     return entry(github, model, source).__doc__
 
 
 def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_reload=False, verbose=True,
          skip_validation=False, **kwargs):
-    """Calls the function ``model`` of the ``hubconf.py`` in a local folder (``source="local"``).  NotImplementedError
-    for other sources."""
+    """Call the function ``model`` of the ``hubconf.py`` in a local directory (``source="local"``).
+    NotImplementedError for other sources."""
     return entry(repo_or_dir, model, source)(*args, **kwargs)
 
 
@@ -141,7 +141,7 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 
 def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None,
                              weights_only=True):
-    """What ``torch.load`` reads from a URL's file, which is downloaded unless it lies in ``model_dir`` already."""
+    """Return ``torch.load`` of a URL's file, which is downloaded unless ``model_dir`` has it already."""
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)
     name = file_name or os.path.basename(urlparse(url).path)

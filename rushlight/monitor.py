@@ -1,4 +1,4 @@
-"""Figures that a program counts while it runs, and events for whoever listens.
+"""Counters of a running program, and events for registered handlers.
 
     >>> seen = []
     >>> handle = register_event_handler(lambda event: seen.append(event.data))
@@ -27,7 +27,7 @@ data_value_t = absent_class("torch.monitor", "data_value_t", "values of events a
 
 
 class Aggregation(enum.Enum):
-    """What a ``Stat`` tells of the values of a window."""
+    """An aggregate of the values of a window, reported by a ``Stat``."""
 
     VALUE = 0
     MEAN = 2
@@ -52,8 +52,7 @@ AGGREGATE = {MEAN: lambda values: sum(values) / len(values) if values else 0.0,
 
 
 class Event:
-    """What happened: a name, a ``datetime``, and data (str -> str, float, int or bool; a bool is a float, as in
-    PyTorch).
+    """An event: a name, a ``datetime``, and data (str -> str, float, int or bool; a bool is a float, as in PyTorch).
 
     >>> Event("step", datetime.datetime(2020, 1, 1), {"loss": 1.5, "last": True}).data
     {'loss': 1.5, 'last': 1.0}
@@ -99,7 +98,7 @@ HANDLERS: dict[EventHandlerHandle, Callable] = {}
 
 
 def register_event_handler(callback: Callable[[Event], None]) -> EventHandlerHandle:
-    """From now on ``callback`` gets every event that is logged, in the thread that logs it."""
+    """Register ``callback`` for all later events, in the thread that logs them."""
     if not callable(callback):
         raise TypeError(f"an event handler is a function of an event, not {callback!r}")
     handle = object.__new__(EventHandlerHandle)
@@ -160,7 +159,7 @@ class Stat:
         if isinstance(v, (str, bytes)):
             raise TypeError(f"a Stat counts numbers, not {v!r}")
         value = float(v)
-        events = []  # handlers are called once nobody waits
+        events = []  # handlers are called without the lock
         with COUNTING:
             if self._now() != self._window:
                 events += self._told_now()
@@ -174,11 +173,11 @@ class Stat:
             log_event(event)
 
     def get(self) -> dict:
-        """What the last event told, by aggregation; zeros before the first."""
+        """Return the last event's values, by aggregation; zeros before the first."""
         return dict(self._told)
 
     def _told_now(self) -> list:
-        """The event that tells of the values so far, if there are any; it begins anew."""
+        """Return the event of the values since the last one, if there are any, and reset."""
         if not self._values:
             return []
         self._told = {kind: AGGREGATE[kind](self._values) for kind in self._kinds}

@@ -65,7 +65,7 @@ def has_torch_function(relevant_args) -> bool:
 
 
 class Passed(threading.local):
-    """Whether the next function of this thread that asks ``has_torch_function`` runs as it is."""
+    """Flag of this thread: the next function that calls ``has_torch_function`` runs without overrides."""
 
     over = False
 
@@ -74,7 +74,7 @@ passed = Passed()
 
 
 def redispatch_function(func, types, args, kwargs):
-    """Runs a function, of which modes and classes are not asked; those that it calls ask them as ever.
+    """Run a function without dispatch to modes and classes; functions that it calls dispatch as usual.
 
     >>> import rushlight as torch
     >>> class Noting(torch.Tensor):
@@ -162,7 +162,7 @@ def is_tensor_method_or_property(func) -> bool:
 
 
 def spaces():
-    """What holds functions that can be overridden, by its dotted name."""
+    """Return the namespaces of overridable functions, by dotted name."""
     torch = facade()
     return {"torch": torch, "torch.functional": torch.functional, "torch.nn.functional": torch.nn.functional,
             "torch.nn.init": torch.nn.init, "torch.Tensor": Tensor, "torch.linalg": torch.linalg,

@@ -95,7 +95,7 @@ class SobolEngine:
         return (mixed * powers[::-1][:, None]).sum(1), shift
 
     def reset(self):
-        """Begins anew."""
+        """Restart the sequence."""
         self.quasi, self.num_generated = self.shift.clone(), 0
         return self
 
@@ -113,7 +113,8 @@ class SobolEngine:
         return self
 
     def draw(self, n=1, out=None, dtype=None):
-        """The next n points, [n, dimension], in the default dtype unless told; written into ``out`` where given."""
+        """Return the next n points, [n, dimension], in the default dtype unless given; written into ``out`` if given.
+        """
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}, {self.dimension}]")
         points = self.advanced(n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ._src.core.later import later
 from ._src.core.results import named
 
-FIELDS = {  # operators whose type may be asked for before they have run
+FIELDS = {  # operators whose return type may be needed before they have run
     **dict.fromkeys(("max", "min", "median", "nanmedian", "mode", "sort", "topk", "kthvalue", "cummax", "cummin"),
                     ("values", "indices")),
     "aminmax": ("min", "max"), **dict.fromkeys(("qr", "linalg_qr"), ("Q", "R")), "svd": ("U", "S", "V"),

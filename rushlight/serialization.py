@@ -43,10 +43,10 @@ from ._src.weights import PLAIN, WeightsUnpickler, add_safe_globals, clear_safe_
 DEFAULT_PROTOCOL = 2  # of pickle
 # what ``load`` takes to say where tensors go
 MAP_LOCATION = Callable[[object, str], object] | Device | str | dict[str, str] | None
-# dtypes that PyTorch writes beside their storages, which are of bytes
+# dtypes that PyTorch writes with the tensor, since their storages are of bytes
 UNTYPED = (*UNSIGNED, *BYTES, BY_NAME["complex32"])
 STORAGES = {name + "Storage": BY_NAME[key] for key, name in NAMES.items() if BY_NAME[key] not in UNTYPED}
-# read as the whole numbers that they hold
+# read as their integer values
 STORAGES.update({"QUInt8Storage": uint8, "QInt8Storage": BY_NAME["int8"], "QInt32Storage": BY_NAME["int32"]})
 SCRIPTED = GlobalName("torch", "ScriptObject")
 
@@ -103,13 +103,13 @@ class Pickler(pickle._Pickler):
         return NotImplemented if inherited is None else inherited(obj)
 
     def name_in_files(self, obj) -> tuple[str, str] | None:
-        """Return the module and name by which PyTorch, too, finds a class or a function of ours; None for others, and
-        for those within a class, which are written as attributes of it."""
+        """Return the module and name by which PyTorch, too, finds a class or function of Rushlight; None for others,
+        and for those within a class, which are written as its attributes."""
         found = name_in_files(obj)
         return None if found is None or "." in found[1] else found
 
     def reduced(self, obj):
-        """What makes a tensor again: a function, and its arguments."""
+        """Return the function that rebuilds a tensor, and its arguments."""
         kind, state = type(obj), attributes(obj)
         if obj.is_nested:
             function, parts = obj.__reduce_ex__(2)
@@ -131,13 +131,13 @@ class Pickler(pickle._Pickler):
         return function, parts
 
     def wrapper(self, obj):
-        """What makes a tensor of a class that answers operators itself."""
+        """Return the function and arguments that rebuild a tensor of a ``__torch_dispatch__`` class."""
         return GlobalName("torch._utils", "_rebuild_wrapper_subclass"), (type(obj), obj.dtype, tuple(obj.size()),
                                                                          obj.stride(), obj.storage_offset(), obj.layout,
                                                                          obj.device, obj.requires_grad)
 
     def parts(self, obj):
-        """What makes a tensor of no class of the user's."""
+        """Return the function and arguments that rebuild a plain tensor."""
         if obj.layout in LAYOUTS[1:]:
             return GlobalName("torch._utils", "_rebuild_sparse_tensor"), (obj.layout, sparse_parts(obj))
         if not obj.device.provider.has_data:
@@ -223,9 +223,9 @@ def joining_compiled(kind, base):
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True,
          _disable_byteorder_record=False):
-    """Writes an object with its tensors to a file (a path or a file object); a path is replaced only once all is
-    written (``core/files.py``).  ``pickle_module`` says how other objects are written; NotImplementedError for one
-    whose Pickler is not Python's.  The order of bytes is written down whatever ``_disable_byteorder_record`` says."""
+    """Write an object with its tensors to a file (a path or a file object); a path is replaced only when writing is
+    complete (``core/files.py``).  ``pickle_module`` pickles other objects; NotImplementedError for one whose Pickler
+    is not Python's.  The byte order is recorded whatever ``_disable_byteorder_record`` says."""
     def write(obj, file):
         if _use_new_zipfile_serialization:
             return write_archive(obj, file, name, pickler=made)
@@ -264,7 +264,7 @@ def write_archive(obj, file, name, sign=None, pickler=lambda kind, text: kind(te
 
 
 def storage_bytes(storage) -> memoryview | bytes:
-    """What lies in a storage, which has to stay alive meanwhile; of any size."""
+    """Return a storage's bytes, of any size; the storage must stay alive meanwhile."""
     return memoryview((ctypes.c_char * storage.nbytes)
                       .from_address(storage.address)).cast("B") if storage.nbytes else b""
 
@@ -345,15 +345,15 @@ def read_file(f, map_location, pickle_module, weights_only, pickle_load_args, ki
 
 
 def only_weights(asked) -> bool:
-    """Whether a file may hold weights only: what was asked for, or what the environment says."""
+    """Return True if a file may hold weights only: the argument, or the environment's default."""
     if settings.force_weights_only and settings.force_no_weights_only:
         raise RuntimeError("Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD may be set")
     return settings.force_weights_only or (not settings.force_no_weights_only if asked is None else bool(asked))
 
 
 def reader(safe, pickle_module=None, how=()):
-    """Return a function of a file and its storages that reads one pickle; ``how``: what the Unpickler is given besides,
-    of which one that reads weights only takes ``encoding``."""
+    """Return a function of a file and its storages that reads one pickle; ``how``: further arguments of the
+    Unpickler; one for weights only takes just ``encoding``."""
     if safe and (unknown := sorted(dict(how).keys() - {"encoding"})):
         raise TypeError(f"load(weights_only=True) takes encoding alone for an Unpickler, but got {', '.join(unknown)}")
     if not safe:
@@ -399,7 +399,7 @@ def check_seekable(f):
 
 
 def _is_zipfile(f) -> bool:
-    """Whether a file begins, where it stands, as zip archives do; it stays where it stands."""
+    """True if a file has a zip archive at its position, which is kept."""
     start = f.tell()
     found = f.read(4) == b"PK\x03\x04"
     f.seek(start)
@@ -426,7 +426,7 @@ def byte_order(archive, prefix) -> str:
 
 
 class LoadEndianness(enum.Enum):
-    """How the numbers lie in files that do not say it."""
+    """Byte order of files that do not record it."""
 
     NATIVE, LITTLE, BIG = 1, 2, 3
 
@@ -440,14 +440,14 @@ def get_default_load_endianness():
 
 
 def set_default_load_endianness(endianness):
-    """Sets how numbers lie in files that do not say it.  TypeError for anything but a LoadEndianness or None."""
+    """Set the byte order of files that do not record it.  TypeError for anything but a LoadEndianness or None."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
     LoadEndianness.chosen = endianness
 
 
 def place_of(map_location):
-    """Where the storages of a file go."""
+    """Return a function that maps a file's storages to devices."""
     from ._src.locations import Places
     return Places(map_location)
 
@@ -468,7 +468,7 @@ def open_archive(f) -> zipfile.ZipFile:
 
 
 def opened(f):
-    """The archive in a file, and the folder in it that holds everything."""
+    """Return the archive in a file, and its top directory."""
     archive = open_archive(f)
     for name in archive.namelist():
         if name.endswith("/data.pkl"):

@@ -20,7 +20,7 @@ prelu rad2deg relu6 rms_norm roll rot90 rsub select_scatter selu sgn silu sinc s
 special_log_ndtr special_xlog1py square stack std std_mean subtract t threshold trace tril triu true_divide vdot
 vstack xlogy""".split()
 OVERLOADS = ("default", "Tensor", "Scalar")  # those that a name without an overload stands for
-GIVEN: dict = {}  # overload -> function, as ``register_decomposition`` was told
+GIVEN: dict = {}  # overload -> function, as passed to ``register_decomposition``
 
 
 def overloads_of(operator) -> list[OpOverload]:

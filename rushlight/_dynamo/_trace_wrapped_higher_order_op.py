@@ -1,4 +1,4 @@
-"""What transformers wraps its mask functions in: here indexing by tensors is mapped over as it is."""
+"""The wrapper of transformers' mask functions: vmap maps over indexing by tensors unchanged."""
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,4 @@
-"""How users steer capture, under the name that PyTorch has for it."""
+"""Controls of capture, under PyTorch's name."""
 from .._src.compiling import (allow_in_graph, assume_constant_result, disable, graph_break, mark_dynamic, mark_static,
                               mark_unbacked, maybe_mark_dynamic, set_stance)
 from .._src.controls import (disallow_in_graph, error_on_graph_break, forbid_in_graph, mark_static_address, run,

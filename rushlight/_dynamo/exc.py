@@ -11,7 +11,7 @@ InternalTorchDynamoError = TorchRuntimeError = ArgsMismatchError = RecompileErro
 
 
 class IncorrectUsage(Exception):
-    """What steers compiled code was used as it is not meant."""
+    """Raised when a control of compiled code is misused."""
 
 
 __all__ = ["IncorrectUsage", "TorchDynamoException", "Unsupported", "FailOnRecompileLimitHit", "RecompileLimitExceeded",

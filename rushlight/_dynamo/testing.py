@@ -121,7 +121,7 @@ def rand_strided(size, stride, dtype=None, device="cpu", extra_size=0):
 
 
 def reset_rng_state():
-    """Begins the random stream anew at the seed 1337."""
+    """Reset the random generator to seed 1337."""
     from .._src.core.random import manual_seed
     manual_seed(1337)
 

@@ -1,4 +1,4 @@
-"""What was captured, in numbers."""
+"""Counters of captured code."""
 import sys
 
 from .._src.capture.frames import owners

@@ -25,14 +25,14 @@ def aot_compile(f, args: tuple, kwargs=None, *, dynamic_shapes=None, options=Non
 
 
 def aot_load(so_path: str, device: str):
-    """The model of a shared object that ``aot_compile`` wrote, with its package beside it; its code is run: do so with
-    files that you trust.  RuntimeError without the package, and for another device than the processor."""
+    """Return the model of a shared object that ``aot_compile`` wrote, with its package next to it.  Its code is run:
+    load only files that you trust.  RuntimeError without the package, and for a device other than the CPU."""
     import os
 
     from .._inductor import aoti_load_package
     package = os.fspath(so_path).removesuffix(".so") + ".pt2"
     if not os.path.exists(package):
-        raise RuntimeError(f"{so_path} is not beside its package {package}, which aot_compile wrote with it; a shared "
+        raise RuntimeError(f"{so_path} is not next to its package {package}, which aot_compile wrote with it; a shared "
                            "object of PyTorch's AOTInductor needs PyTorch's C++ library, so only PyTorch runs it")
     model = aoti_load_package(package)
     own = model.get_metadata()["AOTI_DEVICE_KEY"]

@@ -20,7 +20,7 @@ def find_level(number: int) -> Batch:
 
 
 def _add_batch_dim(self: Tensor, batch_dim: int, level: int) -> Tensor:
-    """Return a tensor of which the vmap of a level maps over a dimension."""
+    """Return a tensor with one dimension mapped by the vmap of a level."""
     mapping = find_level(level)
     with Suspended(mapping):
         return Batched(mapping, self.movedim(batch_dim, 0))

@@ -1,4 +1,4 @@
-"""Operators that take functions: control flow that data decide, and loops over a dimension."""
+"""Higher-order operators: data-dependent control flow, and loops over a dimension."""
 from .associative_scan import associative_scan
 from .cond import cond
 from .map import map

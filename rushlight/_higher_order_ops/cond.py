@@ -48,8 +48,8 @@ def cond(pred, true_fn, false_fn, operands=()):
 
 
 def recording() -> tuple:
-    """(the innermost mode that writes programs down with their choices, the innermost transform within it), each or
-    None."""
+    """(the innermost mode that traces programs with their branches, the innermost transform within it), each or None.
+    """
     level = None
     for interpreter in reversed(interpret.active()):
         mode = getattr(interpreter, "mode", None)
@@ -66,7 +66,7 @@ def beneath(level, call, functions, operands, *first, test=None):
     where the transform takes derivatives, and for loops over many examples, which end at different times."""
     if not hasattr(level, "lowered") or test is not None and isinstance(level, Batch):
         raise NotImplementedError(
-            f"make_fx does not write down a {'cond' if test is None else 'while_loop'} inside of {level.name}: "
+            f"make_fx does not trace a {'cond' if test is None else 'while_loop'} inside of {level.name}: "
             "transform the graph that it gives")
     leaves, spec = tree_flatten(operands)
     specs = []

@@ -14,8 +14,8 @@ PRODUCTS = ("aten::mm", "aten::matmul")
 def out_dtype(op, output_dtype, *args):
     """``op(*args)`` computed in the dtype that holds the arguments and ``output_dtype``, given as ``output_dtype``.
 
-    ``op``: an overload such as ``torch.ops.aten.mm.default``.  A product of two int8 matrices as int32 runs on the
-    whole numbers as they are.
+    ``op``: an overload such as ``torch.ops.aten.mm.default``.  An int8 matmul with int32 result runs on the integers
+    directly.
 
     >>> import rushlight as torch
     >>> a = torch.full((1, 4), 100, dtype=torch.int8)

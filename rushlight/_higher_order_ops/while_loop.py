@@ -1,4 +1,4 @@
-"""A loop whose end data decide."""
+"""A loop with a data-dependent number of iterations."""
 from __future__ import annotations
 
 from .._src.core.native import Tensor
@@ -48,7 +48,7 @@ def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
 
 
 def holds(condition) -> bool:
-    """What a loop's condition gave."""
+    """Return the bool of a loop's condition."""
     if not isinstance(condition, bool) and not (isinstance(condition, Tensor) and condition.numel() == 1):
         raise RuntimeError(f"cond_fn must return a boolean scalar tensor or a bool, but got {condition}.")
     return bool(condition)

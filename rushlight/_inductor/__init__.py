@@ -6,7 +6,7 @@ __all__ = ["aot_compile", "aoti_compile_and_package", "aoti_load_package", "comp
 
 
 def list_mode_options(mode=None, dynamic=None) -> dict:
-    """What the modes of ``compile`` set: of one mode, or {mode: options}.
+    """Return the options that a mode of ``compile`` sets, or {mode: options}.
 
     >>> import rushlight as torch
     >>> torch._inductor.list_mode_options("max-autotune")
@@ -27,27 +27,27 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
     """Compiles an exported program into a package that runs without Python.
 
     Args:
-        exported_program: what ``torch.export.export`` gave; where sizes vary (``dynamic_shapes``), the package takes
-          all of them within their bounds.
-        package_path: the file to write, ending in ``.pt2``, or an open file; default a new file beside the system's
-          temporary ones.
-        inductor_configs: options of ``list_options()``, in force while it is compiled; "aot_inductor.metadata", texts
-          that ``get_metadata()`` tells with the manifest; other names of ``torch._inductor.config`` change nothing.
-        target: the processors that it is for: default that of this machine; names of ``x86-64-v2``, ``x86-64-v3``
-          (AVX2), ``x86-64-v4`` (AVX-512), ``x86-64-vnni`` (its dot products of bytes and of bfloats) and
-          ``x86-64-amx``, of which a package may have several, and the best one that a processor can run is taken when
-          the model is created; ``aarch64-linux-gnu``, ``aarch64-v8.6`` (dot products and products of small matrices),
+        exported_program: the result of ``torch.export.export``; with ``dynamic_shapes``, the package takes
+          all sizes within their bounds.
+        package_path: the file to write, ending in ``.pt2``, or an open file; default a new temporary file.
+        inductor_configs: options of ``list_options()``, in force while it is compiled; "aot_inductor.metadata",
+          strings that ``get_metadata()`` returns with the manifest; other names of ``torch._inductor.config``
+          change nothing.
+        target: the CPUs to compile for, default that of this host; names of ``x86-64-v2``, ``x86-64-v3``
+          (AVX2), ``x86-64-v4`` (AVX-512), ``x86-64-vnni`` (int8 and bfloat16 dot products) and
+          ``x86-64-amx``, several of them in one package: the best one that the CPU supports is selected when
+          the model is created; ``aarch64-linux-gnu``, ``aarch64-v8.6`` (dot products and small matmuls),
           ``aarch64-sve256`` and ``aarch64-sve512`` (SVE), in the same way;
-          ``x86_64-pc-windows-msvc`` (AVX2); ``arm64-apple-darwin``; ``wasm32``, a module of WebAssembly, beside
-          which the package has a loader for browsers and Node, ``include/rushlight.mjs``; or one GPU, ``cuda-sm_90``
+          ``x86_64-pc-windows-msvc`` (AVX2); ``arm64-apple-darwin``; ``wasm32``, a WebAssembly module, for which
+          the package has a loader for browsers and Node, ``include/rushlight.mjs``; or one GPU, ``cuda-sm_90``
           or ``hip-gfx942``, which need not be there: Triton compiles its kernels, and the package runs without Triton;
           for NVIDIA's in C, too, by ``include/rushlight_gpu.h``, for AMD's in Python only.
 
-    Returns the path.  A program that cannot run without Python (random numbers, branches and sizes by data, what only
-    NumPy computes) is packaged, with a warning, as a program that Python alone runs; RuntimeError for such a program
-    and a ``target``; for a GPU, too, where sizes vary, where the host would have a part, or without Triton.  ValueError
-    for another target.  The package is a zip with a shared object in it, whose interface is the C header beside it
-    (docs/packages.md); for a GPU with a file for each kernel.
+    Returns the path.  A program that cannot run without Python (random numbers, data-dependent branches and sizes,
+    operators with only a NumPy implementation) is packaged, with a warning, as a program that only Python runs.
+    RuntimeError for such a program with a ``target``; for a GPU also with dynamic shapes, if the host would run a
+    part, or without Triton.  ValueError for another target.  The package is a zip file with a shared object and the C
+    header of its interface (docs/packages.md); for a GPU with a file for each kernel.
 
     >>> import rushlight as torch, tempfile, os
     >>> program = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
@@ -68,14 +68,14 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
 
 
 def aot_compile(gm, args: tuple, kwargs=None, *, options=None):
-    """Compiles a program of ``torch.fx``, such as ``ExportedProgram.module()``, into a shared object that runs without
-    Python, with its package beside it: ``model.so`` and ``model.pt2``, of which C reads weights and Python all.
+    """Compiles a program of ``torch.fx``, such as ``ExportedProgram.module()``, into a shared object that runs
+    without Python, with its package next to it: ``model.so`` and ``model.pt2``.  C reads the weights of the package,
+    Python all of it.
 
-    ``args``, ``kwargs``: an example; sizes vary as the exported program lets them.  ``options``: as
-    ``inductor_configs`` of ``aoti_compile_and_package``; "aot_inductor.output_path": the shared object, or the folder
-    that it is written to.
-    Gives the path of the shared object; with "aot_inductor.package" the list of files, for
-    ``torch._inductor.package.package_aoti``.  RuntimeError for a program that cannot run without Python.
+    ``args``, ``kwargs``: an example; sizes are dynamic as in the exported program.  ``options``: as
+    ``inductor_configs`` of ``aoti_compile_and_package``; "aot_inductor.output_path": the shared object, or the
+    directory that it is written to. Returns the path of the shared object; with "aot_inductor.package" the list of
+    files, for ``torch._inductor.package.package_aoti``.  RuntimeError for a program that cannot run without Python.
 
     >>> import rushlight as torch
     >>> program = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
@@ -93,9 +93,9 @@ def aoti_load_package(path, run_single_threaded=False, device_index=-1, *, level
     that you trust.
 
     ``run_single_threaded``: its kernels run on one thread.  ``device_index``: the GPU that a package for GPUs runs on,
-      default the current one.  ``level``: the code of this one of the processors that it
-      was packaged for, where these are several; default the last one that this processor is.  RuntimeError for a file
-      that is no package, is damaged, or is for another processor; ValueError for a level that it does not have.
+      default the current one.  ``level``: the CPU level whose code runs, if
+      the package has several; default the last one that this CPU supports.  RuntimeError for a file
+      that is no package, is damaged, or is for another CPU; ValueError for a level that it does not have.
     """
     from .._src.packages.archive import Package
     from .opening import open_model

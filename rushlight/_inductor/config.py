@@ -1,4 +1,4 @@
-"""What ``torch._inductor.config`` steers: how programs are compiled that ``compile`` makes from now on."""
+"""``torch._inductor.config``: settings of programs that ``compile`` compiles afterwards."""
 from __future__ import annotations
 
 import sys
@@ -9,8 +9,7 @@ from .._src.core.settings import one_of, settings
 
 
 class Config(Configuration):
-    """The module itself: some names are settings of ours, of which ``mode`` and ``options`` of ``compile`` override
-    two."""
+    """The module itself: some names are Rushlight's settings; ``mode`` and ``options`` of ``compile`` override two."""
 
     force_disable_caches = Disabling("cache", "0", "Whether nothing is kept on disk.")
     fx_graph_cache = Steered(settings, "store", "Whether plans are kept on disk, beside machine code.", bool)

@@ -16,7 +16,7 @@ class CustomGraphPass(abc.ABC):
 
     @abc.abstractmethod
     def uuid(self):
-        """What programs that the pass changed are known by."""
+        """Return the identity of the pass in the cache keys of programs that it changed."""
 
 
 @functools.lru_cache(1)

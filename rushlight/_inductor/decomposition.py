@@ -1,4 +1,4 @@
-"""What compiled programs put in place of operators: functions by simpler ones, under the compiler's name of PyTorch."""
+"""Decompositions of compiled programs: operators as functions of simpler ones, under PyTorch's name."""
 from __future__ import annotations
 
 from .. import _decomp
@@ -11,8 +11,7 @@ decompositions: dict = {}  # overload -> function, for programs that are compile
 
 
 def register_decomposition(ops):
-    """Decorates a function that computes an operator of one's own, or each of several: compiled programs take it in the
-    operator's place.
+    """Decorate a function that computes a custom operator, or each of several: compiled programs call it instead.
 
     >>> import rushlight as torch
     >>> @torch.library.custom_op("readme::opaque_cube", mutates_args=())

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from rushlight._src.core.advice import warn
 
-lowerings: dict = {}  # overload -> rule, which nothing asks for
+lowerings: dict = {}  # overload -> rule; never read
 
 
 def register_lowering(aten_fn, broadcast=False, type_promotion_kind=None, convert_input_to_bool=False,

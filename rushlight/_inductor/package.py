@@ -1,4 +1,4 @@
-"""Packages of several models, and shared objects beside their packages: PyTorch's ``torch._inductor.package``."""
+"""PyTorch's ``torch._inductor.package``: packages of several models, and shared objects next to their packages."""
 from __future__ import annotations
 
 import copy
@@ -28,12 +28,12 @@ made: dict = {}  # path of a package that ``compiled_files`` wrote: (program, op
 
 
 def options_of(configs) -> tuple:
-    """(settings, metadata) that ``inductor_configs`` ask for.  RuntimeError for names that neither we nor PyTorch
-    know, TypeError for metadata that are no texts."""
+    """Return (settings, metadata) of ``inductor_configs``.  RuntimeError for names that neither Rushlight nor PyTorch
+    has, TypeError for metadata that are not strings."""
     configs = dict(configs or {})
     metadata = configs.pop(METADATA, None) or {}
     if not all(type(one) is str for pair in metadata.items() for one in pair):
-        raise TypeError(f"{METADATA} is a dict of texts, not {metadata!r}")
+        raise TypeError(f"{METADATA} is a dict of strings, not {metadata!r}")
     ours = {name: value for name, value in configs.items() if name in (*OPTIONS, *WITHOUT_MEANING)
             or not is_theirs(name)}
     found = chosen("inductor", None, ours)
@@ -52,9 +52,9 @@ def is_theirs(name: str) -> bool:
 
 
 def packaged(programs: dict, target, configs=None, processors=None, needs_library=False):
-    """Writes exported programs, by name, as one package to a path or open file, and gives it.  ``processors``: what
-    they are for.  A program that has no shared object is packaged as one that Python runs, with a warning, unless the
-    caller names processors or ``needs_library``."""
+    """Write exported programs, by name, as one package to a path or open file, and return it.  ``processors``: target
+    CPUs.  A program without a shared object is packaged as one that Python runs, with a warning, unless the caller
+    passes processors or ``needs_library``."""
     chosen_settings, metadata = options_of(configs)
     with settings.set(**chosen_settings):
         models = {}
@@ -84,7 +84,7 @@ def native_or_python_model(program, name: str):
 
 
 def compiled_files(gm, args, kwargs, options) -> list:
-    """The shared object of a program and the package beside it."""
+    """Return the shared object of a program and its package."""
     place = os.fspath((options or {}).get(PLACE) or tempfile.mkdtemp(prefix="rushlight"))
     library = place if place.endswith(".so") else os.path.join(place, "model.so")
     os.makedirs(os.path.dirname(os.path.abspath(library)), exist_ok=True)
@@ -97,7 +97,7 @@ def compiled_files(gm, args, kwargs, options) -> list:
 
 
 def exported(gm, args, kwargs):
-    """The program of a module for an example; sizes vary as one that was exported before lets them."""
+    """Export a module for an example; a module that was exported before keeps its dynamic sizes."""
     guards, shapes = gm._modules.get("_guards_fn"), None
     if guards is not None:
         shapes = LeafEntries(free.get(None, free) or None for _, _, free in guards.expected)
@@ -110,7 +110,7 @@ def exported(gm, args, kwargs):
 
 
 def package_aoti(archive_file, aoti_files):
-    """Writes one package with several models, which ``load_package`` tells by name.
+    """Writes one package with several models, which ``load_package`` selects by name.
 
     ``aoti_files``: {name: what ``aot_compile`` gave with "aot_inductor.package", in this process}; a list is of the one
     model "model".  ValueError for other files.

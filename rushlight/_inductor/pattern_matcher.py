@@ -10,7 +10,7 @@ MULTIPLE = object()  # users of a node, as many as there are
 
 
 class Match:
-    """What a pattern found: ``pattern``, the outermost one, ``nodes``, in the order of the pattern, and the values of
+    """A match of a pattern: ``pattern``, the outermost one, ``nodes``, in the order of the pattern, and the values of
     its Args and KeywordArgs."""
 
     def __init__(self, pattern, nodes=(), args=(), kwargs=None):
@@ -53,7 +53,7 @@ class Ignored(PatternExpr):
 
 
 class KeywordArg(PatternExpr):
-    """Any value, the same wherever the name stands, which handlers get by name."""
+    """Any value, the same at each use of the name, which handlers get by name."""
 
     def __init__(self, name: str):
         self.name = name
@@ -143,7 +143,7 @@ class CallFunctionVarArgs(CallFunction):
 
 
 def fits(pattern, value, seen) -> bool:
-    """Whether a value fits a pattern, a list of patterns, or is equal to what stands in its place."""
+    """True if a value fits a pattern or a list of patterns, or equals the constant of a pattern."""
     if isinstance(pattern, PatternExpr):
         return pattern.find(value, seen)
     if isinstance(pattern, (list, tuple)):

@@ -104,7 +104,7 @@ class LoadedPythonModel:
         self.is_single = True
 
     def get_metadata(self) -> dict:
-        """The manifest, with the texts that the package was made with, and the device under PyTorch's name."""
+        """Return the manifest, the metadata strings of the package, and the device under PyTorch's name."""
         return {**self.manifest, "AOTI_DEVICE_KEY": "cpu", **self.manifest.get("metadata", {})}
 
     def get_constant_fqns(self) -> list:
@@ -112,8 +112,8 @@ class LoadedPythonModel:
         return list(self.constants)
 
     def load_constants(self, constants: dict, *, check_full_update: bool = True, user_managed: bool = False):
-        """Replaces weights by tensors of the same shape and dtype.  ``check_full_update``: ValueError if one is
-        missing; ``user_managed``: they are read where they lie, else copied."""
+        """Replace weights by tensors of the same shape and dtype.  ``check_full_update``: ValueError if one is
+        missing; ``user_managed``: read them in place, else copy them."""
         unknown, missing = constants.keys() - set(self.constants), set(self.constants) - constants.keys()
         if unknown or missing and check_full_update:
             raise ValueError(f"constants {'that the model does not have' if unknown else 'are missing'}: "

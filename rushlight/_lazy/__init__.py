@@ -29,8 +29,7 @@ def synchronize(name: str):
 
 
 def mark_step(device: str = "", wait=False):
-    """Ends a step on a lazy device: when this returns, all calls before it have run, whether ``wait`` asks for that or
-    not."""
+    """End a step on a lazy device: all calls before it have run when this returns, with or without ``wait``."""
     synchronize(device)
 
 

@@ -13,7 +13,7 @@ COMPONENTS = {"torch": tuple(LOGS), "dynamo": ("graph_breaks", "guards", "recomp
               "cache": ("cache",), "ddp": ("buckets",), "fsdp": ("buckets",), "distributed": ("buckets",),
               "async_compile": ("timing",), "autograd": ("aot",)}
 COMPONENTS |= dict.fromkeys(("c10d", "dtensor", "pp", "fake_tensor", "onnx", "native_dsl"), ())
-# what PyTorch prints only if it is asked for by its name
+# artifacts that PyTorch prints only if they are named
 ARTIFACTS = {"graph": ("graph",), "graph_code": ("graph",), "graph_sizes": ("graph",), "trace_source": ("graph",),
              "bytecode": ("output",), "trace_bytecode": ("output",),
              "aot_graphs": ("aot",), "aot_joint_graph": ("aot",), "joint_graph": ("aot",),

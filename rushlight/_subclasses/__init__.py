@@ -1,4 +1,4 @@
-"""Tensors without data, by PyTorch's private names."""
+"""Fake tensors, by PyTorch's private names."""
 from .fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
 
 __all__ = ["DynamicOutputShapeException", "FakeTensor", "FakeTensorMode", "UnsupportedFakeTensorException"]

@@ -1,5 +1,4 @@
-"""Tensors without data, which say that they lie on a device: programs run on them for the shapes, dtypes and devices of
-what they give."""
+"""Fake tensors, which report a device: programs run on them for the shapes, dtypes and devices of results."""
 from __future__ import annotations
 
 import weakref
@@ -28,7 +27,7 @@ class UnsupportedFakeTensorException(RuntimeError):
 
 
 class FakeTensorDeviceMismatchError(RuntimeError):
-    """Raised by operators whose arguments lie on several devices."""
+    """Raised by operators whose arguments are on several devices."""
 
 
 class OperatorError(RuntimeError):
@@ -40,11 +39,11 @@ class OperatorError(RuntimeError):
 
 
 class DataDependentOutputException(OperatorError):
-    """Raised where Python asks for the elements of a tensor that has none."""
+    """Raised when Python reads the elements of a fake tensor."""
 
 
 class DynamicOutputShapeException(OperatorError):
-    """Raised by operators whose results have sizes that data decide."""
+    """Raised by operators whose results have data-dependent sizes."""
 
 
 class UnsupportedOperatorException(OperatorError):
@@ -52,7 +51,7 @@ class UnsupportedOperatorException(OperatorError):
 
 
 def placed(where) -> devices.device:
-    """The device that a tensor without data lies on: accelerators need not be there, and have an index."""
+    """Return the device of a fake tensor: accelerators need not exist, and have an index."""
     found = devices.device(where)
     provider = devices.provided(found)
     if provider is not None and (provider.on_host or not provider.has_data):
@@ -61,7 +60,7 @@ def placed(where) -> devices.device:
 
 
 class FakeTensor(Tensor):
-    """A tensor without data on ``fake_device``, made by ``fake_mode``.  What is computed of it is one, too.
+    """A fake tensor on ``fake_device``, made by ``fake_mode``.  Results computed from it are fake, too.
 
     >>> import rushlight as rl
     >>> mode = FakeTensorMode()
@@ -160,13 +159,12 @@ class FakeTensor(Tensor):
 
 
 class FakeTensorMode(TorchDispatchMode):
-    """A block in which every operator gives tensors without data, on the device that is asked for, be it there or not.
+    """A mode in which every operator returns fake tensors, on the requested device, even if it does not exist.
 
-    ``allow_non_fake_inputs`` takes tensors with data as ones without; else AssertionError.
-    Sizes are numbers, whatever the ``shape_env``: a UserWarning where it wants symbols.
-    RuntimeErrors: DataDependentOutputException where elements are asked for,
-    DynamicOutputShapeException where data decide a size, FakeTensorDeviceMismatchError for arguments on several
-    devices.
+    ``allow_non_fake_inputs`` accepts real tensors as fake ones; else AssertionError.  Sizes are ints, whatever the
+    ``shape_env``: a UserWarning if it wants symbols.  RuntimeErrors: DataDependentOutputException for reads of
+    elements, DynamicOutputShapeException for data-dependent sizes, FakeTensorDeviceMismatchError for arguments on
+    several devices.
 
     >>> import rushlight as rl
     >>> with FakeTensorMode() as mode:
@@ -202,7 +200,8 @@ class FakeTensorMode(TorchDispatchMode):
         super().__exit__(*exception)
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
-        """What stands for a tensor: the same for the same tensor, over the same storage for tensors that share one."""
+        """Return the fake of a tensor: the same one for the same tensor, over one storage for tensors that share
+        theirs."""
         if isinstance(tensor, FakeTensor):
             self.check_own(tensor)
             return tensor
@@ -247,7 +246,7 @@ class FakeTensorMode(TorchDispatchMode):
             return self.wrapped(func(*args, **kwargs), self.preferred)
 
     def validated(self, func, args, kwargs):
-        """Arguments of which every tensor is one of ours."""
+        """Check that all tensor arguments are fakes of this mode; return the arguments."""
         leaves, spec = tree_flatten((args, kwargs))
         for k, leaf in enumerate(leaves):
             if isinstance(leaf, FakeTensor):
@@ -263,7 +262,7 @@ class FakeTensorMode(TorchDispatchMode):
         return tree_unflatten(leaves, spec)
 
     def computed(self, func, args, kwargs):
-        """One operator on tensors of ours: what it makes of tensors on the meta device."""
+        """Run one operator on fakes by running it on meta tensors."""
         args, kwargs = self.validated(func, args, kwargs)
         op = func.op
         if func._opname == "_local_scalar_dense":
@@ -305,7 +304,7 @@ class FakeTensorMode(TorchDispatchMode):
         return found if isinstance(found, Tensor) and found.numel() <= CONSTANT_NUMEL_LIMIT else None
 
     def wrapped(self, result, where, back=None, known=None):
-        """Plain tensors in a result as tensors of ours."""
+        """Wrap plain tensors in a result as fakes of this mode."""
         if isinstance(result, Tensor):
             if isinstance(result, FakeTensor):
                 return result
@@ -356,7 +355,7 @@ class Functions(TorchFunctionMode):
             return self.mode.wrapped(func(*args, **kwargs), self.mode.preferred if where is None else placed(where))
 
     def of_numbers(self, func, args, kwargs, where):
-        """What is made of numbers that the program holds: a single one stays known."""
+        """Return a fake of constant numbers; a single one stays known."""
         where = placed(self.mode.preferred or devices.preferred() if where is None else where)
         wanted = bool(kwargs.get("requires_grad"))
         with MetaDefault(self.mode, devices.cpu), Suspended(self.layer()):
@@ -371,8 +370,8 @@ class Functions(TorchFunctionMode):
 
 
 class MetaDefault:
-    """A block in which factory functions that name no device make tensors without data; ``mode.preferred`` is the
-    device that they would have had."""
+    """A mode in which factory functions without a device argument make fake tensors; ``mode.preferred`` is the device
+    that they would have had."""
 
     def __init__(self, mode, where=devices.meta):
         self.mode, self.where = mode, where
@@ -395,7 +394,7 @@ def described(value) -> str:
 
 
 def plain(value):
-    """A tensor of ours as one of the meta device over the same storage."""
+    """Return a fake as a meta tensor over the same storage."""
     return alias(value) if isinstance(value, FakeTensor) else value
 
 
@@ -415,8 +414,8 @@ def sized_by_data(func, args, kwargs) -> bool:
 
 
 def common_device(func, leaves) -> devices.device:
-    """The device of results: that of the arguments, of which single numbers of the CPU may come along.
-    FakeTensorDeviceMismatchError for several."""
+    """Return the device of results: that of the arguments, except 0-dim CPU tensors. FakeTensorDeviceMismatchError
+    for several."""
     found, loose = None, True
     for leaf in leaves:
         if not isinstance(leaf, FakeTensor):
@@ -439,12 +438,12 @@ def is_fake(x) -> bool:
 
 
 def maybe_get_fake_mode(t):
-    """The mode of a tensor without data, None for other values."""
+    """Return the mode of a fake tensor, None for other values."""
     return t.fake_mode if isinstance(t, FakeTensor) else None
 
 
 class unset_fake_temporarily(_disable_current_modes):
-    """A block in which no mode is active, be it of ours or another."""
+    """A block in which no mode is active."""
 
     def __enter__(self):
         super().__enter__()

@@ -1,4 +1,4 @@
-"""Blocks in which products compute in half precision and what is sensitive to rounding in float32."""
+"""Autocast: blocks in which matmuls run in 16-bit floats and operators sensitive to rounding in float32."""
 from __future__ import annotations
 
 import contextlib
@@ -40,7 +40,7 @@ def code_of(device_type) -> int:
 
 
 def with_code(device_type, code: int) -> int:
-    """What the thread's state becomes with another code for a kind of device."""
+    """Return the thread's autocast state with another code for a device type."""
     if is_host(device_type):
         return mine.autocast & ~casts.CODES | code
     return mine.autocast & casts.CODES | code << THERE
@@ -54,9 +54,9 @@ def default_of(device_type):
 class autocast(Scope, contextlib.ContextDecorator):
     """A block, or a decorated function, in which each operator computes in the precision that suits it.
 
-    ``device_type``: whose tensors it is for (kinds that are not there do nothing, with a warning); ``dtype`` bfloat16
-    (the processor's default) or float16 (that of others).  ValueError and RuntimeError for device types that are not
-    strings or not known.
+    ``device_type``: the device type it applies to (types without a device do nothing, with a warning); ``dtype``
+    bfloat16 (the CPU's default) or float16 (that of others).  ValueError and RuntimeError for device types that are
+    not strings or not known.
 
     >>> import rushlight as torch
     >>> with torch.autocast("cpu"):
@@ -98,7 +98,7 @@ class autocast(Scope, contextlib.ContextDecorator):
             forget()
 
 
-# --- functions of one's own -------------------------------------------------------------------------------------------
+# --- custom functions -------------------------------------------------------------------------------------------------
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """Decorates the ``forward`` of an autograd.Function: its backward will run in the same precision.
 
@@ -166,13 +166,13 @@ def set_autocast_enabled(device_type, enabled=None):
 
 
 def get_autocast_dtype(device_type):
-    """The dtype that products compute in under autocast."""
+    """Return the dtype of matmuls under autocast."""
     check_device(device_type)
     return PRECISIONS.get(code_of(device_type), default_of(device_type))
 
 
 def set_autocast_dtype(device_type, dtype):
-    """Chooses the dtype that products compute in under autocast.  RuntimeError for one that is not supported."""
+    """Set the dtype of matmuls under autocast.  RuntimeError for one that is not supported."""
     check_device(device_type)
     if dtype not in CODES:
         raise RuntimeError(f"{device_type.upper()} autocast computes in {' or '.join(map(str, CODES))}, not in {dtype}")
@@ -195,17 +195,17 @@ def set_autocast_cpu_enabled(enabled):
 
 
 def get_autocast_cpu_dtype():
-    """The dtype that products compute in under autocast."""
+    """Return the dtype of matmuls under autocast."""
     return get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype():
-    """The dtype that products would compute in under autocast on a GPU."""
+    """Return the dtype that matmuls would have under autocast on a GPU."""
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_cpu_dtype(dtype):
-    """Chooses the dtype that products compute in under autocast."""
+    """Set the dtype of matmuls under autocast."""
     set_autocast_dtype("cpu", dtype)
 
 

@@ -1,4 +1,4 @@
-"""Steps that stand in a graph, by the names that ``torch._C._functions`` has for them."""
+"""Autograd nodes by the names that ``torch._C._functions`` has for them."""
 from .._src.autograd.node import AccumulateGrad
 from .._src.autograd.passing import DelayedError, UndefinedGrad
 

@@ -28,7 +28,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level=None):
-    """Ends the forward level; its dual tensors are their primals from now on."""
+    """End the forward level; its dual tensors become their primals."""
     if not _levels:
         raise RuntimeError("Trying to exit a forward AD level but no level exists: call enter_dual_level() first.")
     if level not in (None, 0):
@@ -88,7 +88,7 @@ def make_dual(tensor, tangent, *, level=None):
 
 
 def layout_of(tensor) -> tuple:
-    """How elements lie in memory, and in how much of it: the same for tensors of which views are the same."""
+    """Return the memory layout of elements and the storage size: equal for tensors with equal views."""
     room = None if tensor._rush_storage is None else tensor._rush_storage.nbytes // tensor.itemsize
     return tensor._rush_meta.strides, tensor._rush_meta.turned, tensor._rush_offset, room
 

@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and their products with vectors, for functions of a tensor or of several."""
+"""Jacobians, Hessians, and vector products with them, for functions of one or several tensors."""
 from __future__ import annotations
 
 from .._src.core.interpret import is_idle, recording
@@ -30,7 +30,7 @@ def differentiable(inputs, function, create_graph) -> tuple:
 
 
 def returned(value, function):
-    """What the user's function returned, checked."""
+    """Return the checked result of the user's function."""
     as_tensors(value, "outputs of the user-provided function", function)
     return value
 
@@ -289,8 +289,8 @@ def _tuple_postprocess(res, to_unpack):
 
 
 def _grad_preprocess(inputs, create_graph: bool, need_graph: bool) -> tuple:
-    """Inputs of which derivatives can be taken: views of them with ``create_graph``, so that these reach them, else
-    copies without history."""
+    """Return differentiable inputs: views with ``create_graph``, so that gradients reach the originals, else copies
+    without history."""
     return tuple(x.view_as(x) if create_graph else x.detach().requires_grad_(need_graph) for x in inputs)
 
 

@@ -21,7 +21,7 @@ class _unsafe_preserve_version_counter:
 
 
 class _Threads(threading.local):
-    """What the calling thread says of ``set_multithreading_enabled``."""
+    """The calling thread's ``set_multithreading_enabled``."""
 
     several = True
 
@@ -34,7 +34,8 @@ def _is_multithreading_enabled() -> bool:
 
 
 class set_multithreading_enabled(contextlib.ContextDecorator):
-    """Whether a backward pass may leave the thread that asks for it, at once and until the block (if any) ends.
+    """Set whether a backward pass may use other threads than the caller's, immediately and until the block (if any)
+    ends.
 
     Backward passes stay in that thread with either: the choice is kept for programs that ask for it.
     """

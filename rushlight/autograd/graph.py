@@ -65,7 +65,7 @@ class disable_saved_tensors_hooks(saved.hooked, contextlib.ContextDecorator):
 
 
 class Handle:
-    """What a backward step keeps in the place of a tensor."""
+    """Handle of a saved tensor in an autograd node."""
 
     __slots__ = ("__weakref__",)
 
@@ -103,7 +103,8 @@ def written_by(func, args, kwargs) -> list:
 
 
 def memory_of(tensor) -> int:
-    """What stands for the memory of a tensor, as long as the tensor lives; for the tensor where it has none."""
+    """Return an object that identifies the memory of a tensor while the tensor lives; the tensor itself if it has
+    none."""
     return id(tensor if tensor._rush_storage is None else tensor._rush_storage)
 
 
@@ -123,7 +124,7 @@ class allow_mutation_on_saved_tensors(saved.hooked):
         self.writes = Preserving(self)
 
     def kept(self, tensor):
-        """What stands for a tensor that is saved, the same one as long as it is not written."""
+        """Return the handle of a saved tensor, the same one until the tensor is mutated."""
         found = memory_of(tensor), tensor._rush_offset, tensor._rush_meta, tensor._version
         handle = self.tid_to_weakhandle.get(found)
         if handle is None:

@@ -6,7 +6,7 @@ from ..profiler import profile as _profile
 
 
 class _Emitter:
-    """A block in which operators are told to a vendor's tracer: none is there, so only ``enabled=False`` works."""
+    """A block that reports operators to a vendor's tracer: none is supported, so only ``enabled=False`` works."""
 
     def __init__(self, enabled=True, record_shapes=False):
         self.enabled, self.record_shapes = enabled, record_shapes
@@ -70,17 +70,17 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: str):
-        """Somebody begins to count, at the step that is."""
+        """Register a step counter, which starts at the current step."""
         cls._step_dict[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: str) -> bool:
-        """Somebody counts no more; whether they did."""
+        """Unregister a step counter; return True if it was registered."""
         return cls._step_dict.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Somebody is one step further; the step that is now."""
+        """Advance a step counter; return the current step."""
         cls._step_dict[requester] = cls._step_dict.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._current_step, *cls._step_dict.values())
         return cls._current_step

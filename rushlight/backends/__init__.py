@@ -1,4 +1,5 @@
-"""What computes: our own kernels.  The libraries that PyTorch names are not used, and their switches change nothing."""
+"""Backends.  Rushlight's kernels compute everything; PyTorch's libraries are not used, and their switches have no
+effect."""
 import sys
 
 from . import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, openmp, opt_einsum, quantized

@@ -1,4 +1,4 @@
-"""The processor."""
+"""The CPU."""
 
 
 def get_cpu_capability() -> str:

@@ -11,7 +11,7 @@ from .._src.ops.attention import kernels, refusal_of_vendor
 
 
 class BlasBackend(enum.IntEnum):
-    """Libraries of products on GPUs.  Default: the vendor's where it is expected to be faster than kernels of ours."""
+    """BLAS libraries on GPUs.  Default: the vendor's if it is expected to be faster than Rushlight's kernels."""
 
     Default = 0
     Cublas = 1
@@ -24,17 +24,17 @@ BACKENDS = {"default": BlasBackend.Default, "cublas": BlasBackend.Cublas, "cubla
 
 
 def reducing(dtype: str) -> property:
-    """Whether parts of products of a dtype may be added up in it."""
+    """True if partial sums of matmuls of a dtype may be reduced in that dtype."""
     return property(lambda self: switches.reducing[dtype],
                     lambda self, allowed: switches.change("reducing", {**switches.reducing, dtype: bool(allowed)}))
 
 
 class Precision:
-    """How exact products are, on GPUs.
+    """Precision of matmuls on GPUs.
 
-    ``allow_tf32`` is another name for ``set_float32_matmul_precision("high")``.  The others are for products of the
-    vendor's library: whether it may add up parts of a product's depth in float16, or bfloat16, and whether sums of
-    float16 may be float16.  Kernels of ours have sums of float32 whatever is allowed.
+    ``allow_tf32`` is another name for ``set_float32_matmul_precision("high")``.  The others apply to matmuls of the
+    vendor's library: it may reduce split-K partial sums in float16 or bfloat16, and accumulate float16 in float16.
+    Rushlight's kernels always accumulate in float32.
     """
 
     fp32_precision = "none"
@@ -80,11 +80,11 @@ def preferred_linalg_library(backend=None):
 
 
 def preferred_blas_library(backend=None) -> BlasBackend:
-    """Which library computes products on GPUs; with a name, or a BlasBackend, sets it.
+    """Return the BLAS library of matmuls on GPUs; set it if a name or a BlasBackend is passed.
 
-    "cublas", "cublaslt", "hipblaslt": the vendor's library wherever it can do them (it is called by the entries of
-    cuBLASLt and hipBLASLt); "ck": kernels of ours; "default": what is expected, or was measured, to be faster.
-    RuntimeError for other names.
+    "cublas", "cublaslt", "hipblaslt": the vendor's library where supported (called through cuBLASLt and hipBLASLt);
+    "ck": Rushlight's kernels; "default": the one that is expected, or was measured, to be faster. RuntimeError for
+    other names.
 
     >>> import rushlight as torch
     >>> torch.backends.cuda.preferred_blas_library().name
@@ -133,7 +133,7 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
 
 
 class SDPAParams(NamedTuple):
-    """The arguments of a call of ``scaled_dot_product_attention``, about which kernels are asked."""
+    """Arguments of a ``scaled_dot_product_attention`` call, for queries about available kernels."""
 
     query: Tensor
     key: Tensor

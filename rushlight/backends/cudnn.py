@@ -1,9 +1,9 @@
 """cuDNN on GPUs, which computes attention and convolutions where it is expected, or was measured, to be faster, and
 its switches.
 
-``enabled``: whether it may; ``deterministic``: whether it may compute only what comes out the same each time, which its
-gradients of attention do not, nor do some of its engines for convolutions; ``allow_tf32`` holds for convolutions, by
-kernels of ours and by its engines.
+``enabled``: whether it may; ``deterministic``: whether it may compute only reproducible results, which excludes its
+gradients of attention and some of its convolution engines; ``allow_tf32`` applies to convolutions, by Rushlight's
+kernels and by its engines.
 """
 import contextlib
 import sys
@@ -18,7 +18,7 @@ fp32_precision = "none"
 
 
 class Switches(FlagModule):
-    """The module, of which some switches are kept elsewhere."""
+    """The module; some switches are stored elsewhere."""
 
     flag_names = ("enabled", "deterministic", "benchmark", "benchmark_limit", "allow_tf32", "fp32_precision")
 

@@ -16,7 +16,7 @@ is_built = is_available
 
 
 def get_name() -> str:
-    """What the driver calls the GPU; NoDeviceError where there is none."""
+    """Return the driver's name of the GPU; NoDeviceError if there is none."""
     return _mps.get_device_name()
 
 

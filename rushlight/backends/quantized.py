@@ -1,4 +1,4 @@
-"""Which engine computes with quantized tensors: one of ours, by whatever name it goes."""
+"""Engines of quantized tensors: one implementation, under any name."""
 import sys
 import types
 
@@ -6,7 +6,7 @@ NAMES = ["qnnpack", "onednn", "x86", "fbgemm"]
 
 
 class Engines(types.ModuleType):
-    """The module itself.  ``engine`` takes any name that PyTorch has on this processor, and changes no result: products
+    """The module itself.  ``engine`` accepts any name that PyTorch has on this CPU, and changes no result: matmuls
     are exact, and rounded as PyTorch's x86 engine rounds them.
 
     >>> import rushlight as torch

@@ -2,7 +2,7 @@
 
 
 def install():
-    """Makes ``import torch`` mean Rushlight from now on; RuntimeError if another torch was imported already."""
+    """Make ``import torch`` import Rushlight; RuntimeError if another torch was imported already."""
     from .._src.compat.finder import install
     install()
 

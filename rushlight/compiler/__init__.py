@@ -1,4 +1,4 @@
-"""What programs say to ``compile``."""
+"""Program-facing controls of ``compile``."""
 
 from .._src.core.later import later
 

@@ -1,4 +1,4 @@
-"""What values a parameter or a sample may take."""
+"""Constraints: the valid values of a parameter or a sample."""
 from __future__ import annotations
 
 import operator
@@ -22,7 +22,7 @@ class Constraint:
     event_dim = 0
 
     def check(self, value):
-        """For each value whether it lies in the region."""
+        """Return, for each value, whether it is in the region."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it contains")
 
     def __repr__(self):
@@ -109,10 +109,11 @@ class _IndependentConstraint(_OverBase):
 
 
 class MixtureSameFamilyConstraint(_OverBase):
-    """What every component of a mixture accepts."""
+    """Values that every component of a mixture accepts."""
 
     def check(self, value):
-        """Components may lie apart, so a value is shown to each, along a new dimension before its own."""
+        """Components may have different supports, so each value is checked against all, along a new dimension before
+        its own."""
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
     def __repr__(self):
@@ -120,7 +121,7 @@ class MixtureSameFamilyConstraint(_OverBase):
 
 
 def widened(region, dims):
-    """The region of values with ``dims`` more dimensions, of which all entries lie in ``region``."""
+    """The region of values with ``dims`` more dimensions, whose entries are all in ``region``."""
     return independent(region, dims) if dims > 0 else region
 
 
@@ -223,7 +224,7 @@ class _Multinomial(_Bounded):
 
 
 class _Square(Constraint):
-    """Matrices by what is asked of each in turn: a region refines the one it extends, and is asked only where that one
+    """Square matrices with successive checks: a region refines the one it extends, and is checked only if that one
     holds everywhere."""
 
     event_dim = 2

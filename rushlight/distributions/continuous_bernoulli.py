@@ -35,7 +35,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return clamp_probs(self.logits.sigmoid())
 
     def _away(self):
-        """Where the formulas hold, and the probabilities, with the others moved to where they do."""
+        """Return a mask where the formulas hold, and the probabilities, with the others moved to where they do."""
         low, high = self._lims
         far = (self.probs <= low) | (self.probs > high)
         return far, torch.where(far, self.probs, low)

@@ -44,8 +44,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value):
-        """Whether distributions check parameters and values from now on, where their constructor does not say.
-        ValueError for anything but a bool."""
+        """Whether distributions check parameters and values by default. ValueError for anything but a bool."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args() takes True or False, not {value!r}")
         Distribution._validate_args = value

@@ -137,7 +137,7 @@ class CorrCholeskyTransform(OfEvents):
 
     @staticmethod
     def _left(kept):
-        """What each entry of a row finds, from what the entries up to it leave."""
+        """Map each entry of a row by the remainder that the entries before it leave."""
         return torch.cat([torch.ones_like(kept[..., :1]), kept[..., :-1]], -1)
 
     def _call(self, x):

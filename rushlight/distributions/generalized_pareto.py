@@ -38,7 +38,7 @@ class GeneralizedPareto(Distribution):
         return torch.where(self.concentration < 0.5, found, math.inf)
 
     def _tail(self):
-        """Where the tail is exponential, and the concentrations, with 1 there so that no formula divides by 0."""
+        """Return a mask where the tail is exponential, and the concentrations, with 1 there to avoid division by 0."""
         exponential = self.concentration.abs() <= 1e-8
         return exponential, torch.where(exponential, 1, self.concentration)
 

@@ -49,7 +49,7 @@ class Independent(Distribution, Generic[D]):
         return self._joint(self.base_dist.entropy())
 
     def _joint(self, each):
-        """What adds up over independent parts, for all of a value."""
+        """Sum a quantity over independent parts."""
         return _sum_rightmost(each, self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand=True):

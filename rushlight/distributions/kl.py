@@ -263,8 +263,8 @@ def _normal_vectors(p, q):
 
 
 # --- of two families: cross entropy less entropy ----------------------------------------------------------------------
-# What a family q asks of p is a few expected values, so a formula for each q and an expected value for each p serve all
-# pairs.
+# A family q needs a few expected values of p, so one formula for each q and one expected value for each p serve
+# all pairs.
 def x_log_x(x):
     return torch.special.xlogy(x, x)
 
@@ -322,7 +322,7 @@ def _(p: Uniform, loc, scale):
 
 
 def outside(p, q):
-    """Where p has values that q cannot have: a bool where that holds for all parameters."""
+    """Return where p has values that q cannot have: a bool if that holds for all parameters."""
     (low, high), (least, most) = [(getattr(family.support, "lower_bound", -math.inf),
                                    getattr(family.support, "upper_bound", math.inf)) for family in (p, q)]
     return (low < least) | (high > most)
@@ -417,7 +417,7 @@ def _to_pareto(p, q):
     return (q.alpha + 1) * mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()
 
 
-# --- of two families, the first of which always has values that the second has not ------------------------------------
+# --- of two families, where the first always has values outside the second's support-----------------------------------
 def infinite(p, q):
     """Infinity for each place of both batches."""
     return torch.full(torch.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.mean.dtype)

@@ -16,7 +16,7 @@ class Laplace(LocationScale):
     variance = property(lambda self: 2 * self.scale.square())
 
     def _standard_sample(self, sample_shape):
-        """By the inverse distribution function, which is infinite at 0: the smallest draw is kept above it."""
+        """Sample by the inverse CDF, which is infinite at 0: the smallest draw is kept above it."""
         u = self._draw(torch.rand, sample_shape, self.loc)
         return self._standard_icdf(u.clamp(min=torch.finfo(u.dtype).eps / 2))
 

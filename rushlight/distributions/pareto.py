@@ -1,4 +1,4 @@
-"""Pareto: sizes of which the largest carry most."""
+"""Pareto: heavy-tailed sizes."""
 from __future__ import annotations
 
 import math

@@ -13,8 +13,8 @@ __all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits",
 
 
 def as_tensors(*values):
-    """Numbers and tensors as tensors; numbers take the dtype of the first tensor beside them.  ValueError for anything
-    else."""
+    """Return numbers and tensors as tensors; numbers take the dtype of the first tensor among them.  ValueError for
+    other types."""
     dtype = torch.get_default_dtype()
     for value in reversed(values):
         if isinstance(value, torch.Tensor):
@@ -25,8 +25,8 @@ def as_tensors(*values):
 
 
 def broadcast_all(*values):
-    """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors beside them.  ValueError for
-    anything else.
+    """Return numbers and tensors as tensors of one shape; numbers take the dtype of the tensors among them.
+    ValueError for other types.
 
     >>> from rushlight.distributions.utils import broadcast_all
     >>> broadcast_all(0.0, 1)

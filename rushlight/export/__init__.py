@@ -41,13 +41,13 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
            prefer_deferred_runtime_asserts_over_guards=False) -> ExportedProgram:
     """The program of a module for arguments like these, as one graph of tensor operators.
 
-    ``dynamic_shapes``: for each argument the dimensions whose sizes vary, ``{"x": {0: Dim("batch")}}`` or in order;
-      None elsewhere.  An int argument varies if its entry is Dim.DYNAMIC or Dim.AUTO.  A ShapesCollection says it by
-      tensor, AdditionalInputs by further examples.
+    ``dynamic_shapes``: for each argument the dynamic dimensions, ``{"x": {0: Dim("batch")}}`` or in order; None for
+      others.  An int argument is dynamic if its entry is Dim.DYNAMIC or Dim.AUTO.  A ShapesCollection
+      specifies it by tensor, AdditionalInputs by further examples.
     ``preserve_module_call_signature``: names of submodules whose calls keep their arguments and results
       (``module_call_graph``), so that ``unflatten`` gives modules that are called as these were.
-    ``prefer_deferred_runtime_asserts_over_guards``: what the program assumes of sizes is checked when it is called,
-      also where not all sizes that a ``Dim`` allows meet it, which is an error otherwise.
+    ``prefer_deferred_runtime_asserts_over_guards``: guards on sizes are checked when the program is called,
+      even if some sizes that a ``Dim`` allows fail them, which is an error otherwise.
     ``strict`` changes nothing: bytecode is captured, whatever it says.
     ValueError if ``mod`` is no module, UserError if ``args`` is no tuple; CaptureError, with line and remedy, for a
     module that does not fit one graph.
@@ -206,8 +206,8 @@ class Exporting:
         Checking(self.conditions, self.expected, self.input_names()).run()
 
     def fixed(self, error) -> UserError:
-        """What is wrong where a size that is said to vary has one value, and what would mend it; ``place``: the number
-        of the input leaf, and the dimension, where they are known."""
+        """Return the error of a dynamic size that has only one value, and its fix; ``place``: the index of the input
+        leaf, and the dimension, if known."""
         place = re.search(r"args\[(\d+)\]\.shape\[(\d+)\] was marked as varying, but the program needs it to be (\d+)",
                           error)
         leaf = self.args[int(place[1])] if place and int(place[1]) < len(self.args) else None
@@ -222,7 +222,7 @@ class Exporting:
         return made
 
     def fixed_number(self, error) -> UserError | None:
-        """The error of an int that is said to vary, of which the program needs one value; None for other errors."""
+        """Return the error of a dynamic int that the program needs as a constant; None for other errors."""
         constraint = getattr(error, "constraint", None)
         for name, leaf in zip(self.input_names(), self.leaves):
             if isinstance(leaf, VaryingInt) and leaf.constraint is constraint:
@@ -260,8 +260,8 @@ class Exporting:
         return made
 
     def node_then(self, leaf, before):
-        """What a value was when a call of a module was noted, as a node of the program; None for one that nothing reads
-        and a constant as it is."""
+        """Return the node of a value at the time a module call was recorded; None for an unread one, constants
+        unchanged."""
         found = self.found.value_then(leaf, before) if self.noting.notes.kept else leaf
         found = self.values.get(found, found) if isinstance(found, Node) else found
         return None if isinstance(found, Node) and found.graph is not self.graph else found
@@ -357,7 +357,7 @@ class Exporting:
         return None
 
     def describe(self, nodes):
-        """Says of placeholders that the graph does not read what tensors they are; sizes that vary are symbols."""
+        """Add metadata to placeholders that the graph does not read; dynamic sizes are symbols."""
         known = {}
         for node, tree in self.found.symbols().items():
             if is_shape_item(tree) and node.meta.get("val") is not None:
@@ -400,7 +400,7 @@ class Exporting:
                     node.meta["source_fn_stack"] = [node_source]
 
     def numbers(self, made, placeholders, values, nodes):
-        """Placeholders that are numbers: sizes of inputs, and places in the random stream."""
+        """Placeholders that are ints: sizes of inputs, and offsets in the RNG stream."""
         rest = []
         symbols = self.found.symbols()
         for node, value in zip(placeholders, self.found.inputs):
@@ -413,11 +413,11 @@ class Exporting:
         if rest:
             if not self.found.drawn or len(rest) != 2:
                 raise RuntimeError(
-                    f"a size that varies does not belong to an input of the graph: {[n.name for n in rest]}. Pass the "
+                    f"a dynamic size does not belong to an input of the graph: {[n.name for n in rest]}. Pass the "
                     "tensor itself to the operators that use it.")
             if symbols:
                 raise RuntimeError(
-                    "random numbers are drawn for sizes that vary: export without dynamic_shapes, or in eval() if "
+                    "random numbers are drawn for dynamic sizes: export without dynamic_shapes, or in eval() if "
                     "dropout draws them")
             values.update(zip(rest, draw(made, self.found.drawn)))
 
@@ -457,7 +457,7 @@ class Exporting:
                 size.meta["val"] = found.meta["val"]._rush_meta.shape[tree.slice.value]
                 return size
         raise RuntimeError(
-            f"a size that varies does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "
+            f"a dynamic size does not belong to an input of the graph: {ast.unparse(tree)}. Pass the tensor "
             "itself to the operators that use it.")
 
     @staticmethod

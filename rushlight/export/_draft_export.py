@@ -1,4 +1,4 @@
-"""``draft_export``: an export that goes on where sizes do not vary as they are said to, and tells so in a report."""
+"""``draft_export``: an export that continues when sizes are not as dynamic as declared, and reports it."""
 from __future__ import annotations
 
 import dataclasses
@@ -11,8 +11,8 @@ from .exported_program import ExportedProgram
 
 
 class FailureType(enum.IntEnum):
-    """Why ``export`` would refuse, or be wrong about, what ``draft_export`` made.  Only GUARD_ADDED arises here:
-    programs that need a value of data, or an operator without a rule for tensors without data, are refused."""
+    """Reason why ``export`` would reject the result of ``draft_export``, or miscompile it.  Only GUARD_ADDED occurs
+    here: data-dependent programs, and operators without a fake implementation, are rejected."""
 
     MISSING_FAKE_KERNEL, DATA_DEPENDENT_ERROR, GUARD_ADDED, MISMATCHED_FAKE_KERNEL = 1, 2, 3, 4
 
@@ -57,7 +57,7 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module
     """As ``export``, but a size that is said to vary and has one value in the program gets that value, and what the
     program assumes of sizes is checked when it is called.  The program's ``_report`` says which.
 
-    CaptureError, as from ``export``, where a value of data decides what is computed.
+    CaptureError, as from ``export``, for data-dependent control flow.
 
     >>> import rushlight as torch
     >>> class Net(torch.nn.Module):
@@ -93,7 +93,7 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module
 
 
 def added(error) -> FailureReport:
-    """What the program assumes beyond what was said, as a failure."""
+    """Return a failure for guards that the declared dynamic shapes do not imply."""
     return FailureReport(FailureType.GUARD_ADDED, {"expr": str(error)})
 
 

@@ -1,4 +1,4 @@
-"""Sizes that vary, said of tensors wherever they are nested; and classes of data as arguments."""
+"""Dynamic shapes of nested tensors, and data classes as arguments."""
 from __future__ import annotations
 
 import dataclasses
@@ -69,8 +69,8 @@ class AdditionalInputs:
         self._examples.append((args, kwargs or {}))
 
     def dynamic_shapes(self, m, args, kwargs=None) -> dict:
-        """What the examples say of each argument, by its name.  ValueError for one that is nested otherwise, of other
-        ranks, or has other values in place of those that are no tensors."""
+        """Return the dynamic shapes of each argument, by name, from the examples.  ValueError for one of another
+        structure or rank, or with other non-tensor values."""
         bound = [bind_arguments(m, *example) for example in ((args, kwargs), *self._examples)]
         flat = [tree_flatten(dict(one)) for one in bound]
         if any(spec != flat[0][1] for _, spec in flat):
@@ -99,7 +99,8 @@ def differing(rows: tuple):
 
 
 def path_name(name: str, path: tuple) -> str:
-    """What a leaf of an argument is called: the argument, and the keys, numbers and attributes on the way to it."""
+    """Return the name of a leaf of an argument: the argument, and the keys, indices and attributes on the path to it.
+    """
     parts = [next(str(getattr(key, kind)) for kind in ("key", "idx", "name") if hasattr(key, kind)) for key in path]
     return "_".join([name, *(re.sub(r"[^a-zA-Z0-9]", "_", part).lower() for part in parts)])
 

@@ -1,4 +1,4 @@
-"""How exported programs are called: arguments flattened, inputs checked, results nested again."""
+"""Calls of exported programs: flatten arguments, check inputs, unflatten results."""
 from __future__ import annotations
 
 from .._src.core.native import Tensor
@@ -25,7 +25,7 @@ def flattened(given, spec) -> list:
 
 
 class fx_pytree:
-    """What the text of a program calls to flatten its arguments."""
+    """Functions that a program's source calls to flatten its arguments."""
 
     @staticmethod
     def tree_flatten_spec(given, spec):
@@ -34,7 +34,7 @@ class fx_pytree:
 
 
 class pytree:
-    """What the text of a program calls to nest its results."""
+    """Functions that a program's source calls to unflatten its results."""
 
     @staticmethod
     def tree_unflatten(leaves, spec):
@@ -107,7 +107,7 @@ class Guards(Module):
         self.check_conditions(leaves)
 
     def check_conditions(self, leaves):
-        """What the program assumes of sizes beyond what they are said to be."""
+        """Check the guards on sizes beyond their declared ranges."""
         for condition in self.conditions:
             found = {s: s.value_in(leaves) for s in sizes_in(condition)}
             if not value(condition, found):

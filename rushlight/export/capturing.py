@@ -75,7 +75,7 @@ class Untouched:
 
 
 class Size(int):
-    """A whole number that sizes make: ``tree`` says how."""
+    """An int computed from sizes: ``tree`` is its expression."""
 
 
 class Real(float):
@@ -111,13 +111,13 @@ def is_size(node, numbers) -> bool:
 
 
 def reads_size(tree, numbers) -> bool:
-    """True if a size that varies is a part of an expression."""
+    """True if an expression contains a dynamic size."""
     return any(is_size(part, numbers) for part in ast.walk(tree))
 
 
 class Sizes(ast.NodeTransformer):
-    """Marks in the Python of a segment what is computed of sizes, but for what its graph takes.  ``numbers``: the texts
-    of varying ints."""
+    """Marks the Python expressions of a segment that depend on sizes, except inputs of its graph.  ``numbers``: the
+    source text of dynamic ints."""
 
     def __init__(self, numbers):
         self.numbers, self.trees = numbers, []
@@ -172,7 +172,7 @@ def sizes_among(segment, results, leaves) -> dict:
 
 
 def argument_texts(source: str) -> list:
-    """What a segment passes to its graph, as text."""
+    """Return the source text of the arguments that a segment passes to its graph."""
     calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
              and n.func.id == "graph"]
     return [ast.unparse(a) for a in calls[0].args] if calls else []

@@ -1,5 +1,4 @@
-"""What a program assumes of the sizes of its inputs: conditions, which calls are checked by, and which must follow from
-what ``dynamic_shapes`` says of them."""
+"""Guards on the sizes of a program's inputs: calls check them, and they must follow from ``dynamic_shapes``."""
 from __future__ import annotations
 
 import ast
@@ -102,7 +101,7 @@ def conditions_of(found, leaves, expected) -> list:
         return known, read(arguments[0]), 0
 
     def varies(tree) -> bool:
-        """True if a part of an expression is a size that varies."""
+        """True if an expression contains a dynamic size."""
         parts = [one for one in ast.walk(tree) if is_size(one, found.numbers)
                  and (not is_shape_item(one) or isinstance(one.slice, ast.Constant))]
         return any(isinstance(read(one), Size) for one in parts)
@@ -187,7 +186,7 @@ def sizes_in(tree) -> list:
 
 
 def value(tree, sizes):
-    """What a condition or a number in it is for {Size: int}."""
+    """Evaluate a condition or a number in it for {Size: int}."""
     if isinstance(tree, Size):
         return sizes[tree]
     if not isinstance(tree, tuple):
@@ -257,7 +256,7 @@ class Checking:
         return size.text([f"L['{name}']" for name in self.names])
 
     def run(self):
-        """UserError, with all that does not follow and what would mend it."""
+        """Raise UserError with all conditions that do not follow, and their fixes."""
         problems, fixes, named = [], [], []
         for condition in self.conditions:
             sizes = sizes_in(condition)
@@ -290,7 +289,7 @@ class Checking:
         return False
 
     def told(self, condition, sizes) -> tuple:
-        """(what is wrong, what would mend it) of one condition."""
+        """Return (error, fix) of one condition."""
         name = self.dim(sizes[-1]).__name__
         known = bounds(condition)
         if known is not None:

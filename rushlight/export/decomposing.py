@@ -1,5 +1,5 @@
-"""``run_decompositions``: an exported program run on tensors without data, whose calls are written anew: those that a
-table has by its functions, writes as values, all else as it is."""
+"""``run_decompositions``: run an exported program on fake tensors and trace it again: calls in a table by its
+functions, mutations functionalized, everything else unchanged."""
 from __future__ import annotations
 
 import operator
@@ -27,7 +27,7 @@ from .spelling import AtenView, give_alone
 
 
 class Held(Fake):
-    """A tensor of the program: what it is worth now, whatever was written into it or into what it is a view of.
+    """A tensor of the program: its current value, after all writes to it or to its base.
 
     ``base``: the tensor that it is a view of, by the calls in ``steps``; ``version``: how often it was written to,
     ``seen``: what its base's version was when its value was made.
@@ -50,7 +50,7 @@ class Held(Fake):
 
 
 class Call:
-    """What a node calls that is no operator: control flow."""
+    """Target of a control-flow node."""
 
     traits, kind, rules = {}, None, {}
 
@@ -98,7 +98,7 @@ class Decomposer(Recorder):
         return self.call_node(op, args, meta)
 
     def results(self, node, meta):
-        """What a node gives, as tensors."""
+        """Return the results of a node, as tensors."""
         if not isinstance(meta, (tuple, list)):
             return self.fake(node, meta, False, frozenset())
         made = []
@@ -218,14 +218,14 @@ class Decomposer(Recorder):
         view.steps, view.seen = (*source.steps, step), view.base.version
 
     def replayed(self, view):
-        """A view of what its base is worth now."""
+        """Recompute a view of the current value of its base."""
         value = self.worth(view.base)
         for step in view.steps:
             value = self.repeated(step, value)
         return value
 
     def worth(self, held):
-        """What a tensor is worth, as one that nothing is written to."""
+        """Return the value of a tensor, as one that is never mutated."""
         return self.fake(held.node, held._rush_meta, False, frozenset())
 
     def repeated(self, step, value):
@@ -262,7 +262,7 @@ class Decomposer(Recorder):
 
 
 class Program:
-    """The graph of an exported program, written anew by a table."""
+    """The graph of an exported program, rewritten by a table."""
 
     def __init__(self, module, table, inputs, shape_env):
         self.module, self.recorder, self.inputs = module, Decomposer(table), inputs
@@ -326,13 +326,13 @@ class Program:
         if isinstance(node.target, OpOverload) and node.target.namespace == "aten" and not measured(node.target.op):
             return self.recorder.overload(node.target, args, kwargs)
         if isinstance(node.target, OpOverload) and node.target.op.name.startswith("prims."):
-            return self.recorder.call(node.target.op, args, kwargs)  # of a derivative that was written down
+            return self.recorder.call(node.target.op, args, kwargs)  # of a traced derivative
         if isinstance(node.target, OpOverload) and node.target.namespace != "aten":
             return functional.foreign(self.recorder, node.target, args, kwargs)
         return node.target(*args, **kwargs)
 
     def flow(self, target, args):
-        """Control flow: its programs are written anew, too."""
+        """Rewrite the programs of control flow, too."""
         parts = [a for a in args if isinstance(a, Part)]
         rest = [a for a in args if not isinstance(a, Part)]
         operands = target.operands(*rest)
@@ -408,8 +408,8 @@ def plain_lists(value):
 
 
 class DecomposedView(AtenView):
-    """The fx graph of a program written anew: placeholders are named as they were, and what a node came from is noted
-    in what was made of it."""
+    """The fx graph of a rewritten program: placeholders keep their names, and nodes keep the source of the nodes that
+    they replace."""
 
     def __init__(self, program, results):
         self.program, self.parts = program, {}
@@ -451,7 +451,7 @@ class DecomposedView(AtenView):
             self.enter_symbol(made, size)
 
     def enter_symbol(self, made, size):
-        """Computes the symbol of which a size is a multiple and a number more, unless it is known."""
+        """Compute the symbol of a size that is a multiple of it plus an int, unless it is known."""
         parts, offset = terms(size)
         (symbol, factor), *others = parts.items()
         if others or symbol.op != "size" or symbol.arg[0] in self.sizes:

@@ -1,4 +1,4 @@
-"""Sizes that vary: ``Dim("batch")`` in ``dynamic_shapes``."""
+"""Dynamic sizes: ``Dim("batch")`` in ``dynamic_shapes``."""
 from __future__ import annotations
 
 from .._src.capture.constraints import ShapeConstraint
@@ -6,7 +6,7 @@ from .._src.capture.errors import ConstraintViolationError, UserError
 
 
 class Dim:
-    """A size that varies between ``min`` and ``max``; the same Dim at two places says that they are equal."""
+    """A dynamic size between ``min`` and ``max``; two uses of the same Dim are equal."""
 
     def __init__(self, name: str, *, min=None, max=None):
         if not name.isidentifier():
@@ -42,7 +42,7 @@ class Derived(Dim):
     def __init__(self, root: Dim, factor: int, offset: int):
         if factor < 1:
             raise NotImplementedError(
-                f"a size that varies is a positive multiple of a Dim and a number more, not {factor} times it")
+                f"a dynamic size is a positive multiple of a Dim plus an int, not {factor} times it")
         self.root, self.factor, self.offset = root, factor, offset
         times, more = (f"{factor}*" if factor != 1 else "", f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset
                        else "")
@@ -90,7 +90,7 @@ Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Hint("AUTO"), Hint("DYNAMIC"), Hint("STATIC"
 
 
 def constraint_of(dim) -> ShapeConstraint:
-    """What an entry of ``dynamic_shapes`` says of a size."""
+    """Return the constraint of an entry of ``dynamic_shapes`` on a size."""
     return ShapeConstraint(dim.min, dim.max, not isinstance(dim, Hint) or dim.text != "AUTO")
 
 
@@ -100,7 +100,7 @@ def dims(*names: str, min=None, max=None):
 
 
 def is_varying_int(value, entry) -> bool:
-    """True if an entry of ``dynamic_shapes`` asks that an int argument varies.
+    """True if an entry of ``dynamic_shapes`` declares a dynamic int argument.
 
     Raises:
         ValueError: if the entry is a named Dim.
@@ -154,8 +154,8 @@ def check_item(shape, k, item, place: str):
 
 
 def check_constant(value, entry, path: str):
-    """Raise AssertionError, or UserError, for an entry of ``dynamic_shapes`` that asks for more of an argument without
-    sizes than that it is a constant."""
+    """Raise AssertionError, or UserError, for an entry of ``dynamic_shapes`` that does not declare an argument
+    without sizes a constant."""
     if not isinstance(entry, (int, Hint, type(None))):
         raise AssertionError(f"`dynamic_shapes{path}` is {entry!r}, but `inputs{path}` is {value!r}, which has no "
                              "sizes: expected None")

@@ -33,8 +33,8 @@ def default_decompositions() -> CustomDecompTable:
 
 
 def entered(value, varying, trace, symbols, sizes):
-    """An input of a trace, with a symbol for each size that varies: ``symbols`` has (symbol, size now) by name,
-    ``sizes`` (input, dimension) by symbol; the dimension is None if the input is the number itself."""
+    """An input of a trace, with a symbol for each dynamic size: ``symbols`` has (symbol, size now) by name, ``sizes``
+    (input, dimension) by symbol; the dimension is None if the input is an int itself."""
     names = {dim: getattr(getattr(free, "root", None), "__name__", None) or f"{len(symbols)}.{dim}"
              for dim, free in varying.items() if free is not None and value.shape[dim] > 1}
     forms = {dim: (getattr(varying[dim], "factor", 1), getattr(varying[dim], "offset", 0)) for dim in names}
@@ -119,7 +119,7 @@ Primitives = collections.namedtuple("Primitives", "graph results sizes names")
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """How a module of a program is called: its inputs and outputs, and of what structures they are the leaves."""
+    """Call signature of a module of a program: its inputs and outputs, and the structures whose leaves they are."""
 
     inputs: list
     outputs: list
@@ -162,7 +162,7 @@ class ExportedProgram:
         self.graph_module, self.graph_signature, self.state_dict, self.constants = (graph_module, signature, state_dict,
                                                                                     constants)
         self.in_spec, self.out_spec, self.expected, self.example_inputs = in_spec, out_spec, expected, example_inputs
-        self.unbacked = unbacked_ranges(graph_module.graph)  # {number that data decide: its bounds}
+        self.unbacked = unbacked_ranges(graph_module.graph)  # {unbacked symbol: its bounds}
         root = ModuleCallSignature([], [], in_spec, out_spec, self.parameter_names)
         self.module_call_graph = [ModuleCallEntry("", root)]
 
@@ -172,8 +172,7 @@ class ExportedProgram:
 
     @property
     def range_constraints(self) -> dict:
-        """{name of a size that varies, or of a number that data decide: its least and greatest value}, where None is
-        no bound."""
+        """Return {name of a dynamic size or unbacked symbol: its least and greatest value}; None is no bound."""
         found: dict = {}
         for k, (_, _, varying) in enumerate(self.expected):
             for dim, free in varying.items():
@@ -232,13 +231,13 @@ class ExportedProgram:
 
     @property
     def result_spec(self):
-        """How what ``module()`` gives is nested: as the module's results are; with gradients, a tuple of all."""
+        """Return the spec of ``module()``'s results: that of the module's results; with gradients, a tuple of all."""
         kinds = [spec.kind for spec in self.graph_signature.output_specs if spec.kind not in WRITES]
         return tree_flatten(tuple(kinds))[1] if any(kind in GRADIENTS for kind in kinds) else self.out_spec
 
     def written_back(self, graph, results, inputs) -> tuple:
-        """The results for the caller; those that inputs are worth afterwards are copied into them.  ``inputs``: nodes
-        by the name of their state or input."""
+        """Return the results for the caller, after copying mutated values into inputs.  ``inputs``: nodes by the name
+        of their state or input."""
         user = []
         for spec, node in zip(self.graph_signature.output_specs, results):
             if spec.kind in WRITES:
@@ -283,9 +282,9 @@ class ExportedProgram:
                 for s in self.graph_signature.input_specs]
 
     def traced(self, given, module=None, keeps=None) -> "Primitives":
-        """The program, or a module like its own, in primitives; calls for which ``keeps(op, args, kwargs)`` holds are
-        one node each, as are choices (``Chosen``) and ``nonzero``.  RuntimeError where random numbers are drawn, or
-        where sizes that vary decide what they are."""
+        """Trace the program, or a module like its own, to primitives; calls for which ``keeps(op, args, kwargs)``
+        holds are one node each, as are choices (``Chosen``) and ``nonzero``.  RuntimeError if random numbers are
+        drawn, or if the trace is not valid for all sizes."""
         from .primitives import Keeping, PrimitiveReader
         from .rewriting import Facts, assumed_conditions, ranges_of
         shape_env, symbols, sizes = ShapeEnv(), {}, {}
@@ -298,8 +297,8 @@ class ExportedProgram:
             missing = [name for name, (symbol, _) in symbols.items() if symbol not in sizes]
             if missing:
                 raise RuntimeError(
-                    f"no input has the size {missing[0]} itself, of which others are multiples: export the program "
-                    "for fixed sizes")
+                    f"no input has the size {missing[0]} itself, only multiples of it: export the program for "
+                    "fixed sizes")
             with without_values("cannot be written in primitives: leave out what asserts or reads them, or pass a "
                                 "decomposition table"):
                 results = PrimitiveReader(module or self.graph_module, trace).run(*inputs)

@@ -1,4 +1,4 @@
-"""What the inputs and outputs of an exported graph are."""
+"""Kinds of inputs and outputs of an exported graph."""
 from __future__ import annotations
 
 import dataclasses
@@ -56,7 +56,7 @@ class SymBoolArgument:
 
 @dataclasses.dataclass
 class TokenArgument:
-    """What orders calls with effects, by the name of its node."""
+    """An effect token, which orders calls with effects, by the name of its node."""
 
     name: str
 
@@ -157,7 +157,8 @@ class ExportGraphSignature:
 
     @property
     def backward_signature(self) -> Optional[ExportBackwardSignature]:
-        """Which results are gradients of what; None for a graph without its backward pass."""
+        """Return the parameters and inputs whose gradients the results are; None for a graph without its backward
+        pass."""
         loss = next((s.arg.name for s in self.output_specs if s.kind is OutputKind.LOSS_OUTPUT), None)
         return None if loss is None else ExportBackwardSignature(
             self._results(OutputKind.GRADIENT_TO_PARAMETER), self._results(OutputKind.GRADIENT_TO_USER_INPUT), loss)

@@ -20,7 +20,7 @@ def forward_and_backward(program: ExportedProgram, loss_index: int = 0) -> Expor
     """The program with its backward pass, decomposed: results are what is written into, the results of the program, of
     which the ``loss_index``-th is the loss, and a gradient for each parameter and input that wants one.
 
-    RuntimeError where the loss is no scalar with a history, where another result has one, and for sizes that vary.
+    RuntimeError if the loss is not a scalar with a history, if another result has one, and for dynamic sizes.
 
     >>> import rushlight as torch
     >>> class Squared(torch.nn.Module):
@@ -45,7 +45,7 @@ def forward_and_backward(program: ExportedProgram, loss_index: int = 0) -> Expor
         check_results(results, loss_index)
         return (*results, *grad(results[loss_index], [inputs[k] for k in wanted], materialize_grads=True))
 
-    with sdpa_kernel(SDPBackend.MATH):  # a formula, of which all derivatives have names
+    with sdpa_kernel(SDPBackend.MATH):  # all derivatives of the formula have names
         module = run_real(joint, given, [node.name for node in before], {})
     for node, old in zip(module.graph.find_nodes(op="placeholder"), before):
         node.meta.update(old.meta)
@@ -65,7 +65,7 @@ def forward_and_backward(program: ExportedProgram, loss_index: int = 0) -> Expor
 def check_results(results, loss_index):
     """RuntimeError where the loss is no scalar with a history, or another result has one."""
     if not 0 <= loss_index < len(results):
-        raise RuntimeError(f"the program has {len(results)} results, of which the loss is to be number {loss_index}")
+        raise RuntimeError(f"the program has {len(results)} results, and no loss at index {loss_index}")
     loss = results[loss_index]
     if not isinstance(loss, Tensor) or not loss.requires_grad or loss.numel() != 1:
         raise RuntimeError("It looks like you're trying to trace out a joint graph, whose loss must be a scalar that "

@@ -1,4 +1,4 @@
-"""How the modules are called whose signatures an export keeps: noted by hooks while the program is captured."""
+"""Calls of the modules whose signatures an export preserves, recorded by hooks during capture."""
 from __future__ import annotations
 
 from .._src.capture.noted_calls import Notes, note

@@ -1,4 +1,4 @@
-"""Exported programs in primitives: some calls, choices and sizes that data decide are one node each."""
+"""Exported programs in primitives: some calls, choices and data-dependent sizes are one node each."""
 from __future__ import annotations
 
 from .._ops import ops
@@ -19,12 +19,12 @@ from .decomposing import SETTLED
 
 CHECKS = (*SETTLED, ops.aten._assert_scalar.default)  # of sizes and numbers, which compute nothing
 NUMBERS = "Tensor", "Scalar"  # what a schema says of an operand that may be a number
-EXAMPLE_COUNT = 5  # the size that data decide is taken to be this one where conditions on it are looked at
+EXAMPLE_COUNT = 5  # value of unbacked sizes when conditions on them are evaluated
 
 
 class Keeping(Recording):
-    """A Recording in which some calls are one node: those for which ``keeps(op, args, kwargs)`` holds.  ``kept``: names
-    of their operators; ``hints``: examples of symbols, to which those of sizes that data decide are added."""
+    """A Recording in which some calls are one node: those for which ``keeps(op, args, kwargs)`` holds.  ``kept``:
+    names of their operators; ``hints``: size hints of symbols, extended by those of unbacked sizes."""
 
     def __init__(self, keeps, hints):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The bounds of numbers that data decide, by what a program checks of them."""
+"""Bounds of unbacked symbols, from the checks of a program."""
 from __future__ import annotations
 
 import collections
@@ -24,7 +24,7 @@ class Range(collections.namedtuple("Range", "lower upper")):
 
 
 def unbacked_ranges(graph) -> dict:
-    """{name of a number that data decide: Range}; None where there is no bound."""
+    """Return {name of an unbacked symbol: Range}; None is no bound."""
     known: dict = {}
     for node in graph.nodes:
         for symbol in symbols_of(node.meta.get("val")):
@@ -37,7 +37,7 @@ def unbacked_ranges(graph) -> dict:
 
 
 def symbols_of(value) -> list:
-    """The symbols of a node's value that data decide."""
+    """Return the unbacked symbols of a node's value."""
     if isinstance(value, (tuple, list)):
         return [symbol for one in value for symbol in symbols_of(one)]
     sizes = value._rush_meta.shape if isinstance(value, Tensor) else (value,)

@@ -1,4 +1,4 @@
-"""Exported programs written anew: the program, its signature and its results for another set of operators."""
+"""Rewriting of exported programs: the program, its signature and its results for another set of operators."""
 from __future__ import annotations
 
 import copy
@@ -39,7 +39,7 @@ class Inputs:
 
 
 def rewritten(program, table):
-    """The program by a table.  RuntimeError where the operators decide by sizes that vary."""
+    """Rewrite the program by a table.  RuntimeError if its operators branch on dynamic sizes."""
     inputs, symbols, sizes, given = Inputs(), {}, {}, []
     for value, (_, _, varying) in program.given():
         if isinstance(value, Tensor):
@@ -56,7 +56,7 @@ def rewritten(program, table):
     try:
         results, written = one.run()
     except Break as error:
-        raise RuntimeError(f"a program that asks for numbers that data decide cannot be decomposed: {error}") from error
+        raise RuntimeError(f"a program that reads data-dependent numbers cannot be decomposed: {error}") from error
     known = Facts(ranges_of(program, symbols), assumed_conditions(program, given))
     assumed = [guard for guard in shape_env.guards if not known.decide(*guard)]
     conditions = further_conditions(program, places_of(program, given), assumed)
@@ -125,7 +125,7 @@ def assumed_conditions(program, given) -> set:
 
 
 def ranges_of(program, symbols) -> dict:
-    """{symbol: (least, greatest value)} of the sizes that vary."""
+    """Return {symbol: (least, greatest value)} of the dynamic sizes."""
     roots = {free.root.__name__: free.root for _, _, varying in program.expected for free in varying.values()
              if not isinstance(free, Hint)}
     found = {}
@@ -183,7 +183,7 @@ def multiples(condition) -> list:
 
 
 def signature_of(program, graph, written) -> ExportGraphSignature:
-    """The signature of the rewritten graph, whose first results are what inputs are worth afterwards."""
+    """Return the signature of the rewritten graph; its first results are the mutated inputs."""
     old = program.graph_signature
     specs = dict(zip((n.name for n in program.graph.find_nodes(op="placeholder")), old.input_specs))
     nodes = graph.output_node().args[0]

@@ -1,4 +1,4 @@
-"""How a program is written down for export: each call as PyTorch's operator of ``aten`` has it."""
+"""Tracing for export: each call as PyTorch's ``aten`` operator."""
 from __future__ import annotations
 
 import linecache
@@ -46,7 +46,7 @@ def recorded_slice(input, index):
 
 
 def bags(weight, input, offsets, scale, mode, padding_idx, include_last_offset):
-    """Bags of a table, whose positions stand in one row."""
+    """Bags of an embedding table, whose indices are concatenated in one row."""
     if offsets is None:
         rows, size = input.shape
         offsets = OPS["arange"](0, rows * size, size, dtype=input.dtype, device=input.device)
@@ -68,7 +68,7 @@ def spelled(recorder, op, args, kwargs):
         return whole(recorder, op, args, kwargs)
     where, _, last = op.name.rpartition(".")
     if last.endswith("_") and op.name[:-1] in OPS and OPS[op.name[:-1]].traits.get("inplace_view"):
-        return body_of(op, args)(*args, **kwargs)  # the view is written down, and the tensor is it from now on
+        return body_of(op, args)(*args, **kwargs)  # the view is traced, and replaces the tensor
     if is_kept_composite(op):
         return whole(recorder, op, args, kwargs)
     public = OPS.get(op.name) is op and not last.startswith("_") and where not in ("prims", *LIBRARIES)
@@ -80,7 +80,7 @@ def spelled(recorder, op, args, kwargs):
 
 
 def is_kept_composite(op) -> bool:
-    """True for a user-defined operator that is a function of others, of which programs keep the call."""
+    """True for a user-defined composite operator whose calls programs keep."""
     custom = getattr(op.traits.get("library"), "custom", None)
     return custom is not None and op is custom.op and COMPOSITE in custom.rules.kernels and is_preservable(custom)
 
@@ -102,7 +102,7 @@ def whole(recorder, op, args, kwargs):
     symbols = {symbol for r in results for e in (*r._rush_meta.shape, *r._rush_meta.strides) if isinstance(e, Expr)
                for symbol in e.free}
     if any(read.get(symbol) in inside for symbol in symbols):
-        return result  # data decide sizes: Python reads them between programs
+        return result  # sizes are data-dependent: Python reads them between programs
     del recorder.nodes[before:]
     node = recorder.node(op, recorder.lowered(args), tuple(r._rush_meta for r in results) if several
                          else results[0]._rush_meta)
@@ -150,7 +150,7 @@ def loop_groups(op, values):
 
 
 def faked(mode, meta):
-    """Values as tensors without data, on the device that they would lie on."""
+    """Return values as fake tensors, on the device that they would be on."""
     if isinstance(meta, tuple):
         return tuple(faked(mode, one) for one in meta)
     if not isinstance(meta, Meta):
@@ -223,8 +223,7 @@ class AtenView(View):
             self.made[target] = made  # from here on its value is what was written
 
     def value_then(self, value, before):
-        """What a value of the program was when it had the nodes ``before``, as a node of this graph; None for one that
-        nothing reads."""
+        """Return the node of a value at the time when its program had the nodes ``before``; None for an unread one."""
         if not isinstance(value, house.Node):
             return self.value(value) if isinstance(value, Expr) else value
         written = [made for writer, made in self.written.get(value, ()) if writer is None or writer in before]

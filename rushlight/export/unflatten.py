@@ -20,8 +20,8 @@ from .graph_signature import ConstantArgument, InputKind
 
 
 class FlatArgsAdapter:
-    """How arguments of another structure become those that a program was exported for: a class of one's own defines
-    ``adapt``."""
+    """Converts arguments of another structure to those that a program was exported for: a user-defined class
+    overrides ``adapt``."""
 
     def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
         raise NotImplementedError(
@@ -34,8 +34,7 @@ class InterpreterModule(GraphModule):
 
 
 class UnflattenedModule(GraphModule):
-    """A program whose parts lie in submodules, named as they were; putting another module in the place of one changes
-    the program."""
+    """A program with its original submodules; replacing a submodule changes the program."""
 
     flat_args_adapter = None
 
@@ -53,10 +52,9 @@ class UnflattenedModule(GraphModule):
 def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedModule:
     """A module with the submodules of the one that was exported: each call of one is a part of the program.
 
-    A module whose signature the export kept is called as the original was, so that another module can stand in its
-    place; others take what they read of the rest.  A module that is called again and computes
-    something else then is a second submodule, ``name@1``.  Parameters, buffers and constants are copies of the
-    program's.
+    A module whose signature the export kept is called like the original, so that another module can replace it;
+    others take the values that they read.  A module that is called again and computes something else then is a second
+    submodule, ``name@1``.  Parameters, buffers and constants are copies of the program's.
 
     >>> import rushlight as torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
@@ -72,14 +70,14 @@ def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedMod
 
 
 def like(made: Node, node: Node) -> Node:
-    """A node that stands for another one has its value without data, too."""
+    """Copy the fake value of a node to the one that replaces it."""
     if node.meta.get("val") is not None:
         made.meta["val"] = node.meta["val"]
     return made
 
 
 def labels(node) -> tuple:
-    """The calls of modules that a node lies in, by path, outermost first."""
+    """Return the module calls that contain a node, by path, outermost first."""
     return tuple(path for path, _ in node.meta.get("nn_module_stack", {}).values() if path)
 
 
@@ -94,8 +92,8 @@ def sizes_first(nodes) -> list:
 
 
 def copy_tensors(state: dict) -> dict:
-    """Return the state with a copy of each tensor, one for those that stand at several paths: what a module is trained
-    to, or writes into its buffers, is not to change the program that it was made of."""
+    """Return the state with a copy of each tensor, shared by its paths: training the module, or writes to its
+    buffers, must not change the original program."""
     copies: dict = {}
     for value in state.values():
         if isinstance(value, Tensor) and id(value) not in copies:
@@ -105,7 +103,7 @@ def copy_tensors(state: dict) -> dict:
 
 
 class Parts:
-    """The parts of one program: nodes by the calls of modules that they lie in."""
+    """Parts of one program: nodes by the module calls that contain them."""
 
     def __init__(self, program):
         self.program = program
@@ -143,8 +141,8 @@ class Parts:
             module._modules = {name: module._modules[name] for name in sorted(known, key=known.get)}
 
     def write(self, graph, nodes, here, values, parts, wanted):
-        """Copies nodes that lie in the calls ``here`` into a graph; those of calls further in become calls of
-        submodules, which go to ``parts``."""
+        """Copy the nodes of the calls ``here`` into a graph; those of inner calls become calls of submodules, which
+        go to ``parts``."""
         own = here[-1] if here else ""
         at = 0
         while at < len(nodes):
@@ -166,7 +164,7 @@ class Parts:
 
     @staticmethod
     def further(node, here):
-        """The call within ``here`` that a node lies in, or None."""
+        """Return the call within ``here`` that contains a node, or None."""
         found = labels(node)
         return found[len(here)] if found[:len(here)] == here and len(found) > len(here) else None
 
@@ -179,7 +177,7 @@ class Parts:
         return values[node]
 
     def relative(self, node, here):
-        """The path of a parameter or buffer within the module whose call this is; None where it lies elsewhere."""
+        """Return the path of a parameter or buffer relative to the module of this call; None outside it."""
         own = f"{here[-1].partition('@')[0]}." if here else ""
         path = self.held.get(node)
         return path.removeprefix(own) if path is not None and path.startswith(own) else None
@@ -208,7 +206,7 @@ class Parts:
 
     @staticmethod
     def placed(module, name, parts) -> str:
-        """The name under which a part stands: a further call that computes the same is the first one's."""
+        """Return the name of a part: a later call that computes the same gets the first one's."""
         first = parts.get(name.partition("@")[0])
         if "@" in name and isinstance(first, InterpreterModule) and form(first) == form(module):
             return name.partition("@")[0]
@@ -230,7 +228,7 @@ class KeptCalls:
         it."""
         label, signature = here[-1], self.signatures[here[-1]]
         if label in self.done:
-            raise RuntimeError(f"unflatten() cannot keep the signature of {label!r}: nodes of others lie among its own")
+            raise RuntimeError(f"unflatten() cannot keep the signature of {label!r}: other nodes are between its own")
         self.done.add(label)
         given, results = self.leaves(signature.inputs), self.leaves(signature.outputs)
         inside, own_values, own_parts = Graph(), {}, {}
@@ -311,7 +309,7 @@ def paths(spec, label) -> list:
 
 
 def form(module) -> list:
-    """What a part computes, whatever its values are called."""
+    """Return a key of a part's computation, independent of the names of its values."""
     places = {node: k for k, node in enumerate(module.graph.nodes)}
     inner = [form(part) for node in module.graph.find_nodes(op="call_module")
              if isinstance(part := operator.attrgetter(node.target)(module), InterpreterModule)]
@@ -330,7 +328,7 @@ sys.modules[__name__].__class__ = Callable
 
 
 class _AttrKind(enum.Enum):
-    """What an attribute of a module is."""
+    """Kinds of attributes of a module."""
 
     PARAMETER, BUFFER, CONSTANT, MODULE = "parameter", "buffer", "constant", "module"
 

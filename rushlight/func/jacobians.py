@@ -31,7 +31,7 @@ def parts(stacked, leaves):
 
 
 def checked_real(name, what, leaves):
-    """RuntimeError for complex numbers, of which Jacobians are not made: multiply by the basis yourself."""
+    """Raise RuntimeError for complex tensors, whose Jacobians are not supported: multiply by the basis yourself."""
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf.is_complex():
             raise RuntimeError(f"{name}: Expected all {what} to be real but received complex tensor of {leaf.dtype}. Please "

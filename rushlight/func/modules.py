@@ -92,7 +92,7 @@ def home(module, name):
 
 
 def read(module, names) -> dict:
-    """What a module has by those of the qualified names that it has."""
+    """Read the attributes of these qualified names that a module has."""
     places = {name: home(module, name) for name in names}
     return {name: getattr(inner, last) for name, (inner, _, last) in places.items() if hasattr(inner, last)}
 

@@ -1,4 +1,4 @@
-"""What a tensor inside of a transform is: which level it belongs to, and what it stands for below."""
+"""Queries about tensors inside of a transform: their level, and the tensor they wrap."""
 from __future__ import annotations
 
 from .._src.autograd.reverse import Tracked
@@ -59,19 +59,19 @@ def maybe_current_level():
 
 
 def get_unwrapped(tensor):
-    """What a tensor of a level stands for below.  RuntimeError for a tensor of none."""
+    """Return the tensor that a level's tensor wraps.  RuntimeError for a tensor of no level."""
     if not isinstance(tensor, Wrapped):
         raise RuntimeError("No wrappers present!")
     return tensor.current().value
 
 
 def unwrap_if_dead(tensor):
-    """What a tensor stands for where its level has ended, else itself."""
+    """Return the wrapped tensor if its level has ended, else the tensor itself."""
     return tensor.value if is_dead_tensor_wrapper(tensor) else tensor
 
 
 def debug_unwrap(tensor, *, recurse=True):
-    """What a tensor inside of a transform stands for, to look at while debugging: below its level, or below all of them
+    """Return the tensor that a transform's tensor wraps, for debugging: below its level, or below all levels
     (``recurse``).
 
     >>> seen = []

@@ -1,4 +1,4 @@
-"""Symbolic tracing: a function or module run once on proxies, and its operations written down."""
+"""Symbolic tracing: run a function or module once on proxies, and record its operations."""
 from __future__ import annotations
 
 import builtins
@@ -19,7 +19,7 @@ from .node import has_side_effect
 from .proxy import ParameterProxy, Proxy, TracerBase
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-_wrapped: list = []  # (globals of a module, name) that ``wrap`` was told of
+_wrapped: list = []  # (globals of a module, name) passed to ``wrap``
 _active: list = []  # tracers that are running
 _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__  # tracers of other libraries call them
 
@@ -123,7 +123,7 @@ class Tracer(TracerBase):
         return found
 
     def call_module(self, m: Module, forward, args, kwargs):
-        """What a call of a submodule becomes: a node for a leaf, else its traced body."""
+        """Trace a call of a submodule: a node for a leaf, else its traced body."""
         path = self.path_of_module(m)
         before, self.scope = self.scope, Scope(path, type(m))
         key = f"{path}@{self.num_calls[path]}" if self.num_calls.get(path) else path
@@ -138,7 +138,7 @@ class Tracer(TracerBase):
             self.scope = before
 
     def getattr(self, attr: str, attr_val, parameter_proxy_cache: dict):
-        """What reading an attribute of a module gives: parameters (and buffers, if asked for) become nodes."""
+        """Trace reading an attribute of a module: parameters (and buffers, if requested) become nodes."""
         if isinstance(attr_val, Parameter):
             return self._state(self.root.named_parameters(), attr_val, parameter_proxy_cache)
         if self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
@@ -295,7 +295,7 @@ class Tracer(TracerBase):
 
 
 def _patch_wrapped_functions(patcher):
-    """Functions that ``wrap`` was told of record their calls."""
+    """Patch functions passed to ``wrap`` to record their calls."""
     for space, name in _wrapped:
         found = space.get(name, getattr(builtins, name, None))
         if found is not None:
@@ -371,12 +371,12 @@ class _Patcher:
 
     @staticmethod
     def replaced(before, new_fn) -> bool:
-        """Whether a function stands in for another one already; ``new_fn`` will."""
+        """Replace a function by ``new_fn``; return True if it was replaced already."""
         new_fn._fx_stands_in = True
         return getattr(before, "_fx_stands_in", False)
 
     def visit_once(self, thing) -> bool:
-        """Whether it is asked for a thing for the first time."""
+        """Return True on the first call for an object."""
         first = id(thing) not in self.visited
         self.visited.add(id(thing))
         return first

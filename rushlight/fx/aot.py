@@ -22,7 +22,7 @@ from .substitution import OperatorSubstitution
 
 
 class Shown:
-    """A result that is an input, or a view of one: made anew from the input."""
+    """A result that aliases an input: an input or a view of one, recreated from the input."""
 
     def __init__(self, node, inputs, source, meta, offset):
         self.place, self.meta, self.offset, self.same = inputs.index(source), node.meta.turning(
@@ -81,7 +81,7 @@ class Derived:
 
 
 def example(node):
-    """A tensor without data, or a number, like an input of a program."""
+    """Return a fake tensor, or a number, like an input of a program."""
     if node.weak:
         return 0 if not node.dtype.is_inexact else 0.0
     return empty(tuple(node.shape), node.dtype, node.meta.strides, "meta")
@@ -141,7 +141,7 @@ class Compiled:
 
 
 def kind_of(inputs) -> tuple:
-    """What programs are made for: metadata of the inputs, and which want gradients."""
+    """Return the key of a program: metadata of the inputs, and their requires_grad."""
     recording = is_recording()
     return tuple((x._rush_meta, bool(recording and x.requires_grad)) if isinstance(x, Tensor) else type(x)
                  for x in inputs)
@@ -172,7 +172,7 @@ def unboxed(f):
 
 
 def min_cut_rematerialization_partition(joint_module, *_, **__):
-    """For ``partition_fn``: the cut that needs least memory, which is always made."""
+    """For ``partition_fn``: the min-cut partition, which is always used."""
     raise RuntimeError("programs are cut before users see them: give this function as partition_fn")
 
 

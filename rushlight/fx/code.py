@@ -89,7 +89,7 @@ def qualified_name(function) -> str:
 
 
 def base_name(target) -> str:
-    """What the result of calling a target is called."""
+    """Return the base name of the result of calling a target."""
     if isinstance(target, str):
         return target
     name = target.name if isinstance(target, Op) else getattr(target, "_opname", None) or getattr(target, "__name__",

@@ -130,7 +130,7 @@ class View:
         self.note_layout(node)
 
     def reading(self, node):
-        """A number that data decide; symbols are named after it."""
+        """An unbacked number; symbols are named after it."""
         given = self.value(node.args)
         if isinstance(node.op, Flow) and node.op.public is not None:
             return self.graph.call_function(node.op.public,
@@ -152,7 +152,7 @@ class View:
         return self.graph.get_attr(place)
 
     def note(self, made, node):
-        """What is known of a node's value, and where it comes from."""
+        """Store a node's value metadata and source."""
         if not self.is_number(node) and not isinstance(node.op, Reading) or node.op is PICK:
             made.meta["val"] = made.meta["example_value"] = seen(node.meta)
         if node.where is not None:
@@ -245,7 +245,7 @@ def recorded_module(recorded, named, name="GraphModule") -> GraphModule:
 
 
 def users_target(op, args=()):
-    """How users call an operator: by itself where it has a public name, else as an overload of ``torch.ops``."""
+    """Return the public target of an operator: itself if it has a public name, else an overload of ``torch.ops``."""
     if op.name.rpartition(".")[0] in LIBRARIES:
         return overload_of(op, [a.meta if isinstance(a, house.Node) else a for a in args], {})
     if OPS.get(op.name) is not op or public_path(op) is not None:
@@ -255,7 +255,7 @@ def users_target(op, args=()):
 
 
 def seen(meta):
-    """A value's metadata as tensors without data; as they are where sizes are symbols."""
+    """Return a value's metadata as fake tensors; unchanged if sizes are symbols."""
     if isinstance(meta, tuple):
         return tuple(map(seen, meta))
     if not isinstance(meta, Meta) or any(isinstance(s, Expr) for s in (*meta.shape, *meta.strides)):

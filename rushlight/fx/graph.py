@@ -10,7 +10,7 @@ _snake_case = code.snake_case
 
 
 class NodeList:
-    """The nodes of a graph in order; iteration allows removing the node it stands at."""
+    """The nodes of a graph in order; the current node may be removed during iteration."""
 
     def __init__(self, graph, direction="_next"):
         self.graph, self.direction = graph, direction
@@ -143,7 +143,7 @@ class Graph:
             import warnings
             warnings.warn(f"erase_node({to_erase}) on an already erased node", stacklevel=2)
             return
-        to_erase._unlink()  # its own links stay, so that an iteration that stands at it goes on
+        to_erase._unlink()  # its own links stay for an iteration that is at it
         to_erase._erased = True
         self._len -= 1
         args, kwargs = (map_arg(part, lambda node: None) for part in (to_erase.args, dict(to_erase.kwargs)))
@@ -336,7 +336,7 @@ def rebuilt(rows, tracer_cls, codegen) -> Graph:
 
 
 class CodeGen:
-    """How a graph is written as Python, and how arguments and results pass in and out."""
+    """Code generation of a graph as Python, with the structure of arguments and results."""
 
     def _gen_python_code(self, graph, root_module, verbose=False, **shown) -> PythonCode:
         made = Writer(graph, root_module, verbose, **shown).write()

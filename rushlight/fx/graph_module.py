@@ -178,8 +178,8 @@ class GraphModule(Module):
             self.delete_submodule(name)
 
     def to_folder(self, folder, module_name: str = "FxModule"):
-        """Writes the program as a package of that folder: ``module.py`` with its text, ``state.pt`` with parameters and
-        submodules."""
+        """Write the program as a package in that directory: ``module.py`` with its source, ``state.pt`` with
+        parameters and submodules."""
         from ..serialization import save
         os.makedirs(folder, exist_ok=True)
         save(self, os.path.join(folder, "state.pt"))

@@ -99,7 +99,7 @@ class Interpreter:
         return args[0]
 
     def fetch_attr(self, target: str):
-        """What a dotted path names in the module."""
+        """Return the attribute of the module at a dotted path."""
         found = self.module
         for k, part in enumerate(parts := target.split(".")):
             if not hasattr(found, part):

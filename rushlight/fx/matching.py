@@ -45,8 +45,8 @@ class SubgraphMatcher:
                                                               == 1]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list:
-        """The places where the pattern lies in ``graph``, in order, without those that overlap an earlier one.
-        Nodes with ``node_name_match`` in their names match any node of the pattern."""
+        """Return the matches of the pattern in ``graph``, in order, without those that overlap an earlier one. Nodes
+        with ``node_name_match`` in their names match any node of the pattern."""
         self.node_name_match = node_name_match
         partial = [InternalMatch([])]
         for anchor in self.pattern_anchors:

@@ -33,7 +33,7 @@ def map_arg(a, fn):
 
 
 def plain(value):
-    """Arguments in ordinary tuples, lists and dicts, which functions may expect to be theirs."""
+    """Return arguments in new plain tuples, lists and dicts, which functions may mutate."""
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(map(plain, value))
     if isinstance(value, list):
@@ -155,7 +155,7 @@ class Node:
     # --- what it is ---------------------------------------------------------------------------------------------------
     @property
     def stack_trace(self):
-        """Where in the user's program this node came from, if that was noted."""
+        """Source location of this node in the user's program, if recorded."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter

@@ -1,4 +1,4 @@
-"""Proxies: values that write down what is done with them."""
+"""Proxies: values that record the operations on them."""
 from __future__ import annotations
 
 import dis
@@ -15,7 +15,7 @@ from .operator_schemas import check_for_mutable_operation
 
 
 class TraceError(ValueError):
-    """What symbolic tracing cannot follow: a decision on a value that is not known."""
+    """Raised for untraceable code: a branch on an unknown value."""
 
 
 class TracerBase:

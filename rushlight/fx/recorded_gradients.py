@@ -1,4 +1,4 @@
-"""Gradients that a function asks for while it is recorded without data: their operators are recorded after its own."""
+"""Gradients requested while a function is traced on fake tensors: their operators are recorded after its own."""
 from __future__ import annotations
 
 from .._src.aot.alias import Recording
@@ -15,9 +15,8 @@ def pulled(recorder, outputs, cotangents, inputs, create_graph: bool) -> list:
     """The gradients of recorded tensors with respect to others, weighted by ``cotangents`` (None: one): recorded
     tensors, None where nothing flows.  With ``create_graph`` they have a history of their own.
 
-    What was recorded so far is traced, and differentiated there; of what follows the trace's end is recorded what the
-    gradients need.  RuntimeError for a tensor without a history, and for
-    weights that do not fit.
+    Trace the operators recorded before, differentiate the trace, and record those of its nodes that the gradients
+    need.  RuntimeError for a tensor without a history, and for weights that do not fit.
     """
     for tensor in outputs:
         if not tensor.requires_grad:
@@ -27,7 +26,7 @@ def pulled(recorder, outputs, cotangents, inputs, create_graph: bool) -> list:
     cotangents = [starting_gradient(tensor, weight, place) if weight is not None or tensor.numel() != 1 else None
                   for place, (tensor, weight) in enumerate(zip(outputs, cotangents, strict=True))]
     trace, traced_as = retraced(recorder)
-    with trace, recording(True):  # each as it is worth now, views made anew
+    with trace, recording(True):  # current values, with views recreated
         known = {traced_as[node].node: tensor for node, tensor in recorder.tensors.items()}
     with trace, recording(create_graph), DisableTorchFunction():
         weights = []
@@ -60,7 +59,7 @@ def retraced(recorder):
 
 
 def replayed(graph, known) -> list:
-    """The outputs of a graph of which some values are known, each of its nodes recorded that they need."""
+    """Return the outputs of a graph with some known values; record those of its nodes that they need."""
     values, needed, pending = dict(known), set(), list(graph.outputs)
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""Functions of tensors run once without data, and what they do written down."""
+"""Tracing of functions of tensors on fake tensors."""
 from __future__ import annotations
 
 from .._src.capture.record import Recorder
@@ -26,13 +26,13 @@ class Overloads(Recorder):
         return made
 
     def pull(self, outputs, cotangents, inputs, create_graph):
-        """Records the gradients that ``autograd.grad`` asks for."""
+        """Record the gradients of an ``autograd.grad`` call."""
         outputs, cotangents, inputs = ([t if t is None else self.entered(t) for t in tensors]
                                        for tensors in (outputs, cotangents, inputs))
         return pulled(self, outputs, cotangents, inputs, create_graph)
 
     def require_grad(self, fake, wanted):
-        """``requires_grad`` is set: of what is made here and has no history, gradients may be asked for."""
+        """Set ``requires_grad``: a tensor made here, without a history, may be differentiated."""
         if not wanted or fake.node.op is None or not fake.dtype.is_inexact:
             return super().require_grad(fake, wanted)
         fake._rush_needs_grad = 1
@@ -49,7 +49,7 @@ class Overloads(Recorder):
 
 
 def opened(recorder, op, args, kwargs):
-    """What transforms made of an operator, which has no overload, is written as the operators of its body."""
+    """Record an operator that transforms created, which has no overload, as the operators of its body."""
     return body_of(op, args)(*args, **kwargs) if op.traits.get("derived") else NotImplemented
 
 
@@ -73,7 +73,7 @@ def users_place():
 
 
 def record(function, args, kwargs=None, symbolic=False) -> Recorded:
-    """Runs a function on tensors like these, without data, and writes down what it does.
+    """Run a function on fake tensors like these, and trace it.
 
     Other arguments keep their values.  ``symbolic``: sizes above 1 are symbols, equal ones the same.  RuntimeError for
     what needs data.

@@ -1,4 +1,4 @@
-"""Replacing one pattern by another wherever it lies in a graph."""
+"""Replacement of all matches of a pattern in a graph."""
 from __future__ import annotations
 
 import copy
@@ -15,8 +15,7 @@ __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with
 
 
 class Match(NamedTuple):
-    """Where a pattern was replaced: ``anchor`` is the node of its result, ``nodes_map`` the pattern's nodes: the
-    graph's."""
+    """A replaced match: ``anchor`` is the node of its result, ``nodes_map`` maps the pattern's nodes to the graph's."""
 
     anchor: Node
     nodes_map: dict
@@ -65,7 +64,7 @@ def replace_pattern_with_filters(gm: GraphModule, pattern, replacement=None, mat
     found = [m for m in matcher.match(gm.graph, node_name_match)
              if all(keep(m, gm.graph, pattern_graph) for keep in match_filters or ())]
     fixed = graph_of(replacement) if replacement is not None else None
-    moved: dict = {}  # nodes that a replacement took the place of: what stands there now
+    moved: dict = {}  # replaced nodes -> their replacements
     replaced = []
     for match in found:
         new = fixed if replacement_callback is None else replacement_callback(match, gm.graph, pattern_graph)

@@ -1,4 +1,4 @@
-"""Programs in which a table's functions stand in for operators while they are traced."""
+"""Tracing of programs with operators replaced by a table's functions."""
 from __future__ import annotations
 
 from .._ops import aten_call

@@ -29,7 +29,7 @@ class TensorType:
 
 
 class _DynType:
-    """What is known of nothing."""
+    """The dynamic type: no information."""
 
     def __init__(self):
         self.__name__ = "_DynType"

@@ -1,4 +1,4 @@
-"""Where nodes come from in the user's program."""
+"""Source locations of nodes in the user's program."""
 from __future__ import annotations
 
 import contextlib
@@ -35,13 +35,13 @@ def get_current_meta() -> dict:
 
 
 class NodeSourceAction(enum.Enum):
-    """What a pass did to make a node."""
+    """Actions of a pass that made a node."""
 
     CREATE, REPLACE = "create", "replace"
 
 
 class NodeSource:
-    """Where a node comes from: the node before, of which graph, the pass and what it did, and where that one came from.
+    """Provenance of a node: the previous node, its graph, the pass and its action, and the provenance of that node.
 
     ``node`` may be None: what is known is the pass alone.
     """
@@ -55,7 +55,7 @@ class NodeSource:
         self.from_node = [] if node is None else list(node.meta.get("from_node", ()))
 
     def to_dict(self) -> dict:
-        """The same as texts and lists."""
+        """Return the same as strings and lists."""
         return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
                 "action": "+".join(a.name.lower() for a in self.action),
                 "from_node": [one.to_dict() for one in self.from_node]}

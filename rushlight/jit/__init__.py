@@ -77,18 +77,18 @@ fuser = strict_fusion = optimized_execution
 
 
 class Fusion:
-    """What ``enable_onednn_fusion`` was told."""
+    """The argument of ``enable_onednn_fusion``."""
 
     enabled = False
 
 
 def enable_onednn_fusion(enabled: bool):
-    """Keeps what it is told, for ``onednn_fusion_enabled``: frozen modules are compiled, with or without it."""
+    """Store the flag for ``onednn_fusion_enabled``: frozen modules are compiled with or without it."""
     Fusion.enabled = bool(enabled)
 
 
 def onednn_fusion_enabled() -> bool:
-    """What ``enable_onednn_fusion`` was told last; False at first."""
+    """Return the last argument of ``enable_onednn_fusion``; False at first."""
     return Fusion.enabled
 
 

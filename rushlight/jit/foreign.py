@@ -122,7 +122,7 @@ class Unit:
         return self.known[path]
 
     def named(self, path):
-        """What finds a path when it is called, for code may refer to what comes later."""
+        """Return a resolver of a path, which runs at the call because code may refer to later definitions."""
         self.wanted.append(path)
         return lambda: self.find(path)
 
@@ -230,7 +230,7 @@ class LoadedModule(ScriptModule, Scripted):
     original_name = property(lambda self: self.kind.name.rpartition(".")[2])
 
     def script_attribute(self, name):
-        """What code of the file finds by a name."""
+        """Return the object of a name for code of the file."""
         for place in ("_parameters", "_buffers", "_modules", "script"):
             if name in self.__dict__[place]:
                 return self.__dict__[place][name]
@@ -300,7 +300,7 @@ class LoadedModule(ScriptModule, Scripted):
 
 
 def sized(archive):
-    """RuntimeError for an archive of which a small file would fill memory."""
+    """Raise RuntimeError for an archive whose small file would fill memory."""
     held = 0
     for info in archive.infolist():
         held += info.compress_size

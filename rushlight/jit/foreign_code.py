@@ -97,7 +97,7 @@ def method_of(owner, name) -> Function:
 
 
 class Scripted:
-    """What code of a file takes as an object: it has a ``kind``, whose ``methods`` can be called."""
+    """Base of objects of a file's code: they have a ``kind``, whose ``methods`` can be called."""
 
 
 class ScriptObject(Scripted):
@@ -253,7 +253,7 @@ class Maker:
         return run
 
     def items(self, node):
-        """What a loop goes over."""
+        """Return the items that a loop iterates over."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
             bounds = tuple(map(self.expression, node.args))
             return lambda env: range(*(bound(env) for bound in bounds))
@@ -355,7 +355,7 @@ class Maker:
         return run
 
     def literal(self, node):
-        """What a constant of a class is made of: no calls, and no operators."""
+        """Evaluate a constant of a class: no calls, and no operators."""
         parts = [node]
         for part in parts:
             annotated = isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "annotate"
@@ -415,7 +415,7 @@ class Maker:
         return lambda env: run(name, [a(env) for a in args], {k: v(env) for k, v in kwargs})
 
     def builtin(self, name, node):
-        """``annotate``, ``int`` and the like."""
+        """Evaluate built-ins: ``annotate``, ``int`` and similar ones."""
         if name in ("annotate", "unchecked_cast") and len(node.args) == 2:
             return self.expression(node.args[1])
         if name == "uninitialized":
@@ -454,7 +454,7 @@ TYPES = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str,
 
 
 def type_test(node):
-    """What tells whether a value is of a type of the language."""
+    """Return a predicate for values of a type of the language."""
     if isinstance(node, (ast.Tuple, ast.List)):
         return any_of(map(type_test, node.elts))
     if isinstance(node, ast.Constant) and node.value is None:
@@ -482,7 +482,7 @@ def any_of(tests):
 def all_of(items, parts) -> bool:
     """Whether all parts of a list or dict are of a type.  CodeError for an empty one: nothing says its type."""
     if not items:
-        raise CodeError("the file's code asks for the type of what an empty list or dict holds")
+        raise CodeError("the file's code tests the element type of an empty list or dict")
     held = [(key, value) for key, value in items.items()] if isinstance(items, dict) else [(one,) for one in items]
     return all(part(one) for parts_of in held for part, one in zip(parts, parts_of))
 
@@ -497,15 +497,15 @@ def dotted(node):
 
 
 def library_operator(namespace, name):
-    """An operator that somebody registered.  RuntimeError for one that nobody did.  Nothing is looked up among the
-    attributes of a namespace by a name of the file."""
+    """Return a registered operator.  RuntimeError for an unregistered one.  Names of the file are not looked up among
+    the attributes of a namespace."""
     from .._ops import OpOverloadPacket, ops
     known = ops.namespaces.get(namespace)
     found = None
     if known is not None and namespace not in ("aten", "prim", "prims", "higher_order", "profiler"):
         found = known.packets.get(name)
     if type(found) is not OpOverloadPacket:
-        raise RuntimeError(f"the file calls {namespace}::{name}, which nobody has registered")
+        raise RuntimeError(f"the file calls {namespace}::{name}, which is not registered")
     return found
 
 

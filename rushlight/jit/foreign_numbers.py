@@ -1,4 +1,4 @@
-"""What TorchScript's operators do with numbers: whole ones have 64 bits, others are as in C."""
+"""Scalar arithmetic of TorchScript's operators: integers have 64 bits, floats are as in C."""
 from __future__ import annotations
 
 import cmath
@@ -20,7 +20,7 @@ class ScriptError(RuntimeError):
 
 
 def wrapped(value):
-    """A whole number in 64 bits."""
+    """Return an integer wrapped to 64 bits."""
     return (value + SIGN) % (2 * SIGN) - SIGN if type(value) is int and not -SIGN <= value < SIGN else value
 
 
@@ -74,7 +74,7 @@ def power(a, b):
 
 
 def left(a, b):
-    """The count of bits is taken modulo 64, as processors do."""
+    """Shift left; the shift count is taken modulo 64, as CPUs do."""
     return a << (b & 63)
 
 

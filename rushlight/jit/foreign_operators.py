@@ -72,7 +72,7 @@ def overloaded(name, args, kwargs):
                            if KNOWN.get(name) else f"the file calls aten::{name}, which is not known")
     overload, run, bound = best
     given, named = [], {a.name: bound[a.name] for a in overload.arguments if a.kwarg_only and a.name in bound}
-    for argument in overload.arguments:  # what nobody gave is left out
+    for argument in overload.arguments:  # missing arguments are omitted
         if argument.name in bound and argument.name not in named:
             if argument.name != "alpha" and len(given) == overload.arguments.index(argument):
                 given.append(bound[argument.name])

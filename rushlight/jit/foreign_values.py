@@ -1,4 +1,4 @@
-"""What TorchScript's operators do with numbers, texts and containers; tensors go to ``aten``."""
+"""TorchScript's operators on scalars, strings and containers; tensors go to ``aten``."""
 from __future__ import annotations
 
 import operator
@@ -29,7 +29,8 @@ def dtype_of(code):
 
 
 def key_of(value):
-    """A value that is a key.  CodeError for one of another type: a tuple, of which the hash may take all the stack."""
+    """Return a value that is a key.  CodeError for one of another type, such as a tuple, whose hash may overflow the
+    stack."""
     if type(value) not in (int, float, bool, str, complex) and not isinstance(value, Tensor):
         raise CodeError(f"the file's code has a key of the type {type(value).__name__}")
     return value
@@ -45,7 +46,7 @@ def updated(target, other):
 
 
 def attribute(name, kind=Tensor):
-    """What reads an attribute of values of this type, and of no others."""
+    """Return a reader of attributes of values of this type, and of no others."""
     def read(value):
         if not isinstance(value, kind):
             raise CodeError(f"the file's code reads .{name} of a {type(value).__name__}")
@@ -185,7 +186,7 @@ def layout_code(value) -> int:
     """0, which is how files name the layout of strided tensors.  RuntimeError for others."""
     found = str(attribute("layout")(value)).rpartition(".")[2]
     if found != "strided":
-        raise ScriptError(f"the program asks for the layout of a tensor that is {found}")
+        raise ScriptError(f"the program reads the layout of a tensor that is {found}")
     return 0
 
 

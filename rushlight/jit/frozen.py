@@ -12,9 +12,8 @@ FREEZING = {"freezing": True}
 
 
 class FrozenModule(RecursiveScriptModule):
-    """A module whose parameters and buffers are constants of a compiled program: batch norms lie in the weights of the
-    layers before them, and weights are packed once.  It has no state, and of the attributes only those that were to be
-    ``preserved``."""
+    """A module whose parameters and buffers are constants of a compiled program: batch norms are folded into the
+    preceding weights, and weights are prepacked.  It has no state, and only the attributes in ``preserved``."""
 
     def __init__(self, held, preserved=()):
         super().__init__()
@@ -48,7 +47,7 @@ class FrozenModule(RecursiveScriptModule):
 
 
 def running(held: ScriptModule):
-    """What computes a module that stays as it is."""
+    """Return the function that computes an unchanged module."""
     if isinstance(held, LoadedProgram):
         held.compile_with(FREEZING)
         return held.forward

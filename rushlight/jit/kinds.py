@@ -1,4 +1,4 @@
-"""What others ask of modules that ``torch.jit`` made."""
+"""Predicates of modules that ``torch.jit`` made."""
 
 
 class Made:

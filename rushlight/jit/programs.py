@@ -52,8 +52,8 @@ class Example:
         return function(*args, **kwargs)
 
     def programs(self, module: Module) -> list:
-        """The module's ExportedPrograms: one for the example, whose sizes vary as far as the module lets them; where
-        tensors have a first size of 1, for which programs are of their own, one for larger ones, too."""
+        """Return the module's ExportedPrograms: one for the example, as dynamic as the module allows; if tensors have
+        a first size of 1, which needs separate programs, also one for larger sizes."""
         training = module.training
         made = [self.exported(module, self.args, self.kwargs)]
         if any(map(is_single, tree_leaves((self.args, self.kwargs)))):
@@ -70,8 +70,8 @@ class Example:
         return self.programs(Function(function))
 
     def runner(self, module: Module) -> TraceRunner | None:
-        """What calls of a traced module run instead of its Python.  None, with a warning, for a module that fits no one
-        graph: it takes branches by its data, for one."""
+        """Return the function that replaces a traced module's Python.  None, with a warning, for a module that does
+        not fit one graph, such as one with data-dependent branches."""
         try:
             return TraceRunner(self.programs(module))
         except UNFIT as reason:
@@ -156,14 +156,14 @@ def without_state(program):
 
 
 def folder_in(f) -> str | None:
-    """The folder of an open archive that ``write`` wrote; None for other files, which stay where they stand."""
+    """Return the directory in an open archive that ``write`` wrote; None for other files, whose position is kept."""
     start = f.tell()
     try:
         with zipfile.ZipFile(f) as archive:
             heads = [name.removesuffix(RECORD) for name in archive.namelist() if name.endswith(f"/{RECORD}")]
             return heads[0] if heads and archive.read(f"{heads[0]}archive_format") == FORMAT.encode() else None
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, LookupError, NotImplementedError):
-        return None  # whoever reads it next says why
+        return None  # the next reader reports the error
     finally:
         f.seek(start)
 
@@ -240,7 +240,7 @@ class LoadedProgram(RecursiveScriptModule):
         raise refused
 
     def compile_with(self, options: dict):
-        """From now on its programs run compiled, with the state that it has."""
+        """Compile its programs, with the current state."""
         runs = []
         for guards, run in self.runs:
             run._parameters.update(self._parameters)

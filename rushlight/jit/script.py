@@ -16,7 +16,7 @@ WHY = "programs stay Python and are not turned into TorchScript: use torch.compi
 
 
 class Above:
-    """What files above this one know: how programs are saved."""
+    """Hooks of higher modules: how programs are saved."""
 
     save = None
 
@@ -39,7 +39,8 @@ class ScriptFunction:
 
     @cached_property
     def runner(self):
-        """What runs the operators that it was traced to; None for one that was scripted, or that fits no graph."""
+        """Return the function that runs the traced operators; None for a scripted one, or one that does not fit a
+        graph."""
         return self.example and self.example.runner_of_function(self.function)
 
     def record(self):
@@ -158,8 +159,8 @@ class TracedModule(ScriptModule):
 
     @property
     def runner(self):
-        """What runs the operators that it was traced to; None without an example, and for a module that fits no
-        graph."""
+        """Return the function that runs the traced operators; None without an example, and for a module that does not
+        fit a graph."""
         made = self.__dict__
         if "runner" not in made:
             made["runner"] = made["example"] and made["example"].runner(made["original"])

@@ -57,10 +57,10 @@ def name_of(m) -> str:
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trusted=False):
     """Reads what ``save`` wrote, or a TorchScript file of PyTorch.
 
-    What ``save`` wrote of a scripted program may run any code: RuntimeError for such files that were not written here
-    by this user, unless ``trusted``.  Programs that were traced are read, whoever wrote them: they call nothing but
-    operators.  A TorchScript file is read, whoever wrote it: its code is a language of its own, which is interpreted
-    and can call nothing but operators; RuntimeError for one that is damaged or has other code.
+    A scripted program that ``save`` wrote may run any code: RuntimeError for such files that were not written here by
+    this user, unless ``trusted``.  Traced programs are always read: they call only operators.  TorchScript files are
+    always read: their code is interpreted and can call only operators; RuntimeError for one that is damaged or has
+    other code.
     """
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
@@ -82,12 +82,12 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False, *, trus
 
 
 def is_script(f) -> bool:
-    """Whether an open file is an archive of TorchScript; it stays where it stands."""
+    """True if an open file is an archive of TorchScript; its position is kept."""
     start = f.tell()
     try:
         return foreign.is_foreign(*opened(f))
     except (RuntimeError, EOFError):
-        return False  # none at all: whoever reads it next says why
+        return False  # not an archive: the next reader reports the error
     finally:
         f.seek(start)
 

@@ -172,7 +172,7 @@ class TraceGraph:
         self.values[node] = self.add(kind, inputs, scope, [{"example": each} for each in examples])._outputs
 
     def operand(self, value, scope: str) -> TraceValue:
-        """Return the value of an argument, of which constants and lists are nodes of their own."""
+        """Return the value of an argument; constants and lists become nodes."""
         if isinstance(value, GraphNode):
             return self.values[value][0]
         if isinstance(value, (list, tuple)):

@@ -1,5 +1,4 @@
-"""Operators of one's own: defined by a Python function, with a gradient, a rule for tensors without data and one for
-vmap."""
+"""Custom operators: defined by a Python function, with a gradient, a fake implementation and a vmap rule."""
 from __future__ import annotations
 
 import functools
@@ -59,7 +58,7 @@ class CustomOpDef(Callable):
         return self.custom.op(*args, **kwargs)
 
     def register_fake(self, fn=None, /):
-        """The rule for tensors without data: the same parameters, results of the right shape and dtype."""
+        """The fake implementation: the same parameters, results of the right shape and dtype."""
         return entered(self, "fake", fn)
 
     def register_autograd(self, backward, /, *, setup_context=None):
@@ -126,8 +125,8 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
-    """Registers what an operator gives for tensors without data: same parameters, results of the right shape and
-    dtype.  RuntimeError where it has one already and ``allow_override`` is False."""
+    """Register an operator's fake implementation: same parameters, results of the right shape and dtype.
+    RuntimeError if it has one already and ``allow_override`` is False."""
     custom = operator_of(op)
     if not allow_override and custom.rules.fake is not None:
         raise RuntimeError(f"register_fake(...): the operator {custom.op.name} already has a fake impl registered: pass "

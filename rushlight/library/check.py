@@ -1,4 +1,4 @@
-"""Testing an operator of one's own: whether its rules agree with what it computes."""
+"""Tests of custom operators: consistency of their rules with their results."""
 from __future__ import annotations
 
 from .._src.core import devices

@@ -1,5 +1,5 @@
-"""Operators that PyTorch writes as others, as it writes them: each is a function of the arguments of ours, which calls
-what is seen in its place."""
+"""Operators that PyTorch decomposes, as it decomposes them: each is a function of the arguments of Rushlight's
+operator, and calls the overloads that are seen in its place."""
 from __future__ import annotations
 
 import math
@@ -16,7 +16,7 @@ SEVERAL: dict = {}
 
 
 def composed(*names):
-    """Enters a function as what operators of ours are seen as."""
+    """Register a function as the decomposition of Rushlight operators."""
     def enter(function):
         SEVERAL.update(dict.fromkeys(names, function))
         return function
@@ -278,7 +278,7 @@ def atleast_3d(*tensors):
 
 
 def each(function, tensors):
-    """Of one tensor, or of several, which may stand in a list."""
+    """Apply to one tensor, or to several, given as arguments or in a list."""
     if len(tensors) == 1 and not isinstance(tensors[0], (list, tuple)):
         return function(tensors[0])
     return tuple(map(function, tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors))

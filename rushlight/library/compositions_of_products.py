@@ -1,4 +1,4 @@
-"""Products of matrices, layers, losses and factorisations as PyTorch writes them with simpler operators."""
+"""Matmuls, layers, losses and factorizations as PyTorch decomposes them."""
 from __future__ import annotations
 
 from .._src.core.dtypes import bool_, finfo, uint8
@@ -285,7 +285,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 
 def around(input, pad):
-    """Padding by what lies at the other end of each dimension, the last one first."""
+    """Pad circularly with elements from the other end of each dimension, the last one first."""
     rank = input.dim()
     for k in range(len(pad) // 2):
         dim, before, after = rank - 1 - k, pad[2 * k], pad[2 * k + 1]

@@ -1,4 +1,4 @@
-"""Between our operators and PyTorch's ``aten``: which overload a call of ours means, and what a call of theirs runs.
+"""Mapping between Rushlight's operators and PyTorch's ``aten``, in both directions.
 
 Most operators have PyTorch's name and parameters, in its order.  ``FORMS`` has the others.
 """
@@ -22,10 +22,10 @@ UNUSED = {("add", "Scalar"), ("sub", "Scalar"), ("mul", "Scalar"), ("div", "Scal
 
 
 class Form:
-    """How PyTorch spells an operator: ``names`` in ``aten``, ``given`` {their parameter: ours}, ``fixed`` {their
-    parameter: value}, ``dropped``: parameters of ours that theirs does without, whatever their values, ``same``:
-    parameters whose defaults mean the same, though they differ, ``forward``: what changes the values of our call {our
-    parameter: value} to theirs, ``back``: what changes theirs to ours."""
+    """PyTorch's form of an operator: ``names`` in ``aten``, ``given`` {aten parameter: ours}, ``fixed`` {aten
+    parameter: value}, ``dropped``: our parameters that aten's lacks, whatever their values, ``same``: parameters
+    whose different defaults are equivalent, ``forward``: converts our values {our parameter: value} to aten's,
+    ``back``: the reverse."""
 
     def __init__(self, *names, given=None, fixed=None, dropped=(), same=(), forward=None, back=None):
         self.names, self.given, self.fixed, self.dropped = names, given or {}, fixed or {}, dropped
@@ -45,7 +45,7 @@ def padding_of_row(found: dict) -> dict:
 
 
 def spread(found: dict) -> dict:
-    """``unbiased``, which may stand where the dimension does, as a correction."""
+    """Convert ``unbiased``, which may be passed in place of the dimension, to a correction."""
     if isinstance(found.get("dim"), bool):
         found = {**found, "unbiased": found["dim"], "dim": None}
     if found.get("unbiased") is not None:
@@ -82,7 +82,7 @@ FORMS = {
        for n in (1, 2, 3)},
 }
 UNPOOL = Form(back=lambda found: {"kernel_size": (), **found})  # the size is given
-OPENED = {  # what is spelled with simpler operators, and how a call of PyTorch's operator becomes one of ours
+OPENED = {  # operators that PyTorch decomposes, and how a call of PyTorch's operator becomes one of Rushlight's
     "tensordot": Form(given={"dims_self": "dims", "dims_other": "others"}, back=lambda found: {
         **{k: v for k, v in found.items() if k != "others"}, "dims": (found["dims"], found["others"])}),
     "nn.functional.max_unpool2d": UNPOOL, "nn.functional.max_unpool3d": UNPOOL,
@@ -92,7 +92,7 @@ OPENED = {  # what is spelled with simpler operators, and how a call of PyTorch'
 
 
 def form_of(op) -> Form | None:
-    """How PyTorch spells an operator; None where it has no such operator, or spells it with simpler ones."""
+    """Return PyTorch's form of an operator; None if it has none, or decomposes it."""
     found = FORMS.get(op.name)
     if found is not None or OPS.get(op.name) is not op or op.name in OPENED:
         return found
@@ -180,7 +180,7 @@ def spelled(op, form: Form, overload, found: dict):
                 if name is None or not is_default(op, name, found[name]) or argument.required:
                     return None
                 if found[name] is not None and name not in form.same:
-                    return None  # theirs would take another value
+                    return None  # aten's would take another value
             used.add(name)
             continue
         values[argument.name] = value
@@ -198,7 +198,7 @@ def is_default(op, name, value) -> bool:
 
 
 def by_position(op, args, kwargs, form):
-    """The call of an operator that passes all its arguments on: theirs, by position and name."""
+    """Return the aten call that passes on all arguments of an operator, by position and name."""
     kwargs = {k: v for k, v in kwargs.items() if not (k == "inplace" and not v)}
     for name in form.names:
         for label, overload in overloads(name).items():
@@ -248,7 +248,7 @@ def steps(op, args, kwargs, form):
 
 
 def meaning(op, args, kwargs):
-    """(name in aten, overload's name, args, kwargs) of a call of ours, as PyTorch writes it; None where it has no such
+    """Return (name in aten, overload's name, args, kwargs) of a call of our operator; None if PyTorch has no such
     operator."""
     form = form_of(op)
     if form is None or op.signature is None:
@@ -268,7 +268,7 @@ def meaning(op, args, kwargs):
 
 
 def inplace_form(op, name: str):
-    """What ``aten::name_`` runs where ours is a function with ``inplace``; None where it has none."""
+    """Return the function of ``aten::name_`` for a Rushlight function with ``inplace``; None if it has none."""
     if op is None or op.signature is None or "inplace" not in op.signature.parameters:
         return None
 

@@ -1,4 +1,4 @@
-"""What operators of ``aten`` consist of: simpler ones, down to those that PyTorch calls its core.
+"""Decompositions of ``aten`` operators, down to PyTorch's core operators.
 
 An operator without a function here is written as the body that declares it (``Body``).
 """
@@ -51,7 +51,7 @@ class Body:
 
 
 def table() -> dict:
-    """Overload -> function, for every overload that ``run_decompositions`` opens unless it is told otherwise."""
+    """Overload -> function, for every overload that ``run_decompositions`` decomposes by default."""
     room("library.opened_functions")
     found = {}
     for name, label in opened():
@@ -89,7 +89,7 @@ def transpose(x, dim0, dim1):
 
 @of("reshape")
 def reshape(x, shape):
-    """A view, of a copy where memory lies otherwise."""
+    """Return a view, or a view of a copy if the strides do not allow it."""
     shape = sizes_of(x, shape)
     if same(shape, x.shape):
         return x
@@ -115,7 +115,7 @@ def sizes_of(x, shape) -> list:
 
 
 def shows(x, shape) -> bool:
-    """Whether memory as it lies has a view of this shape."""
+    """True if strides allow a view of this shape."""
     view = OPS["prims.reshape"]
     return bool(x._rush_meta.contiguous) or view.kind.strided(view, x._rush_meta, shape=tuple(shape)) is not None
 
@@ -130,7 +130,7 @@ def select_scatter(self, src, dim, index):
     return aten.where.self(met, aten.expand(aten.unsqueeze(src, dim), list(self.shape)), self)
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- matmuls ----------------------------------------------------------------------------------------------------------
 @of("linear")
 def linear(input, weight, bias=None):
     if input.dim() == 2 and bias is not None:
@@ -172,7 +172,7 @@ def folded(a, b):
 
 
 def batched(a, b):
-    """Products of matrices of a batch."""
+    """Batched matmul."""
     batch = list(broadcast(tuple(a.shape[:-2]), tuple(b.shape[:-2])))
     count = 1
     for size in batch:
@@ -203,7 +203,7 @@ def mv(a, b):
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     product = aten.unsqueeze(vec1, 1) * vec2
     product = product * alpha if alpha != 1 else product
-    if beta == 0:  # whatever stands in it, NaN too
+    if beta == 0:  # even NaN is ignored
         dtype = result_dtype(self, product)
         return product if product.dtype is dtype else aten._to_copy(product, dtype=dtype)
     return product + (self * beta if beta != 1 else self)

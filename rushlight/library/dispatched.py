@@ -1,8 +1,7 @@
-"""What a call of an operator of ours is below the recording of gradients, where ``__torch_dispatch__`` sees it: one
-call of an overload of PyTorch's, or several, of which each is seen by itself.
+"""Map an operator call to the aten overloads that ``__torch_dispatch__`` sees below autograd: one, or several in turn.
 
-PyTorch has three kinds of operators there: those it shows (``meaning`` finds the overload), those that are written as
-others (``composites.txt`` names them), and those that users never call, which ours are spelled as in ``ONE``.
+PyTorch has three kinds of operators there: visible ones (``meaning`` finds the overload), those that it decomposes
+(``composites.txt`` names them), and those that users never call, whose Rushlight spelling is in ``ONE``.
 """
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pathlib
 from .._ops import ops
 from .._src.api import get_default_device
 from .._src.core.meta import reshaped_strides
-from . import compositions_of_factors, compositions_of_products  # noqa: F401 - enter theirs
+from . import compositions_of_factors, compositions_of_products  # noqa: F401 - register decompositions
 from .compositions import SEVERAL, WHOLE
 from .conventions import meaning
 from .overloads import overloads

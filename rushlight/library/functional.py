@@ -1,5 +1,5 @@
-"""Calls of ``aten`` that write, as calls that do not: what they compute, what it means for that of which the target is
-a view, and the calls whose schemas do not tell that they write."""
+"""Functionalization of ``aten`` calls: their values, the update of the base when the target is a view, and calls
+whose schemas do not declare that they mutate."""
 from __future__ import annotations
 
 from .._ops import ops
@@ -55,14 +55,14 @@ def computed(writer, called, bound) -> tuple:
 
 
 def returned(called, written, results):
-    """What the call itself gives: its targets."""
+    """Return the results of the call itself: its targets."""
     if called._opname == "_native_batch_norm_legit":
         return tuple(results[:3])
     return written[0] if len(called.schema.returns) == 1 and called.schema.result.strip() != "()" else None
 
 
 def put_back(writer, step, before, value):
-    """What a tensor becomes when a view of it, made by ``step``, is given a value."""
+    """Return a tensor's new value when a view of it, made by ``step``, is assigned a value."""
     called, args, kwargs, part = step
     if called.schema is None:
         raise NotImplementedError(f"a write into a view that {called} makes cannot be written without writes")
@@ -101,7 +101,7 @@ def put_back(writer, step, before, value):
 
 
 def seen_back(writer, name, before, value):
-    """What a tensor becomes whose memory was written to as numbers of another kind."""
+    """Return a tensor's new value when its memory was written to with another dtype."""
     given = ()
     if name in ("view", "view_as_real", "view_as_complex") and not value._rush_meta.contiguous:
         value = writer.overload(aten.clone.default, (value,), {"memory_format": contiguous_format})
@@ -111,7 +111,7 @@ def seen_back(writer, name, before, value):
 
 
 def laid_as(writer, base, value):
-    """A value as memory that lies as what it is written to, of which there may be views."""
+    """Return a value with the strides of the tensor that it is written to, which may have views."""
     if tuple(value._rush_meta.strides) == tuple(base._rush_meta.strides):
         return value
     if base._rush_meta.contiguous:
@@ -120,7 +120,7 @@ def laid_as(writer, base, value):
 
 
 def piece(bound, before, part) -> tuple:
-    """Where one of several parts begins and ends."""
+    """Return the begin and end of one of several parts."""
     sizes = bound.get("split_sizes") or bound.get("split_size")
     if isinstance(sizes, (list, tuple)):
         start = sum(sizes[:part])

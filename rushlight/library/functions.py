@@ -1,4 +1,4 @@
-"""What calls of ``torch.ops.aten`` run where PyTorch's operator is none of ours: functions of ours, by its name."""
+"""Functions of ``torch.ops.aten`` operators that Rushlight lacks, by aten name."""
 from __future__ import annotations
 
 import functools

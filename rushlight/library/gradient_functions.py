@@ -1,5 +1,5 @@
-"""What calls of ``aten``'s backward operators run: vector-Jacobian products of the forward operators, or their formulas
-where the arguments are results of the forward."""
+"""Implementations of ``aten``'s backward operators: vector-Jacobian products of the forward operators, or formulas if
+the arguments are results of the forward."""
 from __future__ import annotations
 
 from .._src.core.op import OPS
@@ -20,7 +20,7 @@ def zeros(sizes, like):
 
 
 def masked(gradients, output_mask) -> tuple:
-    """The gradients that are asked for; None for others."""
+    """Return the requested gradients; None for others."""
     return tuple(found if wanted else None for found, wanted in zip(gradients, output_mask))
 
 
@@ -132,10 +132,10 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     return masked((found, (grad_out * normalized).sum(dims), grad_out.sum(dims)), output_mask)
 
 
-# --- products, tables, windows ----------------------------------------------------------------------------------------
+# --- matmuls, tables, windows -----------------------------------------------------------------------------------------
 def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
                          groups, output_mask):
-    """The gradients of the input, of the weight and of the bias, as far as they are asked for."""
+    """Return the requested gradients of the input, of the weight and of the bias."""
     def forward(x, w):
         return OPS["convolution"](x, w, None, stride, padding, dilation, transposed, output_padding, groups)
 

@@ -36,7 +36,7 @@ def is_preservable(custom) -> bool:
 
 
 def list_implicit_decompositions() -> dict:
-    """Return {overload: function} of the operators that programs have defined so far and that can be kept."""
+    """Return {overload: function} of the operators that programs have defined and that can be kept."""
     found = {}
     for namespace in list(ops.namespaces.values()):
         for packet in [one for first in namespace.packets.values() if getattr(first, "custom", None)

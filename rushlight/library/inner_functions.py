@@ -1,5 +1,5 @@
-"""What calls of ``aten`` run where PyTorch's operator is the inner part of one that users call: such as the batch norm
-that gives its running statistics in place of writing them."""
+"""Implementations of inner ``aten`` operators, such as the batch norm that returns its running statistics instead of
+writing them."""
 from __future__ import annotations
 
 from .._src.core.dtypes import float32
@@ -52,7 +52,7 @@ def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
 
 
 def copy(self, src, non_blocking=False):
-    """The values of ``src`` as a tensor that lies as ``self`` does."""
+    """Return the values of ``src`` as a tensor with the strides of ``self``."""
     return OPS["empty_like"](self).copy_(src)
 
 
@@ -71,7 +71,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
                                f"got {padding}")
         padding %= rows
     name = ("sum", "mean", "max")[mode]
-    if active() and not scale_grad_by_freq and not sparse:  # a program that is written down does not read its starts
+    if active() and not scale_grad_by_freq and not sparse:  # a traced program does not read its starts
         out = OPS["_bags_of_table"](weight, indices, offsets, per_sample_weights, name, padding, include_last_offset)
     else:
         out = OPS["nn.functional.embedding_bag"](

@@ -1,5 +1,5 @@
-"""Operators that PyTorch shows to ``__torch_dispatch__`` though users do not call them: what their documented functions
-are made of.  Each computes by an operator of ours; ``compositions.py`` calls them where PyTorch does."""
+"""Operators that PyTorch shows to ``__torch_dispatch__`` although users do not call them: components of documented
+functions.  Each computes by a Rushlight operator; ``compositions.py`` calls them where PyTorch does."""
 from __future__ import annotations
 
 import inspect
@@ -40,7 +40,7 @@ def _log_softmax(input, dim, half_to_float):
 
 @leaf
 def _unsafe_view(input, size):
-    """A tensor of other sizes, which the caller says nobody else looks at."""
+    """A tensor of other sizes, without other aliases, as the caller guarantees."""
     return OPS["reshape"](input, tuple(size))
 
 
@@ -168,7 +168,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
 
 @leaf
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """LinAlgError for what ``info`` tells of a factorisation."""
+    """Raise LinAlgError for the ``info`` of a factorization."""
     numbers = info.reshape(-1)
     bad = numbers.nonzero()
     if not bad.numel():

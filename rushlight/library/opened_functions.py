@@ -327,7 +327,7 @@ def pad(x, padding, mode="constant", value=None):
 
 # --- attention --------------------------------------------------------------------------------------------------------
 def scores_of(query, key, attn_mask, is_causal, scale):
-    """What the weights of attention are the softmax of."""
+    """Return the attention scores, whose softmax are the weights."""
     size = query.shape[-1]
     factor = math.sqrt(size ** -0.5 if scale is None else abs(scale))
     sign = -1 if scale is not None and scale < 0 else 1
@@ -361,7 +361,7 @@ def attention_and_totals(query, key, value, dropout_p=0.0, is_causal=False, *, a
 
 
 def added(query, key, mask, is_causal):
-    """What is added to scores: 0 where they count, minus infinity elsewhere."""
+    """Return the additive mask of scores: 0 where they count, minus infinity elsewhere."""
     if is_causal:
         every = aten.full([query.shape[-2], key.shape[-2]], True, dtype=bool_, device=query.device, pin_memory=False)
         offset = aten.unsqueeze(whole_range(query, key.shape[-2]), -2) - aten.unsqueeze(

@@ -28,7 +28,7 @@ def positional(signature):
 
 
 class ArgumentLayout:
-    """Where the tensors are among the arguments of a call: what stays when they are taken out."""
+    """Positions of the tensors among the arguments of a call: the structure that stays when they are removed."""
 
     def __init__(self, arguments):
         self.tensors = []
@@ -52,7 +52,7 @@ class ArgumentLayout:
         return [at(p) for p in self.places]
 
     def taken(self, values) -> list:
-        """Of values given for each argument, those of the tensors, in order."""
+        """Return the values of tensor arguments, in order, from values given for each argument."""
         found = []
 
         def take(place, value):
@@ -103,7 +103,7 @@ class Flags:
 
 
 class Rules:
-    """What the user said of an operator."""
+    """Rules that the user registered for an operator."""
 
     def __init__(self):
         self.kernels: dict = {}  # by device type or dispatch key
@@ -113,7 +113,7 @@ class Rules:
 
 
 def owner(tensor):
-    """What a tensor in a program is a view of, by the interpreter that writes it down, or itself."""
+    """Return the base of a view in the program that its interpreter traces, or the tensor itself."""
     root = getattr(interpret.top(), "root", None)
     return whole(tensor) if root is None else root(tensor.node)
 
@@ -127,7 +127,7 @@ def overlap(one, other) -> bool:
 
 
 def is_of_kind(value, annotation: str) -> bool:
-    """True if a value may stand for an argument of this type of a schema: lists for lists, tensors and texts only for
+    """True if a value is valid for an argument of this schema type: lists for lists, tensors and strings only for
     themselves."""
     kind, is_list = annotation.rstrip("?"), isinstance(value, (list, tuple))
     if kind.endswith("]"):
@@ -189,8 +189,8 @@ class CustomOperator:
         if tensors and not any(t.device.provider.has_data for t in tensors):
             if self.rules.fake is None:
                 raise NotImplementedError(
-                    f"{self.op.name}: there is no fake impl registered, which tells what it gives for tensors without "
-                    "data. Register one with "
+                    f"{self.op.name}: there is no fake impl registered, which gives the metadata of its results. "
+                    "Register one with "
                     f"torch.library.register_fake({self.op.name!r})")
             return self.rules.fake
         kinds = dict.fromkeys(t.device.type for t in tensors)
@@ -307,8 +307,7 @@ class CustomOperator:
 
     # --- in a program -------------------------------------------------------------------------------------------------
     def program(self, given):
-        """The operator written down as one opaque step; arguments that it writes into get their new values
-        afterwards."""
+        """Trace the operator as one opaque node; mutated arguments get their new values afterwards."""
         if self.schema.returns == "()" and not self.schema.mutated:
             raise NotImplementedError(
                 f"{self.op.name} neither returns nor writes anything that a program could depend on: call it outside "
@@ -426,7 +425,7 @@ class Opaque(Foreign):
 
 
 class TracedContext:
-    """The context of a backward that is written down."""
+    """The context of a traced backward."""
 
     def __init__(self):
         self._saved = ()

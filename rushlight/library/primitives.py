@@ -1,4 +1,4 @@
-"""What the primitives of our bodies are in ``aten``: a function for each, of the primitive's parameters by name."""
+"""Primitives in terms of ``aten``: a function for each, of the primitive's parameters by name."""
 from __future__ import annotations
 
 import math
@@ -40,7 +40,7 @@ aten = Called()
 
 
 def as_given(x) -> dict:
-    """What says that a sum is of the dtype of what is summed: PyTorch's are of int64 where that is a whole number."""
+    """Return the dtype argument that keeps a sum's dtype: PyTorch sums integers as int64."""
     return {} if x.dtype.is_inexact or x.dtype is int64 else {"dtype": x.dtype}
 
 
@@ -194,13 +194,13 @@ def imag(x):
 
 
 def part(x, which):
-    """The real (0) or the imaginary (1) numbers as they lie in memory."""
+    """Return the stored real (0) or imaginary (1) values."""
     x = aten._conj(x) if is_conjugated(x) else x
     return aten.select.int(aten.view_as_real(x), x.dim(), which)
 
 
 def is_conjugated(x) -> bool:
-    """Whether a tensor shows the conjugates of what lies in memory."""
+    """True if the conj bit of a tensor is set."""
     return [step[0] for step in getattr(x, "steps", ())].count(ops.aten._conj.default) % 2 == 1
 
 

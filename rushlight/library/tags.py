@@ -1,4 +1,4 @@
-"""What PyTorch says of its overloads: the tags of each, and whether it has simpler operators that it consists of."""
+"""PyTorch's data on overloads: the tags of each, and whether it has a decomposition."""
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,4 @@
-"""Which functions masked tensors take, as the lists of PyTorch name them, and what compares masked tensors."""
+"""Functions that masked tensors support, under PyTorch's list names, and comparison of masked tensors."""
 from __future__ import annotations
 
 from .._src.core.later import facade
@@ -26,8 +26,8 @@ NATIVE_BINARY_FNS, NATIVE_INPLACE_BINARY_FNS = operators(BINARY_NAMES), operator
 
 
 def _tensors_match(a, b, exact=True, rtol=1e-05, atol=1e-08) -> bool:
-    """Whether two tensors have the same layout, dtype and elements; with ``exact=False`` elements may differ by the
-    tolerances.  ValueError for two masked tensors, of which only elements that are there could be compared."""
+    """True if two tensors have the same layout, dtype and elements; with ``exact=False`` within the tolerances.
+    ValueError for two masked tensors, whose masked-out elements cannot be compared."""
     if isinstance(a, MaskedTensor) or isinstance(b, MaskedTensor):
         raise ValueError("Neither `a` nor `b` can be a MaskedTensor.")
     if a.layout is not b.layout:

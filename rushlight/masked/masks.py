@@ -6,7 +6,7 @@ from .._src.core.tensor import wrapped
 
 REDUCTIONS = ("sum", "prod", "amax", "amin", "argmax", "argmin", "mean", "median", "logsumexp", "norm", "var", "std")
 ELEMENTWISE = ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod")
-AFTER_ORDER = ("norm", "normalize")  # an order stands before their dimensions
+AFTER_ORDER = ("norm", "normalize")  # the order precedes their dimensions
 
 
 def dense(x):
@@ -42,8 +42,8 @@ def _input_mask(input, *args, mask=None, **kwargs):
 
 
 def _output_mask(op, input, *args, **kwargs):
-    """Where the result of a masked operator has a value: of a reduction, where the mask holds for any element of what
-    is reduced; of others, where it holds.  ValueError for an operator that is not masked."""
+    """Return the mask of a masked operator's result: for a reduction, where the mask holds for any reduced element;
+    for others, the mask itself.  ValueError for an operator that is not masked."""
     name, mask = getattr(op, "__name__", str(op)), dense(_input_mask(input, *args, **kwargs))
     if name in ELEMENTWISE:
         return mask

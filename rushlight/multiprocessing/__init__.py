@@ -3,7 +3,7 @@ are copied."""
 from multiprocessing import *  # noqa: F401,F403
 from multiprocessing import get_context, reduction  # noqa: F401
 
-from .._src.core import advice, sharing  # noqa: F401 - tells multiprocessing how tensors travel
+from .._src.core import advice, sharing  # noqa: F401 - registers reducers of tensors
 from .spawn import ProcessContext, ProcessExitedException, ProcessRaisedException, SpawnContext, spawn, start_processes  # noqa: F401 - the function hides the module
 
 

@@ -1,4 +1,4 @@
-"""How tensors and storages go to other processes."""
+"""Transfer of tensors and storages to other processes."""
 from __future__ import annotations
 
 import weakref

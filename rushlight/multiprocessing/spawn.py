@@ -45,12 +45,12 @@ class ProcessExitedException(ProcessException):
 
 
 def end_with_parent():
-    """Asks the system to interrupt this process when its parent ends, where it can."""
+    """Request an interrupt of this process when its parent ends, if the system supports it."""
     here.end_with_parent()
 
 
 def _wrap(fn, i, args, error_file):
-    """What a process runs: an error is left in the file for the parent."""
+    """Run the function in a process: an error is left in the file for the parent."""
     end_with_parent()
     try:
         fn(i, *args)
@@ -75,8 +75,8 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Waits until a process fails or all have ended; whether all have.
 
-        ``timeout``: seconds to wait at most.  Once one has failed the others are told to end, after ``grace_period``
-          seconds, and killed if they do not.
+        ``timeout``: seconds to wait at most.  Once one has failed the others are terminated after ``grace_period``
+          seconds, and killed if they do not end.
         ProcessRaisedException with the traceback where the function raised an error, ProcessExitedException where the
         process ended otherwise.
         """

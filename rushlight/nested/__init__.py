@@ -1,5 +1,4 @@
-"""Nested tensors under PyTorch's names: batches whose examples differ in length, packed end to end instead of
-padded."""
+"""Nested tensors under PyTorch's names: batches of examples of different lengths, packed instead of padded."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -60,8 +59,8 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
-    """A nested tensor over rows that lie end to end in dimension ``jagged_dim`` - 1 of ``values`` (the first, unless
-    said otherwise), without copying.
+    """Return a nested tensor over rows that are concatenated in dimension ``jagged_dim`` - 1 of ``values`` (default
+    the first), without copying.
 
     ``offsets`` [batch + 1] integers: where each example begins, and the end; or ``lengths`` [batch]; both together
     where there are gaps.  RuntimeError where neither is given, or where they do not fit the values. ``min_seqlen`` and

@@ -33,7 +33,7 @@ def to_mask(x: Nested, kept, shape):
 
 
 def padded(input, padding, output_size=None):
-    """Examples side by side, filled up with ``padding`` (or cut off) to a common length."""
+    """Return the stacked examples, padded with ``padding`` (or truncated) to a common length."""
     if getattr(input, "by_examples", False):
         return input.to_padded_tensor(padding, output_size)
     if not isinstance(input, Nested):

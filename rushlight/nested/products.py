@@ -1,4 +1,4 @@
-"""Products of nested tensors, example by example."""
+"""Matmuls of nested tensors, example by example."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -6,8 +6,8 @@ from .._src.core.op import OPS
 
 
 def multiply_examples(name: str, a, b) -> list:
-    """The products of the examples of two batches, of which one may be dense.  RuntimeError for batches of different
-    lengths, and for what PyTorch refuses of ``bmm``, and of the strided layout."""
+    """Return the matmuls of the examples of two batches; one may be dense.  RuntimeError for batches of different
+    lengths, and for arguments that PyTorch rejects in ``bmm`` and for the strided layout."""
     is_strided = all(x.is_nested and x.layout is convert.strided for x in (a, b))
     check_ranks(name, a, b, is_strided)
     if len(a) != len(b):

@@ -1,4 +1,4 @@
-"""Ragged: a dimension whose size differs from example to example, and where each example's rows lie."""
+"""Ragged: a dimension whose size differs between examples, and the offsets of each example's rows."""
 from __future__ import annotations
 
 import itertools
@@ -13,8 +13,7 @@ numbers = itertools.count(1)
 
 
 class Ragged:
-    """Sequences that lie end to end: number i has the rows from ``starts[i]`` on, up to ``starts[i + 1]``, or
-    ``lengths[i]`` of them.
+    """Packed sequences: sequence i has the rows from ``starts[i]`` up to ``starts[i + 1]``, or ``lengths[i]`` of them.
 
     It stands for the ragged dimension's size in shapes, where it is shown as j1, j2, ...; tensors that share it fit
     together.
@@ -34,7 +33,7 @@ class Ragged:
         return f"j{self.number}"
 
     def read(self):
-        """(where each sequence begins, its length) as NumPy arrays, read again when somebody has written to them.
+        """Return (start of each sequence, its length) as NumPy arrays, read again if they were mutated.
 
         RuntimeError for sequences of negative length, or that overlap.
         """
@@ -66,7 +65,7 @@ class Ragged:
 
     @property
     def end(self) -> int:
-        """Where the last sequence ends, or its room."""
+        """Return the end of the last sequence, or of its allocated rows."""
         self.read()
         return self.known["end"]
 
@@ -109,7 +108,7 @@ class Ragged:
 
     @property
     def rows(self):
-        """Where each row lies: [rows] int64."""
+        """Return the position of each row: [rows] int64."""
         return self.made("rows", lambda: self.ramp(self.read()[0]))
 
     def ramp(self, first):
@@ -124,12 +123,12 @@ class Ragged:
 
     @classmethod
     def of(cls, lengths):
-        """Sequences of these lengths, end to end."""
+        """Return packed sequences of these lengths."""
         return cls(from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)))
 
     def closed(self, rows: int):
-        """Offsets [count + 2] as of one sequence more, of the rows left over of so many; where there are no gaps
-        before."""
+        """Return offsets [count + 2] with one more sequence of the left-over rows, of this total; if there were no
+        gaps before."""
         return self.made(("closed", rows), lambda: [*self.read()[0], self.end, rows])
 
     def fits(self, other) -> bool:
@@ -138,7 +137,7 @@ class Ragged:
                                  and all(np.array_equal(a, b) for a, b in zip(self.read(), other.read())))
 
     def offsets(self):
-        """``starts`` as kernels read them: what was checked, which nobody else writes to."""
+        """Return ``starts`` for kernels: checked, and never mutated by others."""
         return self.made("offsets", lambda: [*self.read()[0], self.end])
 
 

@@ -1,9 +1,9 @@
-"""What operators do with nested tensors.
+"""Operators on nested tensors.
 
-1. An operator that is elementwise, or says that it looks at last dimensions only (the trait ``by_rows``), acts on the
+1. An operator that is elementwise, or reads last dimensions only (the trait ``by_rows``), acts on the
   rows of all examples at once.
-2. One that takes dimensions acts on rows too, with dimensions counted from theirs, unless the ragged one is among them.
-3. One along the ragged dimension acts on each example; sums and their kin do so for all at once.
+2. One that takes dimensions acts on rows too, with renumbered dimensions, unless the ragged one is among them.
+3. One along the ragged dimension acts on each example; reductions do so for all at once.
 
 Operators whose bodies call others are simply run.  The few with a meaning of their own have a rule.
 """
@@ -185,7 +185,7 @@ def along(func, args, kwargs):
 
 
 def call(func, given):
-    """A call by parameters, of which those that take any number are spread."""
+    """Call by parameters; variadic ones are spread."""
     positional, named = [], {}
     for name, parameter in func.signature.parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -335,8 +335,8 @@ def permute(input, *dims):
 @rule("t")
 def t(input):
     raise ValueError(
-        f"t(): not supported on the batch dimension of nested tensors, of which this has size {tuple(input.shape)}; "
-        "mT exchanges the last two")
+        f"t(): not supported on the batch dimension of nested tensors; this one has size {tuple(input.shape)}; "
+        "mT swaps the last two")
 
 
 @rule("unsqueeze")
@@ -402,7 +402,7 @@ def packed(input, memory_format=None):
     return input.contiguous(memory_format=memory_format)
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- matmuls ----------------------------------------------------------------------------------------------------------
 @rule("matmul")
 def matmul(input, other):
     """With a dense matrix for all, or example by example: what both are ragged in is summed."""
@@ -413,12 +413,12 @@ def matmul(input, other):
 
 @rule("bmm")
 def bmm(input, mat2):
-    """The products of the matrices of two batches."""
+    """Return the batched matmul of two batches."""
     return multiply("bmm", input, mat2)
 
 
 def multiply(name, input, other):
-    """Products example by example, as one tensor."""
+    """Return the matmuls of all examples as one tensor."""
     x = first_nested((input, other))
     parts = multiply_examples(name, input, other)
     if x.layout is convert.strided:
@@ -433,7 +433,7 @@ def multiply(name, input, other):
 
 @rule("cat")
 def cat(tensors, dim=0):
-    """The examples of several one after another, or side by side along a dimension that is not ragged."""
+    """Concatenate along the batch, or along a dimension that is not ragged."""
     first = first_nested(tensors)
     if wrapped(dim, first.dim()):
         return along(OPS["cat"], (tensors, dim), {})

@@ -1,5 +1,5 @@
-"""Nested tensors: examples of different lengths packed end to end.  Their rows are an ordinary tensor, through which
-gradients flow."""
+"""Nested tensors: packed examples of different lengths.  Their rows are an ordinary tensor, through which gradients
+flow."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -20,7 +20,7 @@ class Nested(Composed):
     """A batch whose examples differ in the size of one dimension, ``ragged``, number ``at`` of all (the batch is number
     0).
 
-    ``rows`` has all other dimensions; along its dimension ``at - 1`` the examples lie end to end.
+    ``rows`` has all other dimensions; the examples are concatenated along its dimension ``at - 1``.
     """
 
     is_nested, answers = True, None  # answers: a function of operators and their arguments, see rules.py
@@ -30,7 +30,7 @@ class Nested(Composed):
     _ragged_idx = property(lambda self: self.at)
     _max_seqlen = property(lambda self: self.ragged.longest)
     _min_seqlen = property(lambda self: self.ragged.shortest)
-    # what the maker told of the longest and the shortest is not kept: offsets tell it
+    # maximum and minimum lengths that the caller passed are not kept: offsets give them
     _max_seqlen_tensor = _min_seqlen_tensor = None
     _metadata_cache = property(lambda self: {"max_seqlen": self._max_seqlen, "min_seqlen": self._min_seqlen})
     _base = property(lambda self: self.rows._base)
@@ -84,7 +84,7 @@ class Nested(Composed):
         return not self.ragged.gaps and self.ragged.end == rows
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Whether examples lie end to end in row-major order, or their rows in the order of ``memory_format``."""
+        """True if examples are concatenated in row-major order, or their rows have ``memory_format``."""
         if memory_format not in ROW_MAJOR:
             return self.covers() and self.rows.is_contiguous(memory_format=memory_format)
         return self.at == 1 and self.covers() and self.rows.is_contiguous()
@@ -96,13 +96,13 @@ class Nested(Composed):
 
     # --- parts --------------------------------------------------------------------------------------------------------
     def values(self):
-        """The rows of all examples, end to end."""
+        """Return the concatenated rows of all examples."""
         return self.rows
 
     _values = property(values)
 
     def offsets(self):
-        """Where each example begins among the rows, and where the last one ends: [examples + 1]."""
+        """Return the start of each example among the rows, and the end of the last one: [examples + 1]."""
         return self.ragged.starts
 
     _offsets = property(offsets)
@@ -206,7 +206,8 @@ def restored(rows, starts, lengths, at, layout):
 
 
 def contiguous(x: Nested) -> Nested:
-    """Examples end to end in row-major order, without what belongs to none; the ragged dimension where it was."""
+    """Return examples concatenated in row-major order, without unused rows; the ragged dimension stays in its
+    position."""
     if x.covers():
         return x.with_rows(OPS["contiguous"](x.rows))
     return made(OPS["index_select"](x.rows, x.at - 1, x.ragged.rows), x.ragged.packed(), x.at, x.layout)

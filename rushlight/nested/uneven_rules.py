@@ -1,5 +1,5 @@
-"""What operators do with nested tensors that differ in several sizes: elementwise ones act on the vector of elements,
-others on each example."""
+"""Operators on nested tensors that differ in several sizes: elementwise ones act on the vector of elements, others on
+each example."""
 from __future__ import annotations
 
 from .._src.core import convert
@@ -111,7 +111,7 @@ def matmul(input, other):
 
 @rule("bmm")
 def bmm(input, mat2):
-    """The products of the matrices of two batches."""
+    """Return the batched matmul of two batches."""
     return joined(multiply_examples("bmm", input, mat2), convert.strided)
 
 

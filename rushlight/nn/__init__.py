@@ -15,8 +15,8 @@ __getattr__ = later(__name__, {"parallel": ("DataParallel", "data_parallel")})
 
 
 def factory_kwargs(kwargs):
-    """What of ``kwargs`` says where and as what tensors are made: device, dtype and memory_format, and those of a dict
-    ``factory_kwargs`` among them.  TypeError for other names, or for one that is said twice.
+    """Return the factory arguments in ``kwargs``: device, dtype and memory_format, and those of a dict
+    ``factory_kwargs`` among them.  TypeError for other names, or for a duplicate.
 
     >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": "float32"}})
     {'dtype': 'float32', 'device': 'cpu'}

@@ -1,4 +1,4 @@
-"""How losses are reduced, as the numbers and the old flags by which PyTorch's operators take it."""
+"""Reductions of losses, as the ints and the old flags of PyTorch's operators."""
 from __future__ import annotations
 
 from .._src.core.advice import warn

@@ -8,7 +8,7 @@ from . import functional as F
 
 
 def gradient(rank: int, which: int, doc: str):
-    """The gradient of a convolution of so many dimensions by its input (0) or its weight (1)."""
+    """Return the gradient of a convolution of this many dimensions by its input (0) or its weight (1)."""
     convolution = getattr(F, f"conv{rank}d")
 
     def computed(size, other, grad_output, stride, padding, dilation, groups):

@@ -88,7 +88,7 @@ def widened(mask):
 
 
 def combined(mask, padding, batch, heads):
-    """What masks add to the scores: [1 or batch * heads, 1 or length, source], or None."""
+    """Return the additive mask of the scores: [1 or batch * heads, 1 or length, source], or None."""
     mask = mask.unsqueeze(0) if mask is not None and mask.dim() == 2 else mask
     if padding is None:
         return mask

@@ -1,4 +1,4 @@
-"""``nn.functional.scaled_mm``: products of floats of a byte whose scales follow a recipe."""
+"""``nn.functional.scaled_mm``: float8 matmuls with scaling recipes."""
 from __future__ import annotations
 
 import enum
@@ -15,7 +15,7 @@ class ScalingType(enum.Enum):
 
 
 class SwizzleType(enum.Enum):
-    """How scales of blocks lie in memory."""
+    """Memory layouts of block scales."""
 
     NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
 
@@ -40,7 +40,7 @@ def check(name: str, scale, recipe, wanted: tuple):
 
 def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
               output_dtype=bfloat16, contraction_dim=(), use_fast_accum=False):
-    """(mat_a * scale_a) @ (mat_b * scale_b) + bias of floats of a byte: [m, k], [k, n] -> [m, n].
+    """(mat_a * scale_a) @ (mat_b * scale_b) + bias of float8 matrices: [m, k], [k, n] -> [m, n].
 
     Recipes: TensorWise (a number) for both, or RowWise (scale_a [m, 1], scale_b [1, n]) for both, in float32.
     ``output_dtype`` None is the dtype of ``mat_a``.  ValueError for scales that do not fit, NotBuiltError (a

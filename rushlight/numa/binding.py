@@ -21,8 +21,8 @@ class AffinityMode(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class NumaOptions:
-    """How processes are bound; ``should_fall_back_if_binding_fails``: they run unbound, with a warning, where they
-    cannot be."""
+    """NUMA binding of processes; ``should_fall_back_if_binding_fails``: run unbound, with a warning, if binding
+    fails."""
 
     affinity_mode: AffinityMode
     should_fall_back_if_binding_fails: bool = False

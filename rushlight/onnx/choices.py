@@ -1,4 +1,4 @@
-"""Choices by data or by sizes, and sizes that data decide, in ONNX."""
+"""Data-dependent and size-dependent choices, and data-dependent sizes, in ONNX."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from .rules import rule
 
 
 def real_form(tensor):
-    """A tensor as ONNX has it: of complex numbers, the parts in a last dimension of 2, in the same memory if they lie
-    there."""
+    """Return a tensor in ONNX's form: complex numbers with a last dimension of 2, in the same memory if possible."""
     return OPS["view_as_real"](tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
 
 
@@ -57,7 +56,7 @@ def rfft(w, node, x, dim):
 def irfft(w, node, x, dim, size):
     """The inverse of all coefficients: those of the second half are conjugates of the first, in the other order."""
     if not isinstance(size, int):
-        raise OnnxExporterError("irfft of a size that varies is not written as ONNX: export it for a fixed size")
+        raise OnnxExporterError("irfft of a dynamic size is not written as ONNX: export it for a fixed size")
     dtype, half = node.dtype, size // 2 + 1
     order = np.asarray([*range(half), *(size - k for k in range(half, size))], np.int64)
     signs = np.ones((size, *[1] * (len(x.shape) - dim - 1), 2))

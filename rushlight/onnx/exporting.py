@@ -185,7 +185,7 @@ class Writing:
             w.nodes.append(onnx.helper.make_node("Identity", [w.names[store.node]], [written[name]]))
             outputs.append(described(written[name], store.meta, found.names))
             if store.into not in arguments:
-                arguments.append(store.into)  # its initializer is what it is worth where it is not given
+                arguments.append(store.into)  # its initializer is its default value
         inputs = [described(w.names[n], n.meta, found.names) for n in arguments]
         made = onnx.helper.make_graph(w.nodes, "main", inputs, outputs, w.initializers)
         model = onnx.helper.make_model(
@@ -199,7 +199,7 @@ class Writing:
 
 
 def described(name, meta, labels):
-    """A value's type: its dtype, and its shape with a label where a size varies."""
+    """Return a value's type: its dtype, and its shape with a label for each dynamic size."""
     shape = [labels.get(n) or str(n) if isinstance(n, Expr) else n for n in meta.shape]
     dtype, parts = (meta.dtype.to_real(), [2]) if meta.dtype.is_complex else (meta.dtype, [])
     return library().helper.make_tensor_value_info(name, element_type(dtype), shape + parts)

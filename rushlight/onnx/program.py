@@ -23,9 +23,8 @@ def array_of(value) -> np.ndarray:
 class ONNXProgram:
     """``model_proto``, the file's content; ``exported_program``; ``save(path)``; called, it runs in onnxruntime.
 
-    ``outside``: whether ``save`` puts the weights into a file beside it unless told otherwise.  ``written``: for each
-    input that the program writes into, the output that it is worth afterwards: calls write it into what they were
-    given, and keep buffers for the next call, until ``release()``.
+    ``outside``: default of ``save`` for external weights.  ``written``: for each mutated input, the output with its
+    new value: calls copy it into their argument, and keep buffers for the next call, until ``release()``.
     """
 
     def __init__(self, model_proto, exported_program, outside=False, written=()):
@@ -68,13 +67,13 @@ class ONNXProgram:
         self._session = initializer(self.model_proto.SerializeToString())
 
     def release(self):
-        """Lets the session and its memory go, and what buffers are worth by calls."""
+        """Release the session, its memory, and the buffers updated by calls."""
         self._session, self.state = None, {}
 
     def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
-        """Writes the file, or into an object with a method ``write``, which then holds the weights, too.
-        ``external_data``: weights go to ``<destination>.data`` beside it (they must beyond 2 GB);
-        ``include_initializers=False`` leaves them out: they are inputs then."""
+        """Write the file, or into an object with a method ``write``, which then holds the weights, too.
+        ``external_data``: weights go to ``<destination>.data`` (required above 2 GB); ``include_initializers=False``
+        leaves them out: they are inputs then."""
         onnx = library()
         model = onnx.ModelProto()
         model.CopyFrom(self.model_proto)

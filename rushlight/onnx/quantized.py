@@ -1,4 +1,4 @@
-"""Whole numbers that stand for others, in ONNX: QuantizeLinear and DequantizeLinear where these say the same."""
+"""Quantized values in ONNX: QuantizeLinear and DequantizeLinear where their semantics agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each primitive is in ONNX: a rule takes the writer, the node and its arguments, and returns its result's
+"""ONNX translations of primitives: a rule takes the writer, the node and its arguments, and returns its result's
 name."""
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def log10(w, dtype, x):
 
 @composed("log1p")
 def log1p(w, dtype, x):
-    """log(1 + x): what rounding takes from 1 + x is given back by the quotient."""
+    """log(1 + x): the quotient compensates the rounding error of 1 + x."""
     one = w.constant(1, dtype)
     moved = w.emit("Add", x, one)
     scaled = w.emit("Mul", w.emit("Log", moved), w.emit("Div", x, w.emit("Sub", moved, one)))
@@ -274,8 +274,8 @@ def pad(w, node, x, low, high, inner, value):
 
 
 def spread(w, name, shape, inner, value):
-    """Puts ``inner[k]`` elements between neighbours along dimension k: each becomes a row of itself and what
-    follows."""
+    """Insert ``inner[k]`` elements between adjacent elements along dimension k: each becomes a row of itself and the
+    inserted ones."""
     rows = [n for size in shape for n in (size, 1)]
     ends = [n for gap in inner for n in (0, gap)]
     name = w.emit("Pad", w.emit("Reshape", name, w.vector(rows)), w.vector([0] * len(rows) + ends), value)
@@ -305,10 +305,10 @@ def scalar(w, e):
 
 @rule("diagonal", "strided", "within")
 def rearranged(w, node, x, **params):
-    """A view of fixed sizes by a table of positions, which its NumPy meaning gives."""
+    """Write a view of fixed sizes as a table of positions, computed by its NumPy reference implementation."""
     if not all(type(n) is int for n in (*x.shape, *node.shape)) or node.dtype is not x.dtype:
         raise OnnxExporterError(
-            f"{node.op.name} of sizes that vary, or of another dtype, is not written as ONNX: export for fixed sizes"
+            f"{node.op.name} of dynamic sizes, or of another dtype, is not written as ONNX: export for fixed sizes"
         )
     table = node.op.kind.numpy(np.arange(product(x.shape), dtype=np.int64).reshape(x.shape), **params)
     flat = w.emit("Reshape", w.value(x, node.dtype), w.constant([-1]))
@@ -380,7 +380,7 @@ COMBINE = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"
 
 
 def combination(w, combine) -> str:
-    """How elements are scattered, as ONNX calls it.  OnnxExporterError if the opset lacks it."""
+    """Return ONNX's name of a scatter reduction.  OnnxExporterError if the opset lacks it."""
     if w.opset < 18 and combine in ("max", "min"):
         raise OnnxExporterError(f"opset {w.opset} does not scatter by {combine}: export with opset_version=18")
     return COMBINE[combine]
@@ -480,7 +480,7 @@ def conv_input(w, node, g, weight, shape, stride, padding, dilation, groups):
     more = [n - m for n, m in zip(shape[2:], least)]
     if not all(type(n) is int and 0 <= n for n in more):
         raise OnnxExporterError(
-            "a transposed convolution whose output size varies apart from its input's is not written as ONNX"
+            "a transposed convolution whose output size is dynamic, independent of its input's, is not written as ONNX"
         )
     return convolution(w, "ConvTranspose", node, g, weight, stride, padding, dilation, groups, output_padding=more)
 
@@ -491,7 +491,7 @@ def attention(w, node, q, k, v, mask, blocks, captured, starts, seed, place, cau
     """softmax(q k^T * scale + mask) v, and the logarithm of each row's total."""
     if mods is not None or starts or drop:
         raise OnnxExporterError(
-            "attention with functions of scores, with sequences end to end or with dropout is not written as ONNX"
+            "attention with functions of scores, with packed sequences or with dropout is not written as ONNX"
         )
     dtype, heads = q.dtype, q.shape[1]
     keys, values = (repeated(w, x, heads) for x in (k, v))

@@ -1,4 +1,4 @@
-"""Helpers of functions that write nodes of TorchScript graphs, of which there are none here."""
+"""Helpers of functions that write nodes of TorchScript graphs, which do not exist here."""
 from __future__ import annotations
 
 from .._src.compat.absent import absent_function, reason

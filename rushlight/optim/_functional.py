@@ -1,5 +1,5 @@
-"""Optimizers as functions: one step of parameters in a list, whose gradients and states stand in lists of the same
-order and are changed in place."""
+"""Functional optimizers: one step for a list of parameters, in place, with gradients and states in lists of the same
+order."""
 from __future__ import annotations
 
 from itertools import repeat

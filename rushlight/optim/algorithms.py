@@ -19,7 +19,7 @@ def scalar(value):
 
 
 def decoupled(group):
-    """How weight decay enters an update: into the parameter (True), into the gradient (False), or not at all (None)."""
+    """Kind of weight decay: of the parameter (True), of the gradient (False), or none (None)."""
     return bool(group.get("decoupled_weight_decay")) if group["weight_decay"] != 0 else None
 
 

@@ -1,4 +1,4 @@
-"""What optimizers outside this package take from ``torch.optim.optimizer``."""
+"""Names that other optimizers import from ``torch.optim.optimizer``."""
 from __future__ import annotations
 
 import functools
@@ -56,7 +56,7 @@ def _get_scalar_dtype(is_fused=None):
 
 
 def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """(fused, foreach) where a program asks for neither: on the processor neither is PyTorch's choice."""
+    """Return the default (fused, foreach): on the CPU PyTorch chooses neither."""
     fused = use_fused and not differentiable and all(p is None or p.is_floating_point() for p in params)
     return fused, False
 

@@ -174,8 +174,8 @@ class LBFGS(Optimizer):
         return d
 
     def _rush_advance(self, closure, loss, gradient, t, d, slope, last, left):
-        """Moves the parameters along d: (loss, gradient, step, evaluations, of which ``left`` are).  A last step
-        without a search is not evaluated."""
+        """Move the parameters along d: (loss, gradient, step, evaluations; ``left`` remain).  A last step without a
+        search is not evaluated."""
         if self.param_groups[0]["line_search_fn"] is None:
             self._rush_move(t, d)
             return (loss, gradient, t, 0) if last else (float(closure()), self._rush_gradient(), t, 1)

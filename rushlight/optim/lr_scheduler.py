@@ -46,7 +46,7 @@ def each(optimizer, name, value) -> list:
 
 
 def described(function):
-    """What of a function goes into a state: the attributes of a callable object, nothing of a plain function."""
+    """Return a function's state: the attributes of a callable object, nothing of a plain function."""
     return None if function is None or isinstance(function, types.FunctionType) else function.__dict__.copy()
 
 
@@ -384,7 +384,7 @@ class OneCycleLR(LRScheduler):
         return (end - start) * pct + start
 
     def _anneal_func(self, start, end, pct):
-        """Where the schedule is between two values; states of old releases hold the function itself."""
+        """Interpolation of the schedule between two values; states of old releases hold the function itself."""
         known = getattr(self, "anneal_func", None)
         if known is None:
             known = self._annealing_linear if self._anneal_func_type == "linear" else self._annealing_cos

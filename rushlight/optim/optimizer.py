@@ -224,7 +224,7 @@ class Optimizer:
         return found[1]
 
     def _rush_agreement(self, state, group) -> tuple:
-        """What decides the numbers of a parameter's update."""
+        """Return the properties that a parameter's update depends on."""
         return id(group), *(state[name].item() for name in self._rush_counters)
 
     def _rush_prepare(self, parameter, gradient, group) -> dict:
@@ -241,7 +241,7 @@ class Optimizer:
         raise NotImplementedError
 
     def _rush_standing_for(self, parameter, values):
-        """Told that ``update`` gets ``values`` in place of a complex parameter."""
+        """Hook: ``update`` gets ``values`` in place of a complex parameter."""
 
     def register_step_pre_hook(self, hook):
         """Calls ``hook(optimizer, args, kwargs)`` before each ``step``; it may return (args, kwargs) for it.

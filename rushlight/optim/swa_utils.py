@@ -123,7 +123,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader, model, device=None):
-    """Computes the running statistics of batch norm layers anew from the batches of ``loader``, as averages of equal
+    """Recompute the running statistics of batch norm layers from the batches of ``loader``, as averages of equal
     weight."""
     momenta = {m: m.momentum for m in model.modules() if hasattr(m, "running_mean")
                and hasattr(m, "reset_running_stats") and hasattr(m, "num_batches_tracked")}

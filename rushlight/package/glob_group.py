@@ -9,7 +9,7 @@ class GlobGroup:
     """Names that match one of ``include`` and none of ``exclude``: ``*`` stands for what is within one part, ``**`` for
     whole parts.
 
-    ValueError for ``**`` beside other characters in a part.
+    ValueError for ``**`` next to other characters in a part.
 
     >>> group = GlobGroup("model.**", exclude="model.data")
     >>> group.matches("model"), group.matches("model.layers.norm"), group.matches("model.data"), group.matches("models")

@@ -31,7 +31,7 @@ def is_from_package(obj) -> bool:
 
 
 class Importer:
-    """Where modules come from: ``import_module(name)``."""
+    """Base of module sources: ``import_module(name)``."""
 
     modules: dict
 

@@ -64,7 +64,7 @@ class PackagingErrorReason(enum.Enum):
     DENIED = "Module was denied by a pattern."
 
 
-LATER = (PackagingErrorReason.NO_ACTION, PackagingErrorReason.DENIED)  # mended where the source is saved afterwards
+LATER = (PackagingErrorReason.NO_ACTION, PackagingErrorReason.DENIED)  # fixed if the source is saved afterwards
 
 
 class EmptyMatchError(Exception):
@@ -200,7 +200,7 @@ class PackageExporter:
         self.write_module(module_name, dependencies)
 
     def save_source_file(self, module_name: str, file_or_directory: str, dependencies=True):
-        """Writes a file, or all Python files of a folder, as a module, or a package with its modules."""
+        """Write a file, or all Python files of a directory, as a module, or a package with its modules."""
         if not os.path.isdir(file_or_directory):
             with open(file_or_directory, encoding="utf-8") as file:
                 return self.save_source_string(module_name, file.read(), False, dependencies)
@@ -337,14 +337,14 @@ class PackageExporter:
         return self.modules("deny")
 
     def get_rdeps(self, module_name: str) -> list:
-        """What needs a module."""
+        """Return the dependents of a module."""
         return [who for who, needed in self.needs.items() if module_name in needed]
 
     def edges(self, pairs):
         return "digraph G {\n" + "".join(f'"{a}" -> "{b}";\n' for a, b in pairs) + "}\n"
 
     def dependency_graph_string(self) -> str:
-        """What needs what, for Graphviz."""
+        """Return the dependency graph, for Graphviz."""
         return self.edges((who, module) for who, needed in self.needs.items() for module in needed)
 
     def all_paths(self, src: str, dst: str) -> str:

@@ -1,4 +1,4 @@
-"""PackageImporter: reads packages; their modules live beside those of the process, under names of their own."""
+"""PackageImporter: reads packages; their modules coexist with those of the process, under separate names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count()
 
 
 class Directory:
-    """A folder of a package, or a file in it; ``children`` by name.  Prints as a tree."""
+    """A directory of a package, or a file in it; ``children`` by name.  Prints as a tree."""
 
     def __init__(self, name: str, is_dir: bool):
         self.name, self.is_dir, self.children = name, is_dir, {}
@@ -34,7 +34,7 @@ class Directory:
             child.enter(rest)
 
     def has_file(self, filename: str) -> bool:
-        """Whether there is a file or folder at a path."""
+        """True if there is a file or directory at a path."""
         place = self
         for part in filename.split("/"):
             place = place.children.get(part)
@@ -70,7 +70,7 @@ class Source:
 
 
 class Resources:
-    """The files of one package's folder, for ``importlib.resources``."""
+    """The files of one package's directory, for ``importlib.resources``."""
 
     def __init__(self, importer, package):
         self.importer, self.package = importer, package
@@ -81,7 +81,7 @@ class Resources:
         return io.BytesIO(self.importer.load_binary(self.package, resource))
 
     def resource_path(self, resource):
-        raise FileNotFoundError(f"{resource} lies in an archive and has no path")
+        raise FileNotFoundError(f"{resource} is in an archive and has no path")
 
     def is_resource(self, name):
         return self.importer.path_of(self.package, name) in self.importer.files
@@ -167,7 +167,7 @@ class PackageImporter(Importer):
         return CodeUnpickler(io.BytesIO(self.load_binary(package, resource)), storages, self).load()
 
     def id(self) -> str:
-        """The name that stands before those of this package's modules."""
+        """Prefix of this package's module names."""
         return self.own
 
     def python_version(self):

@@ -1,4 +1,4 @@
-"""What a program spends its time on: ``profile``, ``record_function``, ``schedule``; PyTorch's ``torch.profiler``."""
+"""PyTorch's ``torch.profiler``: ``profile``, ``record_function``, ``schedule``."""
 from __future__ import annotations
 
 import enum
@@ -22,13 +22,13 @@ _recorders: list = []  # those that run now
 
 
 class ProfilerActivity(enum.Enum):
-    """What is watched: operators on the CPU; the others are accepted and never happen here."""
+    """Profiled activities: operators on the CPU; the others are accepted and record nothing."""
 
     CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
 class ProfilerAction(enum.Enum):
-    """What is done in a step."""
+    """Action of a step."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
 
@@ -39,7 +39,7 @@ def kineto_available() -> bool:
 
 
 def supported_activities() -> set:
-    """The activities that can be recorded: those of the processor."""
+    """Return the activities that can be recorded: those of the CPU."""
     return {ProfilerActivity.CPU}
 
 
@@ -84,8 +84,8 @@ def _default_schedule_fn(_: int) -> ProfilerAction:
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
                               use_python_export: bool = False):
-    """A function for ``on_trace_ready`` that writes Chrome traces into a folder.  ``use_python_export`` changes
-    nothing: Python writes every trace."""
+    """Return a function for ``on_trace_ready`` that writes Chrome traces to a directory.  ``use_python_export`` has
+    no effect: Python writes every trace."""
     def handle(prof):
         os.makedirs(dir_name, exist_ok=True)
         name = f"{worker_name or f'{socket.gethostname()}_{os.getpid()}'}.{time.time_ns()}.pt.trace.json"
@@ -156,7 +156,7 @@ def shape_of(value):
 
 
 def new_bytes(result, given) -> int:
-    """Bytes of the results that lie in memory of their own."""
+    """Return the bytes of the results that own their memory."""
     old = {id(t._rush_storage) for t in given if isinstance(t, Tensor)}
     results = result if isinstance(result, (list, tuple)) else (result,)
     return sum({id(t._rush_storage): t._rush_storage.nbytes for t in results if isinstance(t, Tensor)
@@ -265,7 +265,7 @@ class profile:
         self.action = ProfilerAction.NONE
 
     def step(self):
-        """Tells that the next step of the program begins."""
+        """Begin the next step of the program."""
         before = self.action
         self.step_num += 1
         if before is ProfilerAction.RECORD_AND_SAVE:
@@ -305,7 +305,7 @@ class profile:
         self.recorder = None
 
     def events(self) -> EventList:
-        """What was recorded.  AssertionError before anything was."""
+        """Return the recorded events.  AssertionError before any recording."""
         if self.done is None:
             raise AssertionError("the profiler has recorded nothing yet: leave its block, or call stop(), first")
         return self.done

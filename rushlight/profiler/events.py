@@ -1,4 +1,4 @@
-"""What a profiler saw: events, their sums, and tables of them."""
+"""Recorded events of a profiler, their sums, and tables of them."""
 from __future__ import annotations
 
 from collections import defaultdict
@@ -96,8 +96,8 @@ class EventList(list):
     def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
               max_shapes_column_width=80, header=None,
               top_level_events_only=False, time_unit=None) -> str:
-        """The events as a table, longest first by ``sort_by``; all times in one ``time_unit`` ("s", "ms" or "us") if
-        it is told.  AssertionError for a column that cannot be sorted by, ValueError for another unit."""
+        """Return the events as a table, longest first by ``sort_by``; all times in one ``time_unit`` ("s", "ms" or
+        "us") if given.  AssertionError for a column that cannot be sorted by, ValueError for another unit."""
         duration = shown_in(time_unit)
         rows = list(self)
         if top_level_events_only:
@@ -134,8 +134,8 @@ class EventList(list):
     __str__ = table
 
     def export_chrome_trace(self, path, metadata=None):
-        """Writes the events for chrome://tracing and ui.perfetto.dev, with ``metadata`` (a dict) beside them; gzipped
-        if the name ends in .gz."""
+        """Write the events for chrome://tracing and ui.perfetto.dev, with ``metadata`` (a dict); gzipped if the name
+        ends in .gz."""
         import gzip
         import json
         import os

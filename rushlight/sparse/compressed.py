@@ -90,7 +90,7 @@ class Compressed(Sparse):
         return value
 
     def crow_indices(self):
-        """Where each row starts among the elements: [*batch, rows + 1]."""
+        """Return the start of each row among the elements: [*batch, rows + 1]."""
         return self.asked("crow_indices", True, self.starts)
 
     def col_indices(self):
@@ -98,7 +98,7 @@ class Compressed(Sparse):
         return self.asked("col_indices", True, self.across)
 
     def ccol_indices(self):
-        """Where each column starts among the elements: [*batch, columns + 1]."""
+        """Return the start of each column among the elements: [*batch, columns + 1]."""
         return self.asked("ccol_indices", False, self.starts)
 
     def row_indices(self):

@@ -1,4 +1,4 @@
-"""Elementwise products and quotients of sparse tensors, whose operands broadcast."""
+"""Elementwise multiplication and division of sparse tensors, with broadcasting."""
 from __future__ import annotations
 
 from .._src.core.dtypes import promote
@@ -28,7 +28,7 @@ def mul(a, b):
 
 
 def multiply_by_scalar(a, b):
-    """The product of two sparse tensors of which at least one has no dimensions."""
+    """Multiply two sparse tensors, at least one of them 0-dim."""
     if b.dim() or not a.dim() and a.coalesced:
         a, b = b, a
     elements, factor = a.elements, b.to_dense()

@@ -21,7 +21,7 @@ def unravel(at, sizes):
 
 
 def count_starts(run, lead, runs):
-    """Where each run starts, given the run of each element: [*lead, runs + 1]."""
+    """Return the start of each run, given the run of each element: [*lead, runs + 1]."""
     counts = OPS["bincount"](run, minlength=product(lead) * runs).reshape(*lead, runs)
     return OPS["cat"]([counts.new_zeros((*lead, 1)), counts.cumsum(-1)], -1)
 

@@ -23,7 +23,7 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """What was last set."""
+        """Return the last value set."""
         return check_sparse_tensor_invariants.on
 
     @staticmethod

@@ -14,8 +14,8 @@ REDUCTIONS = {None: None, "sum": None, "mean": "mean", "max": "amax", "min": "am
 
 @rule("mm", "matmul", "mv", "bmm")
 def mm(a, b, reduce=None):
-    """A matrix multiplication with one or two sparse operands; ``reduce`` combines the products of a row and a column
-    in another way than by their sum.  Dense operands may be vectors or batches."""
+    """A matrix multiplication with one or two sparse operands; ``reduce`` replaces the sum over the terms of a row
+    and a column.  Dense operands may be vectors or batches."""
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce is one of sum, mean, amax and amin, got {reduce!r}")
     check_operands(a, b)
@@ -71,7 +71,7 @@ def multiply_batch(a, b, reduce):
 
 
 def combine_rows(a, b, reduce=None):
-    """A COO matrix times a dense matrix or vector: the products of each element, combined by rows."""
+    """Multiply a COO matrix by a dense matrix or vector: the terms of each element, reduced by rows."""
     rows, columns = a.positions
     parts = scale_rows(a.elements, b, columns)
     out = parts.new_zeros((a.shape[0], *b.shape[1:]))

@@ -1,4 +1,4 @@
-"""What operators do with sparse tensors.
+"""Operators on sparse tensors.
 
 An operator whose program is elementwise, and which takes 0 to 0, acts on the elements that are kept: that covers most.
 The others have a rule here; what has none raises, and says how to go on.

@@ -20,7 +20,7 @@ convert_sparse, compress_dense = (entered("sparse.conversion", name) for name in
 
 
 class Sparse(Composed):
-    """A tensor of which only some elements are kept.  It has the sizes of the whole, and no memory of its own."""
+    """A tensor that stores only some elements.  It has the sizes of the dense tensor, and no memory of its own."""
 
     inner = property(lambda self: self.elements)
     real = property(lambda self: self.with_elements(self.elements.real) if self.is_complex() else self)
@@ -37,7 +37,7 @@ class Sparse(Composed):
         return self.to_dense()
 
     def inner_gradient(self, value):
-        """What a gradient, sparse with any places or dense, is at the place of each element."""
+        """Return the values of a gradient, sparse with any indices or dense, at the index of each element."""
         if type(value) is type(self) and all(getattr(self, name) is getattr(value, name)
                                              for name in self.places_of) and getattr(value, "coalesced", True):
             return value.elements
@@ -170,7 +170,7 @@ def made(kind, shape, elements, **fields):
 
 
 def make_unordered(shape, elements, positions):
-    """A COO tensor of positions in any order, of which some may be equal: coalesced if it has at most one element."""
+    """Return a COO tensor with unsorted, possibly duplicate indices: coalesced if it has at most one element."""
     return made(Coo, shape, elements, positions=positions, coalesced=elements.size(0) < 2)
 
 
@@ -335,7 +335,7 @@ def vacant(size, dtype, sparse_dim=None):
 
 
 def given_size(size, needed):
-    """The size asked for; RuntimeError where positions lie beyond it."""
+    """Return the requested size; RuntimeError if indices exceed it."""
     if size is None:
         return needed
     size = tuple(size)

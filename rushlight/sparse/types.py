@@ -9,7 +9,7 @@ NAMES = ("BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTen
 
 
 class TypeOfSparseTensors(type):
-    """Classes whose instances are the tensors of one dtype that lie by coordinates."""
+    """Metaclass: instances are the COO tensors of one dtype."""
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, Coo) and instance.dtype is cls.dtype

@@ -23,7 +23,7 @@ def wanted(check_invariants) -> bool:
 
 
 def checked_indices(**indices):
-    """Tensors of whole numbers, of one dtype of those that index."""
+    """Check integer tensors of one index dtype."""
     for name, tensor in indices.items():
         require(isinstance(tensor, Tensor) and tensor.dtype in (int32, int64),
                 f"{name} must be an int32 or int64 tensor, but got {getattr(tensor, 'dtype', type(tensor))}")
@@ -32,7 +32,7 @@ def checked_indices(**indices):
 
 
 def check_pins(check_pinning, **parts):
-    """Raise RuntimeError, if asked to check, for parts of which some are pinned and others are not."""
+    """Raise RuntimeError, if checks are on, if some parts are pinned and others are not."""
     found = {name: part.is_pinned() for name, part in parts.items()} if check_pinning else {}
     require(len(set(found.values())) <= 1,
             f"memory pinning of {', '.join(parts)} must match, but got is_pinned {found}")

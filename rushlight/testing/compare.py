@@ -34,7 +34,7 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
 
 def difference(actual, expected, options, where):
-    """What is wrong first, or None."""
+    """Return the first difference, or None."""
     place = f"\n\nThe failure occurred for item {where}" if where else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):
@@ -92,7 +92,7 @@ def sparse_tensors(a, e, options, place):
 
 
 def tensors(a, e, options, place, kind):
-    """What is wrong with a pair of tensors, or None."""
+    """Return the difference of a pair of tensors, or None."""
     if a.shape != e.shape:
         return f"The values for attribute 'shape' do not match: {a.shape} != {e.shape}.{place}"
     if kind != "Scalars":

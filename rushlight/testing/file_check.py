@@ -35,11 +35,11 @@ class FileCheck:
         return self.add("next", text)
 
     def check_count(self, text: str, count: int, exactly: bool = False) -> "FileCheck":
-        """The text comes so many times; no more often with ``exactly``."""
+        """Check that the string occurs this often; no more often with ``exactly``."""
         return self.add("count", text, count, exactly)
 
     def check_dag(self, text: str) -> "FileCheck":
-        """Texts checked one after another by this come in any order."""
+        """Strings checked one after another by this come in any order."""
         return self.add("dag", text)
 
     def check_regex(self, pattern: str) -> "FileCheck":

@@ -23,7 +23,7 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
         made = torch.randint(0, 2, wide).bool()
     elif dtype.is_floating_point or dtype.is_complex:
         low, high = -9 if low is None else low, 9 if high is None else high
-        real = dtype.to_real() if dtype.to_real().itemsize > 1 else torch.float32  # floats of a byte are rounded
+        real = dtype.to_real() if dtype.to_real().itemsize > 1 else torch.float32  # float8 values are rounded
         made = torch.rand(wide, dtype=real) * (high - low) + low
         made = torch.complex(made, torch.rand(wide, dtype=real) * (high - low) + low) if dtype.is_complex else made
         made = made.to(dtype)

@@ -10,7 +10,7 @@ def set_module(obj, mod):
 
 
 def swap_tensors(t1, t2):
-    """Each of two tensors is from now on what the other was; their Python objects stay where they are referred to.
+    """Swap the contents of two tensors; references to their Python objects stay valid.
 
     >>> import rushlight as torch
     >>> a, b = torch.ones(1), torch.zeros(2)

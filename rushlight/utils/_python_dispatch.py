@@ -25,7 +25,7 @@ class TorchDispatchMode(Scope):
     aten.add.Tensor
     """
 
-    _sees_memory = True  # whether it is asked for tensors that no operator makes: empty ones, and given elements
+    _sees_memory = True  # True if it intercepts tensors that no operator makes: empty ones, and given elements
     _derives = False  # whether it has to see where what a backward pass reads comes from
 
     def __init__(self, _dispatch_key=None):
@@ -42,7 +42,7 @@ class TorchDispatchMode(Scope):
         return self
 
     def _place(self):
-        """Where it stands among the interpreters, within its innermost block."""
+        """Return its index in the interpreter stack, within its innermost block."""
         return self.outer[ONE]
 
     @classmethod

@@ -122,7 +122,7 @@ def keystr(kp) -> str:
 
 
 def key_get(obj, kp):
-    """What stands at a path."""
+    """Return the value at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj

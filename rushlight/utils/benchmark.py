@@ -21,7 +21,7 @@ def select_unit(t: float):
 
 
 class TaskSpec:
-    """What was timed, in words."""
+    """Description of a timed task."""
 
     def __init__(self, stmt, setup="", global_setup="", label=None, sub_label=None, description=None, env=None,
                  num_threads=1):
@@ -176,7 +176,7 @@ class Timer:
 
 
 class Threads:
-    """A block that runs with so many threads."""
+    """A block that runs with this number of threads."""
 
     def __init__(self, count):
         self.count = count
@@ -192,7 +192,7 @@ class Threads:
 
 
 class Compare:
-    """Measurements side by side: a row for each sub-label, a column for each description; ``print()``."""
+    """A table of measurements: a row for each sub-label, a column for each description; ``print()``."""
 
     def __init__(self, results):
         self.results, self.trim, self.color, self.warn = list(results), False, False, False

@@ -17,7 +17,7 @@ from .._src.core.random import go_to, places
 
 
 class CheckpointError(RuntimeError):
-    """What is computed again is not what the forward pass computed."""
+    """Raised when recomputation differs from the forward pass."""
 
 
 class Done(BaseException):
@@ -74,8 +74,7 @@ def noop_context_fn():
 
 
 def get_device_states(*args) -> tuple:
-    """The accelerators on which tensors among the arguments lie, and their random streams: none of either, since there
-    is no accelerator."""
+    """Return the accelerators of tensor arguments, and their RNG states: none, since there is no accelerator."""
     return [], []
 
 
@@ -86,7 +85,7 @@ def set_device_states(devices, states, *, device_type=None):
 
 
 class Surroundings:
-    """The place in the random stream and the precision that a function ran in, to run it in again."""
+    """The RNG offset and the autocast state that a function ran in, restored to run it again."""
 
     def __init__(self, keep_random):
         self.place, self.code = places() if keep_random else None, mine.autocast
@@ -142,7 +141,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
 
 # --- without reentrance: saved tensors are places in a list that computing again fills --------------------------------
 class RecomputedTensor:
-    """What stands for a tensor that was not kept."""
+    """Handle of a tensor that is recomputed instead of saved."""
 
     __slots__ = ("frame", "number", "shape", "dtype")
 
@@ -175,7 +174,7 @@ class OperatorLog:
 
 
 def logging_mode(lines: list):
-    """The mode that appends a line for each operator that runs; a second run starts anew."""
+    """Return a mode that appends a line for each operator that runs; a second run starts a new list."""
     from ._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
@@ -218,18 +217,18 @@ class Frame:
         return result
 
     def borrow(self):
-        """Asks for copies of the arguments before these are written: computing again needs their values of now."""
+        """Request copies of the arguments before they are mutated: recomputation needs their current values."""
         self.borrow_values(tree_leaves((self.args, self.kwargs)))
 
     def borrow_values(self, values):
-        """Asks for copies of the tensors among values before these are written."""
+        """Request copies of the tensors among values before they are mutated."""
         reference = weakref.ref(self)
         for storage in {id(v._rush_storage): v._rush_storage for v in values
                         if isinstance(v, Tensor) and v._rush_storage is not None}.values():
             history.lend_storage(storage, reference)
 
     def take_copies(self, storage, copy):
-        """Replaces the arguments, and what was computed again, that have this memory, which is to be written."""
+        """Replace the arguments, and recomputed values, whose memory is about to be mutated."""
         self.args, self.kwargs, self.found = tree_map(
             lambda v: copy(v) if isinstance(v, Tensor) and v._rush_storage is storage else v,
             (self.args, self.kwargs, self.found))
@@ -278,7 +277,7 @@ class Frame:
         except Done as done:
             if done.args[0] is not self:
                 raise
-        if not self.is_complete:  # the function asks for gradients of its own: it has yet to save what follows
+        if not self.is_complete:  # the function computes gradients itself: it has yet to save what follows
             self.found = {place: tensor for place, tensor in self.found.items() if place < self.count}
             return
         if number > self.count:
@@ -330,8 +329,8 @@ class Reentrant(Function):
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """The functions (or modules of a Sequential) one after the other, in so many checkpointed segments; the last is not
-    checkpointed."""
+    """Run the functions (or modules of a Sequential) in sequence, in this number of checkpointed segments; the last
+    is not checkpointed."""
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly; "
@@ -371,15 +370,15 @@ KEPT = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, CheckpointPoli
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told: whether the function is computed again, and what the operator gave, if it ran."""
+    """Context of a policy call: ``is_recompute``, and the operator's result, if it ran."""
 
     def __init__(self, *, is_recompute, op_output=None):
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class Selective:
-    """What the two contexts of a selective checkpoint share: for each operator, call by call, the results that were
-    kept, or None.  The policy is asked once, in the forward pass."""
+    """State shared by the two contexts of a selective checkpoint: for each operator, call by call, the saved results,
+    or None.  The policy is called once, in the forward pass."""
 
     def __init__(self, policy, may_be_mutated=False):
         self.policy, self.kept, self.may_be_mutated = policy, {}, may_be_mutated
@@ -390,7 +389,7 @@ class Selective:
         if not self.kept.get(func):
             raise CheckpointError(
                 f"{func} ran more often when computed again than in the forward pass. Trying to backward an extra "
-                "time? Kept results are given back once: a selective checkpoint allows one backward pass")
+                "time? Saved results are returned once: a selective checkpoint allows one backward pass")
         kept = self.kept[func][0] is not None
         if not kept:
             del self.kept[func][0]
@@ -464,7 +463,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     """The contexts of a checkpoint that keeps the results of some operators: those of a list, or those for which
     ``policy(ctx, op, *args)`` says so.
 
-    TypeError for anything else.  A kept result that was written to since is RuntimeError when it is given back, unless
+    TypeError for other types.  RuntimeError when a saved result that was mutated is returned, unless
     ``allow_cache_entry_mutation``.  Use as ``checkpoint(..., use_reentrant=False, context_fn=lambda:
     create_selective_checkpoint_contexts(policy))``.
     """
@@ -488,8 +487,8 @@ class CheckpointFunction(Function):
 
 
 def detach_variable(inputs) -> tuple:
-    """The tensors of a tuple cut off from their history, that want gradients as before; other things as they are.
-    RuntimeError for what is no tuple."""
+    """Detach the tensors of a tuple, keeping requires_grad; other values are unchanged. RuntimeError for other types.
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one for one in inputs)
@@ -502,7 +501,7 @@ def check_backward_validity(inputs):
 
 
 class DefaultDeviceType:
-    """The type of devices whose random numbers checkpoints keep where no argument tells it."""
+    """Default device type whose RNG state checkpoints save if no argument has one."""
 
     chosen = "cpu"
 
@@ -513,5 +512,5 @@ class DefaultDeviceType:
 
     @staticmethod
     def get_device_type() -> str:
-        """What it is: "cpu" where nothing was set."""
+        """Return the type: "cpu" if none was set."""
         return DefaultDeviceType.chosen

@@ -1,4 +1,4 @@
-"""What to put into a bug report: ``python -m rushlight.utils.collect_env``."""
+"""Data for bug reports: ``python -m rushlight.utils.collect_env``."""
 from __future__ import annotations
 
 import importlib.metadata
@@ -40,7 +40,7 @@ def get_env_info() -> dict:
 
 
 def processor() -> str:
-    """The name of the real CPU; "Instructions" tells which of its instruction sets `RUSHLIGHT_CPU` leaves."""
+    """Return the name of the real CPU; "Instructions" lists the instruction sets that `RUSHLIGHT_CPU` leaves."""
     named = [line.partition(":")[2].strip() for line in here.processor().splitlines() if line.startswith("model name")]
     return named[0] if named else platform.processor() or platform.machine()
 

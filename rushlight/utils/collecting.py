@@ -1,4 +1,4 @@
-"""What a machine says of itself by its commands: the parts of ``utils.collect_env``."""
+"""System information from commands: the parts of ``utils.collect_env``."""
 from __future__ import annotations
 
 import locale
@@ -34,7 +34,7 @@ def run(command):
 
 
 def run_and_read_all(run_lambda, command):
-    """What a command prints; None where it fails."""
+    """Return the output of a command; None if it fails."""
     code, out, _ = run_lambda(command)
     return None if code else out
 
@@ -64,7 +64,7 @@ def get_cmake_version(run_lambda):
 
 
 def get_nvidia_smi():
-    """The command that tells of NVIDIA's devices."""
+    """Return the command that lists NVIDIA's devices."""
     if get_platform() != "win32":
         return "nvidia-smi"
     root = os.environ.get("SYSTEMROOT", "C:\\Windows")
@@ -122,7 +122,7 @@ def get_linux_pkg_version(run_lambda, pkg_name):
 
 
 def get_cpu_info(run_lambda):
-    """What the system tells of the processor."""
+    """Return the system's description of the CPU."""
     command = {"linux": "lscpu", "darwin": "sysctl -n machdep.cpu.brand_string",
                "win32": 'powershell.exe "gwmi -Class Win32_Processor | Select-Object -Property Name | ConvertTo-Json"'}
     code, out, errors = run_lambda(command.get(get_platform(), "lscpu"))

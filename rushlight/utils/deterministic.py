@@ -1,5 +1,5 @@
-"""``torch.utils.deterministic``: ``fill_uninitialized_memory`` says whether memory without contents is filled where
-deterministic algorithms were asked for (True)."""
+"""``torch.utils.deterministic``: ``fill_uninitialized_memory`` (True) fills uninitialized memory when deterministic
+algorithms are enabled."""
 import sys
 import types
 

@@ -28,7 +28,7 @@ _counted: dict = {}
 
 
 def flops_of(op: Op, args, kwargs) -> int:
-    """What one operator call takes; remembered for arguments of the same kind."""
+    """Return the FLOPs of one operator call; cached for similar arguments."""
     def key_of(value):
         if isinstance(value, Tensor):
             return value._rush_meta
@@ -118,7 +118,7 @@ class FlopCounterMode(Watching):
         return result
 
     def formula(self, op):
-        """What a program gave for an operator, None where it gave nothing."""
+        """Return the formula that a program registered for an operator, or None."""
         for given, count in (*self.custom.items(), *flop_registry.items()):
             if given is op or getattr(given, "op", None) is op or getattr(given, "_qualified_op_name", 0) == op.name:
                 return count

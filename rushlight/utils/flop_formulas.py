@@ -65,12 +65,12 @@ def addmm_flop(self_shape, a_shape, b_shape, out_shape=None, **kwargs) -> int:
 
 
 def bmm_flop(a_shape, b_shape, out_shape=None, **kwargs) -> int:
-    """Of products of several matrices."""
+    """FLOPs of a batched matmul."""
     return a_shape[0] * mm_flop(a_shape[1:], b_shape[1:])
 
 
 def baddbmm_flop(self_shape, a_shape, b_shape, out_shape=None, **kwargs) -> int:
-    """Of ``baddbmm``: the products'."""
+    """FLOPs of ``baddbmm``: those of the matmul."""
     return bmm_flop(a_shape, b_shape)
 
 
@@ -88,13 +88,13 @@ def conv_flop(x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
 
 def conv_backward_flop(grad_out_shape, x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed,
                        _output_padding, _groups, output_mask, out_shape, **kwargs) -> int:
-    """Of the gradients of a convolution that ``output_mask`` asks for: of the input, the weight."""
+    """FLOPs of the gradients of a convolution selected by ``output_mask``: of the input, the weight."""
     one = conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
     return one * (bool(output_mask[0]) + bool(output_mask[1]))
 
 
 def sdpa_flop_count(query_shape, key_shape, value_shape) -> int:
-    """Of attention: scores, and their products with values.
+    """FLOPs of attention: scores, and their matmul with values.
 
     >>> sdpa_flop_count((2, 4, 8, 16), (2, 4, 9, 16), (2, 4, 9, 16))
     36864
@@ -109,7 +109,7 @@ def sdpa_flop(query_shape, key_shape, value_shape, *args, out_shape=None, **kwar
 
 
 def sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape) -> int:
-    """Of attention's gradients: scores again, then two products with values' width and two more with keys'."""
+    """FLOPs of attention's gradients: scores again, then two matmuls with values' width and two more with keys'."""
     batch, heads, rows, depth = query_shape
     return 2 * batch * heads * rows * key_shape[-2] * (3 * depth + 2 * value_shape[-1])
 

@@ -79,8 +79,8 @@ def flattened(values) -> list:
 
 
 class FuzzedTensor:
-    """A tensor whose sizes are numbers or names of parameters.  Of its ``steps`` it shows every n-th element; with a
-    probability of 1 - ``probability_contiguous`` its dimensions lie in memory in another order."""
+    """A tensor whose sizes are numbers or names of parameters.  It is strided by ``steps``; with a probability of 1 -
+    ``probability_contiguous`` its dimensions are permuted in memory."""
 
     def __init__(self, name, size, steps=None, probability_contiguous=0.5, min_elements=None, max_elements=None,
                  max_allocation_bytes=None, dim_parameter=None, roll_parameter=None, dtype=torch.float32, cuda=False,
@@ -97,7 +97,7 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size, dtype, **kwargs):
-        """Normal numbers, or whole ones in [0, 127)."""
+        """Normal numbers, or integers in [0, 127)."""
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(size=size, dtype=dtype, device="cpu")
         return torch.randint(1, 127, size=size, dtype=dtype, device="cpu")

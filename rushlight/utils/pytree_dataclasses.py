@@ -94,7 +94,7 @@ def register_dataclass_as_pytree_node(cls, flatten_fn: Callable | None = None, u
     """Register a dataclass as ``register_dataclass`` does; AssertionError for another class.
 
     Args:
-        flatten_fn, unflatten_fn: stand in for the functions that take all fields.
+        flatten_fn, unflatten_fn: replace the functions that take all fields.
         to_dumpable_context, from_dumpable_context: between a context and what JSON has; both or none.
         return_none_fields: fields that are None are children, too.
     """

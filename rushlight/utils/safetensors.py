@@ -131,7 +131,7 @@ def check_ranges(path, header):
 
 
 def range_of(name, entry) -> tuple:
-    """Where a tensor's bytes begin and end."""
+    """Return the begin and end of a tensor's bytes."""
     found = entry.get("data_offsets") if isinstance(entry, dict) else None
     if not (isinstance(found, list) and len(found) == 2 and all(type(n) is int and n >= 0 for n in found)):
         raise CorruptFileError(f"{name!r} is described by {entry}",
@@ -149,7 +149,7 @@ def tensor_at(memory, start, name, entry) -> Tensor:
     numbers = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
     if not numbers or end - begin != product(shape) * dtype.itemsize or start + end > len(memory):
         raise CorruptFileError(
-            f"{name!r} of {dtype} and shape {list(shape)} lies at {begin} to {end} of {len(memory) - start} bytes",
+            f"{name!r} of {dtype} and shape {list(shape)} is at {begin} to {end} of {len(memory) - start} bytes",
             "a range within the file, as long as the tensor", REMEDY)
     data = memory[start + begin:start + end]
     if data.ctypes.data % dtype.itemsize:

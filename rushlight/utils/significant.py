@@ -19,7 +19,7 @@ def unit_to_english(u: str) -> str:
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """A number rounded to so many digits that count.
+    """Return a number rounded to this number of significant digits.
 
     >>> trim_sigfig(1234.5678, 3)
     1230.0
@@ -41,7 +41,7 @@ def ordered_unique(elements) -> list:
 
 @contextlib.contextmanager
 def set_torch_threads(n: int):
-    """A block that computes with so many threads."""
+    """A block that computes with this number of threads."""
     before = get_num_threads()
     try:
         set_num_threads(n)

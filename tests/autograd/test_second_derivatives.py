@@ -41,7 +41,7 @@ WRITING = {"mul_": 1, "div_": 1, "pow_": 1, "atan2_": 1, "lerp_": 2, "addcmul_":
 @pytest.mark.parametrize("part", [slice(None), slice(1, 3)], ids=["whole", "view"])
 @pytest.mark.parametrize("name", WRITING)
 def test_second_derivative_through_a_write(name, part):
-    """The value that is overwritten has a part in gradients of gradients."""
+    """The overwritten value takes part in double backward."""
     rl.manual_seed(0)
     inputs = [(rl.rand(4, dtype=rl.float64) + 0.5).requires_grad_() for _ in range(1 + WRITING[name])]
 

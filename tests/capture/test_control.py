@@ -1,4 +1,4 @@
-"""Control flow that data decide: one graph, the results and gradients of uncompiled code, no new capture for other
+"""Data-dependent control flow: one graph, the results and gradients of uncompiled code, no new capture for other
 counts."""
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sizes that vary: one or two captures serve every size, with the results of uncompiled code; marks and checks."""
+"""Dynamic shapes: one or two captures serve every size, with the results of uncompiled code; marks and checks."""
 import pytest
 
 import rushlight as torch

@@ -1,4 +1,4 @@
-"""What compiled code assumes, and what it does when that no longer holds; numbers and sizes that vary."""
+"""Guards of compiled code, and recompilation when they fail; dynamic numbers and sizes."""
 import enum
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Python numbers that change from call to call: the second value makes them run-time numbers, and no third capture is
+"""Python numbers that change from call to call: the second value makes them run-time scalars, and no third capture is
 made."""
 import math
 

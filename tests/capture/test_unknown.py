@@ -1,4 +1,5 @@
-"""What data decide, captured: how graphs are cut into programs, on every backend, and what is guarded or checked."""
+"""Data-dependent values under capture: how graphs are split into programs, on every backend, and what is guarded or
+checked."""
 import io
 import itertools
 import math
@@ -238,7 +239,7 @@ def test_parts_of_sizes_that_data_decide_carry_gradients():
     assert x.grad.tolist() == [1, 2, 2, 3, 3, 3]
 
 
-# --- functions of integers that data decide ---------------------------------------------------------------------------
+# --- functions of unbacked integers -----------------------------------------------------------------------------------
 def clamp_size(u, y):
     torch._check_is_size(u)
     return torch.zeros(torch.sym_max(torch.sym_min(u, y.size(0)), 1)) + torch.sym_min(u, 3)

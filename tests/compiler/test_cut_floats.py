@@ -1,5 +1,5 @@
-"""Floats that were cut to a range before they become whole numbers, and the larger of a float and a number: NaN, zeros,
-halfway cases and what lies beyond, with NumPy as the judge."""
+"""Floats clamped before they are converted to integers, and the maximum of a float and a number: NaN, zeros, halfway
+cases and values beyond the range, compared with NumPy."""
 import numpy as np
 import pytest
 

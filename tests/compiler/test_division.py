@@ -1,4 +1,4 @@
-"""Whole numbers divided by 0 raise what PyTorch raises, whatever kernel divides; nothing traps."""
+"""Integers divided by 0 raise what PyTorch raises, whatever kernel divides; nothing traps."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Exprs fused into the store of products and convolutions: activations, biases, residuals, on every path of a
+"""Exprs fused into the store of matmuls and convolutions: activations, biases, residuals, on every path of a
 template."""
 
 import numpy as np

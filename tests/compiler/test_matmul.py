@@ -1,4 +1,4 @@
-"""Planned matrix products against NumPy: odd tails, layouts, batches, empty sizes, epilogues, other CPUs."""
+"""Planned matmuls against NumPy: odd tails, layouts, batches, empty sizes, epilogues, other CPUs."""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""Operands of products that are computed while they are packed: layouts, broadcasts, dtypes, blocks, batches,
-threads."""
+"""Operands of matmuls that are computed while they are packed: layouts, broadcasts, dtypes, blocks, batches, threads.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Running sums and products as kernels, beside NumPy."""
+"""Cumulative sums and products as kernels, against NumPy."""
 import numpy as np
 import pytest
 

@@ -53,7 +53,7 @@ def special(dtype, count=25):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("number", [k for k, (rule, _, _) in enumerate(SHOWN) if rule.__name__ not in REORDERED])
 def test_rules_keep_every_bit_of_special_numbers(number, dtype):
-    """The program before any rule, by its NumPy meaning, beside compiled code."""
+    """The program before any rule, by its NumPy reference implementation, against compiled code."""
     _, before, after = SHOWN[number]
     x = special(getattr(torch, dtype)).reshape(5, 5)
     held = x.float().numpy() if x.dtype.is_half else x.numpy()
@@ -94,7 +94,7 @@ def test_compiled_code_gives_every_bit_that_operators_one_by_one_give(dtype):
 
 
 def test_powers_do_not_depend_on_earlier_calls():
-    """An exponent that took many values is a run-time number: special ones come out as they did at first."""
+    """An exponent that took many values is a run-time scalar: special ones come out as they did at first."""
     x = special(torch.float32)
     exponents = (0.5, -0.5, 1.0, 2.0, 3.0, -1.0, -2.0, 0.0)
     for k in range(5):

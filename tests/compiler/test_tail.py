@@ -1,4 +1,4 @@
-"""Elementwise operations computed in the store of products and convolutions: fewer steps, the same values."""
+"""Elementwise operations fused into the store of matmuls and convolutions: fewer steps, the same values."""
 import numpy as np
 import pytest
 

@@ -1,5 +1,4 @@
-"""Every public function that takes a device: tensors without data on "meta", an error where there is no such device, as
-PyTorch's."""
+"""Every public function that takes a device: fake tensors on "meta", PyTorch's error if there is no such device."""
 import inspect
 import types
 

@@ -1,4 +1,4 @@
-"""Rooms that are imported when they are first asked for."""
+"""Packages that are imported at first use."""
 import subprocess
 import sys
 

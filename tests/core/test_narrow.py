@@ -1,5 +1,5 @@
-"""Unsigned integers and floats of one byte beside torch: how they are made, converted, stored, printed and compared,
-and what they refuse."""
+"""Unsigned integers and 8-bit floats against torch: creation, conversion, storage, printing, comparison, and refused
+operations."""
 import io
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""Numbers that a tensor of whole numbers cannot hold are refused, as by torch; whole numbers below 0 wrap around in
-unsigned dtypes."""
+"""Numbers that an integer tensor cannot hold are refused, as by torch; integers below 0 wrap around in unsigned
+dtypes."""
 import pytest
 
 torch = pytest.importorskip("torch")

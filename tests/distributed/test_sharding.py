@@ -27,7 +27,7 @@ PATIENCE = datetime.timedelta(minutes=10)
 
 @pytest.fixture(autouse=True)
 def by_meaning():
-    """Programs run by their NumPy meaning: what is tested are parts, not kernels."""
+    """Run programs by their NumPy reference implementation: these tests are about sharding, not kernels."""
     with settings.set(kernels=False, store=False):
         yield
 
@@ -36,7 +36,7 @@ def run(count, function, *args):
     return threads.run(count, function, *args, timeout=PATIENCE)
 
 
-# --- grids ------------------------------------------------------------------------------------------------------------
+# --- device meshes ----------------------------------------------------------------------------------------------------
 def test_grids():
     def look(rank):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
@@ -60,7 +60,7 @@ EACH = [(Replicate(),), (Shard(0),), (Shard(1),), (Partial(),)]
 
 @pytest.mark.parametrize("shape", ((4, 6), (5, 3), (1, 7), (0, 2)))
 def test_every_way_to_every_other(shape):
-    """Redistribution between placements of a grid of 2 x 2 keeps the tensor, and gives each process its box."""
+    """Redistribution between placements of a 2 x 2 mesh keeps the tensor, and gives each process its box."""
     every = [(*a, *b) for a in EACH for b in EACH]
     pairs = random.Random(str(shape)).sample([(a, b) for a in every for b in every], 60)
 

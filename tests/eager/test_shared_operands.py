@@ -1,4 +1,4 @@
-"""An operand of several products of a program is packed once, and what they compute stays the same."""
+"""An operand of several matmuls of a program is packed once, and their results stay the same."""
 import numpy as np
 import pytest
 

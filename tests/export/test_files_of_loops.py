@@ -1,4 +1,4 @@
-"""Files of programs with loops and operators of one's own: they come back, and PyTorch reads the loops."""
+"""Files of programs with loops and custom operators: they come back, and PyTorch reads the loops."""
 import io
 import uuid
 

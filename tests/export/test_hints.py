@@ -1,4 +1,4 @@
-"""Sizes that vary without a name, by bounds or by further examples; names of nested inputs; signatures in words."""
+"""Dynamic sizes without a name, by bounds or by further examples; names of nested inputs; signatures in words."""
 import io
 
 import pytest

@@ -1,4 +1,4 @@
-"""Programs as ONNX compute in onnxruntime what they compute here: every rule, whole models, sizes that vary, files."""
+"""Programs as ONNX compute in onnxruntime what they compute here: every rule, whole models, dynamic sizes, files."""
 import io
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Operators over parts: PyTorch's database of operators, each entry under placements of its tensors over grids of 2 and
+"""Sharded operators: PyTorch's database of operators, each entry under placements of its tensors over meshes of 2 and
 2 x 2, against the plain call.
 
 ``python -m tests.fuzz.sharding [--names A,B] [--cases N] [--show]`` prints how many entries agree in all cases, forward
@@ -92,7 +92,7 @@ def weights(y):
 
 
 def options(x):
-    """The placements of a tensor along one dimension of a grid."""
+    """Return the placements of a tensor along one mesh dimension."""
     found = [Replicate(), *(Shard(d) for d in range(x.dim()))]
     return [*found, Partial()] if x.is_floating_point() else found
 

@@ -1,4 +1,4 @@
-"""``cond`` and ``while_loop`` in functions that make_fx writes down: data decide when the graph runs."""
+"""``cond`` and ``while_loop`` in functions that make_fx traces: they stay data-dependent in the graph."""
 import pytest
 
 import rushlight as torch

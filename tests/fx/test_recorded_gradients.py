@@ -1,5 +1,5 @@
-"""Gradients that make_fx writes down hold for other inputs than those they were written down with: nothing that an
-operator saved is a constant of the graph."""
+"""Gradients that make_fx traces hold for other inputs than those of the trace: nothing that an operator saved is a
+constant of the graph."""
 import importlib
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Symbolic tracing: what is written down, that it computes the same, and copies of it."""
+"""Symbolic tracing: recorded operations, equal results, and copies of traced modules."""
 import copy
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Products of the stand-in for cuBLASLt, by NumPy on the memory of the process."""
+"""Matmuls of the stand-in for cuBLASLt, by NumPy on the memory of the process."""
 from __future__ import annotations
 
 import ctypes

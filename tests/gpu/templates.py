@@ -41,7 +41,7 @@ class Formats(NamedTuple):
 
 
 def products(target: str, few: bool) -> list:
-    """Modules of products and convolutions: every tile that fits, whole, in parts, and persistent."""
+    """Modules of matmuls and convolutions: every tile that fits, whole, in parts, and persistent."""
     templates, found = Templates("cuda", target), []
     for dtype in (rl.bfloat16, rl.float32) if few else (rl.bfloat16, rl.float16, rl.float32, rl.int8, rl.float64):
         tiles = templates.tiles(("matrices",), dtype, LARGE, LARGE, LARGE, 1)

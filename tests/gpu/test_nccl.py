@@ -42,7 +42,7 @@ def on_host(size, function, *args):
 
 
 def values(rank, dtype, *shape):
-    """Small whole numbers, which all sums hold."""
+    """Small integers, which all sums represent exactly."""
     count = rl.Size(shape).numel()
     x = (rl.arange(count) * (rank + 2) + rank) % 7
     return (x % 2 == 0 if dtype is rl.bool else x.to(dtype)).reshape(shape)

@@ -1,5 +1,4 @@
-"""Products and convolutions by the template of Triton, run by its interpreter: results and gradients of the
-processor."""
+"""Matmuls and convolutions by the template of Triton, run by its interpreter: results and gradients of the CPU."""
 import numpy as np
 import pytest
 

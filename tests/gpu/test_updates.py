@@ -1,5 +1,5 @@
-"""Updates of memory at places that data choose: all at once, by atomic instructions; in order where results have to be
-the same every time."""
+"""Scatter updates at data-dependent places: all at once, by atomic instructions; in order if results must be
+reproducible."""
 import pytest
 
 import rushlight as rl
@@ -15,7 +15,7 @@ DTYPES = "float32", "float64", "float16", "bfloat16", "int32", "int64"
 
 
 def added(device, dtype):
-    """Sums with several rows in one place, of whole numbers, whatever the order."""
+    """Sums with several rows in one place, of integers, in any order."""
     x, rows = rl.arange(12).reshape(3, 4).to(getattr(rl, dtype)), rl.ones(9, 4).to(getattr(rl, dtype))
     places = rl.tensor([0, 2, 2, 0, 2, 2, 2, 0, 2])
     return x.to(device).index_add(0, places.to(device), rows.to(device)).cpu().float()
@@ -42,7 +42,7 @@ def test_an_index_out_of_range_is_an_error(gpu):
 
 
 def written(device, dtype):
-    """Memory that is overwritten at places that data choose, each once."""
+    """Scattered writes at data-dependent places, each once."""
     x = rl.arange(24).reshape(6, 4).to(getattr(rl, dtype)).to(device)
     rows, at = rl.tensor([2, 0, 3], device=device), rl.tensor([[1, 0, 5, 2], [0, 3, 1, 4]], device=device)
     made = (x[3:] if x.is_floating_point() else x[:3] | 1 if dtype != "bool" else ~x[:3]).contiguous()

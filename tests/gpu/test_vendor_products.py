@@ -1,4 +1,4 @@
-"""Products by the stand-in for cuBLASLt: results are the processor's, and calls what the library takes."""
+"""Matmuls by the stand-in for cuBLASLt: results are the CPU's, and calls what the library takes."""
 import logging
 import re
 import threading
@@ -29,7 +29,7 @@ F = rl.nn.functional
 
 @pytest.fixture
 def blas(by_the_interpreter, planned_anew, monkeypatch, tmp_path):
-    """cuBLASLt, which computes all products that it can."""
+    """cuBLASLt, which computes all matmuls that it supports."""
     provider, library, found = with_products(monkeypatch, tmp_path)
     with settings.set(vendor="always", cache=str(tmp_path)):
         yield found
@@ -268,7 +268,7 @@ def test_graphs(blas):
 
 
 def test_order_of_streams(by_the_interpreter, planned_anew, monkeypatch, tmp_path):
-    """Products wait for what their stream was given before, and other streams for them."""
+    """Matmuls wait for earlier work of their stream, and other streams for them."""
     provider, library, blas = with_products(monkeypatch, tmp_path, lazy=True)
     with settings.set(vendor="always"):
         a, b = random(8, 8), random(8, 8)
@@ -304,7 +304,7 @@ def test_threads(blas):
 
 
 def test_what_the_model_of_cost_says(by_the_interpreter, planned_anew, monkeypatch, tmp_path, caplog):
-    """Large products of halves go to the library, which the log tells with reasons; nothing is measured."""
+    """Large float16 matmuls go to the library, which the log reports with reasons; nothing is measured."""
     provider, library, blas = with_products(monkeypatch, tmp_path, computes=False)
     caplog.set_level(logging.DEBUG, "rushlight.autotune")
     with settings.set(cache=str(tmp_path)):

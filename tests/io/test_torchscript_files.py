@@ -98,7 +98,7 @@ def replaced(file, change) -> io.BytesIO:
     return out
 
 
-REFUSALS = ("which is not TorchScript|which is no function of it|which nobody has registered|has no attributes there|"
+REFUSALS = ("which is not TorchScript|which is no function of it|which is not registered|has no attributes there|"
             "has no constant c99|nested .* deep|which nothing has set|the file has no (entry|__torch__)")
 
 

@@ -1,4 +1,4 @@
-"""Numbers and texts of TorchScript files are PyTorch's: whole numbers of 64 bits, floats as in C."""
+"""Numbers and strings of TorchScript files are PyTorch's: 64-bit integers, floats as in C."""
 import io
 import math
 from typing import Dict, List, Optional, Tuple, Union

@@ -46,7 +46,7 @@ def library():
 def test_only_registered_operators_of_a_library_are_called(library, call):
     x = rl.tensor([1, 2])
     assert run("return ops.script_doors.f(x)", x).tolist() == [2, 4]
-    with pytest.raises(RuntimeError, match="script_doors::\\w+, which nobody has registered|a call of|is not known"):
+    with pytest.raises(RuntimeError, match="script_doors::\\w+, which is not registered|a call of|is not known"):
         run(f"return ops.script_doors.{call}{'' if '(' in call else '()'}", x)
     assert rl.ops.script_doors.name == "script_doors" and run("return ops.script_doors.f(x)", x).tolist() == [2, 4]
 

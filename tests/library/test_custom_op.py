@@ -1,4 +1,4 @@
-"""Operators of one's own: eager, gradients, vmap, in compiled graphs, and their errors."""
+"""Custom operators: eager, gradients, vmap, in compiled graphs, and their errors."""
 import numpy as np
 import pytest
 

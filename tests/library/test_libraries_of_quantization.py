@@ -12,7 +12,7 @@ pytestmark = pytest.mark.processor
 
 
 class Scaled(torch.Tensor):
-    """Whole numbers times a scale."""
+    """Integers times a scale."""
 
     def __new__(cls, whole, scale):
         return torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)

@@ -1,4 +1,4 @@
-"""Compiled FlexAttention at sizes that vary gives what it gives uncompiled."""
+"""Compiled FlexAttention with dynamic sizes gives what it gives uncompiled."""
 import pytest
 
 import rushlight as torch

@@ -27,7 +27,7 @@ SPELLED = {  # entries whose samples come in another order than the arguments of
 
 @pytest.fixture(autouse=True)
 def by_meaning():
-    """Programs run by their NumPy meaning, in every file that imports this."""
+    """Run programs by their NumPy reference implementation, in every file that imports this."""
     with settings.set(kernels=False, store=False):
         yield
 

@@ -1,7 +1,8 @@
 """Every differentiable entry of PyTorch's operator database, in float64: second derivatives, pushed forward, mapped,
 and gradients mapped.
 
-Programs run by their NumPy meaning: what is tested are the rules of derivatives and of batches, not the kernels.
+Programs run by their NumPy reference implementation: these tests are about the rules of derivatives and of batches,
+not the kernels.
 """
 import numpy as np
 import pytest

@@ -1,7 +1,8 @@
 """Every entry of PyTorch's operator database in other forms: elements that lie apart, results in given memory, in
 place, sizes as symbols.
 
-Programs run by their NumPy meaning: what is tested is how calls are planned and captured, not the kernels.
+Programs run by their NumPy reference implementation: these tests are about how calls are planned and captured, not
+the kernels.
 """
 import numpy as np
 import pytest

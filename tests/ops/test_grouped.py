@@ -1,4 +1,4 @@
-"""Products of groups and of floats of a byte, beside torch."""
+"""Grouped matmuls and float8 matmuls, against torch."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Products of whole numbers."""
+"""Integer matmuls."""
 
 import numpy as np
 import pytest

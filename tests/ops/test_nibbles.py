@@ -1,5 +1,4 @@
-"""Products with weights of four bits, beside torch: packed layout, figures, odd sizes, gradients, and what is
-refused."""
+"""Matmuls with int4 weights, against torch: packed layout, values, odd sizes, gradients, and refused arguments."""
 import os
 import pathlib
 import subprocess

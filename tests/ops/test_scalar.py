@@ -1,4 +1,5 @@
-"""Special functions of scalars, by kernels and by their NumPy meaning, against mpmath in units of the last place."""
+"""Special functions of scalars, by kernels and by their NumPy reference implementation, against mpmath in units of
+the last place."""
 import numpy as np
 import pytest
 

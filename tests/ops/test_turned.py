@@ -1,7 +1,7 @@
 """Tensors whose elements are the conjugates or negatives of the numbers in memory: every operator of PyTorch's database
 gives for them what it gives for a copy.
 
-Programs run by their NumPy meaning: what is tested is what is read and written, not the kernels.
+Programs run by their NumPy reference implementation: these tests are about what is read and written, not the kernels.
 """
 import itertools
 

@@ -1,4 +1,4 @@
-"""Products with weights of bytes, beside torch, and how few rows compute them: as they are read."""
+"""Matmuls with int8 weights, against torch, and how few rows compute them: as they are read."""
 import numpy as np
 import pytest
 

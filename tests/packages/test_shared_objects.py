@@ -62,7 +62,7 @@ def test_functions_and_modules_by_the_earlier_name():
     torch.testing.assert_close(torch._export.aot_load(path, "cpu")(x[:1]), net()(x[:1]))
     with pytest.raises(RuntimeError, match="device"):
         torch._export.aot_load(path, "cuda")
-    with pytest.raises(RuntimeError, match="not beside its package"):
+    with pytest.raises(RuntimeError, match="not next to its package"):
         torch._export.aot_load("/nowhere/model.so", "cpu")
 
 
@@ -99,7 +99,7 @@ def test_settings_of_pytorchs_compiler(tmp_path):
     assert "metadata" not in Package(torch._inductor.aoti_compile_and_package(program)).manifests["model"]
     with pytest.raises(RuntimeError, match="Unexpected optimization option"):
         torch._inductor.aoti_compile_and_package(program, inductor_configs={"aot_inductor.nothing_at_all": 1})
-    with pytest.raises(TypeError, match="dict of texts"):
+    with pytest.raises(TypeError, match="dict of strings"):
         torch._inductor.aoti_compile_and_package(program, inductor_configs={"aot_inductor.metadata": {"a": 1}})
 
 

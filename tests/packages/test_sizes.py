@@ -1,4 +1,4 @@
-"""Packages whose sizes vary: equal to the eager model at every size within the bounds, refused outside."""
+"""Packages with dynamic sizes: equal to the eager model at every size within the bounds, refused outside."""
 import itertools
 import math
 import random

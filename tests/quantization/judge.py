@@ -11,7 +11,7 @@ BOTH = rushlight, torch
 
 
 def units(program):
-    """The largest difference of whole numbers, and the share that differ; results have one dtype, shape, scale and zero
+    """The largest difference of integers, and the share that differ; results have one dtype, shape, scale and zero
     point."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

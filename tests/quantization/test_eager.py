@@ -1,4 +1,4 @@
-"""Models prepared and converted module by module, against PyTorch: the same modules, scales and whole numbers."""
+"""Models prepared and converted module by module, against PyTorch: the same modules, scales and integers."""
 import io
 
 import numpy as np

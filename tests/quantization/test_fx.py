@@ -1,5 +1,5 @@
-"""prepare_fx and convert_fx against PyTorch: the same observers, scales and zero points, and the same whole numbers but
-for halves."""
+"""prepare_fx and convert_fx against PyTorch: the same observers, scales and zero points, and the same integers except
+halfway cases."""
 import importlib
 
 import numpy as np

@@ -1,5 +1,4 @@
-"""torch.ops.quantized against PyTorch's x86 engine: the same whole numbers, but where a result lies halfway between
-two."""
+"""torch.ops.quantized against PyTorch's x86 engine: the same integers, except where a result is halfway between two."""
 import numpy as np
 import pytest
 

@@ -1,5 +1,5 @@
 """Training with rounded weights and activations against PyTorch: the same graph, losses near each other, and the same
-whole numbers in the end."""
+integers in the end."""
 import numpy as np
 import pytest
 

@@ -60,7 +60,7 @@ def test_dynamic_ones_are_their_meaning(shape):
 @pytest.mark.parametrize("zero_point", [0, 30])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_are_exact(shape, zero_point):
-    """Results are those of whole numbers, each product in its place, bit for bit."""
+    """Results are those of integers, bit for bit."""
     rank, groups, kernel, stride, padding, more, dilation = shape
     x, w, b = parts(rank, groups, kernel)
     qx, weight = quantized(rushlight, x, zero_point=zero_point), packed(rushlight, w, b, *shape)

@@ -1,4 +1,4 @@
-"""Layers between dequantize and quantize run on whole numbers once parameters are frozen, and give what they say."""
+"""Layers between dequantize and quantize run on integers once parameters are frozen, and give equal results."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Products of sparse tensors with scalars of other dtypes, beside torch."""
+"""Multiplication of sparse tensors by scalars of other dtypes, against torch."""
 import itertools
 
 import pytest

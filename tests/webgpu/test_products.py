@@ -1,4 +1,4 @@
-"""Products, convolutions and attention on WebGPU: results and gradients of the processor, by templates of shaders."""
+"""Matmuls, convolutions and attention on WebGPU: results and gradients of the CPU, by templates of shaders."""
 import numpy as np
 import pytest
 

@@ -21,7 +21,7 @@ def subgroups():
 
 @pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.float64, rl.int64, rl.int32, rl.uint8])
 def test_results_are_equal(dtype):
-    """Of whole numbers, whose sums are exact in any order, with many ties."""
+    """Integers, whose sums are exact in any order, with many ties."""
     rl.manual_seed(0)
     for size in SIZES:
         x = rl.randint(0 if dtype is rl.uint8 else -7, 8, (3, size)).to(dtype)

@@ -1,4 +1,4 @@
-"""Updates of memory at places that data choose, by atomic words."""
+"""Scatter updates at data-dependent places, by atomic words."""
 import pytest
 
 import rushlight as rl
@@ -25,7 +25,7 @@ def updated(device, dtype, reduce):
 @pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "int64"])
 def test_reductions(by_shaders, dtype, reduce):
-    """Whole numbers, so that the order of sums does not show."""
+    """Integers, so that the order of sums does not show."""
     assert updated("webgpu", dtype, reduce) == updated("cpu", dtype, reduce)
 
 

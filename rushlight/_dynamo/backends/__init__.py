@@ -1,4 +1,4 @@
-"""How backends are written and found, under PyTorch's names."""
+"""Registration and lookup of backends, under PyTorch's names."""
 from . import common, registry
 
 __all__ = ["common", "registry"]

@@ -9,7 +9,7 @@ pass_patterns = [PatternMatcherPass(f"freezing {k}") for k in range(3)]
 def register_freezing_graph_pattern(pattern, extra_check=always, pass_number=0):
     """A decorator: its function is called wherever ``freezing_passes`` finds the pattern, passes in order.
 
-    ``torch.compile`` does not call it: with the option ``freezing`` programs find layers of whole numbers themselves.
+    ``torch.compile`` does not call it: with the option ``freezing`` programs find integer layers themselves.
     """
     return register_graph_pattern(pattern, extra_check, pass_dict=pass_patterns[pass_number])
 

@@ -92,7 +92,7 @@ def along(line, weight, axis):
 
 
 def process_paired_modules_list_to_name(model, paired_modules_list) -> list:
-    """Groups of modules, or of their paths, as paths.  TypeError for other things."""
+    """Return groups of modules, or of their paths, as paths.  TypeError for other types."""
     def name(item):
         if isinstance(item, Module):
             return get_name_by_module(model, item)
@@ -110,8 +110,9 @@ def expand_groups_in_paired_modules_list(paired_modules_list) -> list:
 
 
 def equalize(model, paired_modules_list, threshold=1e-4, inplace=True):
-    """A model (or a copy of it) whose pairs of layers are equalized, again and again until weights change by less than
-    ``threshold``: it computes what it did if only relu and the like, which are linear for each sign, lie between.
+    """A model (or a copy of it) whose pairs of layers are equalized, again and again until weights change by less
+    than ``threshold``: results are unchanged if only functions that are linear for each sign, such as relu, are
+    between them.
 
     ``paired_modules_list``: lists of two or more layers that follow each other, or of their paths.
 

@@ -19,7 +19,7 @@ DEFAULTS = {qint8: (default_dynamic_qconfig, LAYERS), float16: (float16_dynamic_
 
 
 def wanted(qconfig_spec, dtype) -> dict:
-    """{path or class: QConfig} of what is to be quantized.  ValueError for a dtype that no weights have."""
+    """Return {path or class: QConfig} of the modules to quantize.  ValueError for a dtype that no weights have."""
     if isinstance(qconfig_spec, dict):
         return qconfig_spec
     if dtype not in DEFAULTS:

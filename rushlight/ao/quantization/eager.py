@@ -1,5 +1,5 @@
-"""Models prepared and converted module by module: observers stand at the results of modules, and modules are swapped
-for their forms with whole numbers."""
+"""Eager quantization: observers are attached to results of modules, and modules are swapped for their quantized
+classes."""
 from __future__ import annotations
 
 import copy
@@ -24,7 +24,7 @@ CUSTOM = "give the class to prepare(allow_list=...) and convert(mapping=...)"
 
 
 def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=None):
-    """Gives each part the ``qconfig`` of the module that it lies in, where it has none of its own.
+    """Set the ``qconfig`` of each submodule without one to that of its parent.
 
     ``qconfig_dict``: {path or class: QConfig} that goes before that of the module around.
     """
@@ -106,7 +106,7 @@ def prepare_qat(model, mapping=None, inplace=False):
 
 
 def swap_module(mod, mapping, custom_module_class_mapping=None, use_precomputed_fake_quant=False):
-    """What takes a module's place if it has a ``qconfig``; hooks other than observers move on."""
+    """Return the replacement of a module that has a ``qconfig``; hooks other than observers are moved to it."""
     accept_only("swap_module", CUSTOM, custom_module_class_mapping=(custom_module_class_mapping, None, {}))
     accept_only("swap_module", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     if not wanted(mod) or type(mod) not in mapping:
@@ -122,14 +122,14 @@ def swap_module(mod, mapping, custom_module_class_mapping=None, use_precomputed_
 
 def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_reference=False,
             convert_custom_config_dict=None, use_precomputed_fake_quant=False):
-    """A copy of a prepared model (or itself, ``inplace``) whose modules compute with whole numbers.
+    """Return a copy of a prepared model (or itself, ``inplace``) with quantized modules.
 
-    ``mapping``: {class: its form}; ``remove_qconfig``: whether QConfigs and observers that are left go.
-    NotImplementedError for reference modules and for modules converted by functions of one's own.
+    ``mapping``: {class: quantized class}; ``remove_qconfig``: remove the remaining QConfigs and observers.
+    NotImplementedError for reference modules and for modules converted by custom functions.
     """
     if is_reference or convert_custom_config_dict:
-        raise NotImplementedError("convert makes modules with whole numbers, by a mapping of classes: is_reference and "
-                                  "convert_custom_config_dict are not there")
+        raise NotImplementedError("convert makes quantized modules by a mapping of classes: is_reference and "
+                                  "convert_custom_config_dict are not supported")
     accept_only("convert", OBSERVED, use_precomputed_fake_quant=(use_precomputed_fake_quant, False))
     module = module if inplace else copy.deepcopy(module)
     swap_below(module, get_default_static_quant_module_mappings() if mapping is None else mapping)
@@ -159,7 +159,7 @@ def forget(module):
 
 
 def add_quant_dequant(module):
-    """A module in which those that have a ``qconfig`` and no parts stand between a QuantStub and a DeQuantStub."""
+    """Return a module in which leaves with a ``qconfig`` are wrapped in a QuantStub and a DeQuantStub."""
     if not list(module.children()) and wanted(module):
         return QuantWrapper(module)
     for name, child in list(module.named_children()):

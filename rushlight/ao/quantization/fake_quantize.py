@@ -18,7 +18,7 @@ LEAST_SCALE = np.float64(np.float32(6.1e-5))  # of moving averages
 
 
 class FakeQuantizeBase(Module):
-    """What such modules share: whether they round, and whether they observe, as buffers of one number."""
+    """Base class of fake-quantization modules: flags for rounding and for observing, as buffers of one element."""
 
     def __init__(self):
         super().__init__()
@@ -31,14 +31,14 @@ class FakeQuantizeBase(Module):
         raise NotImplementedError(f"{type(self).__name__} chooses no scale")
 
     def enable_fake_quant(self, enabled=True):
-        """Whether values are rounded from now on."""
+        """Enable or disable the rounding of values."""
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
     def disable_fake_quant(self):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled=True):
-        """Whether values are observed from now on."""
+        """Enable or disable the observation of values."""
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self):
@@ -119,8 +119,8 @@ class FixedQParamsFakeQuantize(FakeQuantize):
 
 
 def fitted(low, high, quant_min, quant_max, symmetric):
-    """(scales, zero points) that give the values between these ends to whole numbers, 0 to a whole number exactly;
-    NumPy arrays of one length.
+    """Return (scales, zero points) that map the values between these bounds to integers, 0 exactly; NumPy arrays of
+    one length.
 
     Symmetric ranges that hold both signs reach as far as the side that needs the larger steps: there is one whole
     number more below 0.
@@ -141,8 +141,8 @@ def fitted(low, high, quant_min, quant_max, symmetric):
 
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
-    """A FakeQuantize that observes by moving averages; buffers say ``fake_quant_enabled`` and ``observer_enabled`` as
-    whole numbers."""
+    """A FakeQuantize that observes by moving averages; integer buffers hold ``fake_quant_enabled`` and
+    ``observer_enabled``."""
 
     def __init__(self, observer=MovingAverageMinMaxObserver, quant_min=0, quant_max=255, **observer_kwargs):
         super().__init__(observer, quant_min, quant_max, **observer_kwargs)

@@ -60,8 +60,8 @@ def fused(model, modules_to_fuse, is_qat, inplace, fuser_func, fuse_custom_confi
 
 
 def fuse_modules(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
-    """A copy of a model in evaluation mode (or itself, ``inplace``) in which the layers of these names are one: batch
-    norms go into the weights before them, relu is kept beside its layer.
+    """Return a copy of a model in evaluation mode (or itself, ``inplace``) with the layers of these names fused:
+    batch norms are folded into the preceding weights, relu is paired with its layer.
 
     ``modules_to_fuse``: a list of names, or a list of such lists.  AssertionError for rows that have no form as
     one: convolution or linear layer with batch norm, relu, or both; batch norm with relu.

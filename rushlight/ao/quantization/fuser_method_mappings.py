@@ -1,4 +1,4 @@
-"""Which function makes one layer of several in a row: ``get_fuser_method``."""
+"""Functions that fuse consecutive layers: ``get_fuser_method``."""
 from __future__ import annotations
 
 from ..._src.core.later import later
@@ -12,7 +12,7 @@ __getattr__ = later(__name__)
 
 
 def modes(*layers):
-    """AssertionError for layers of which some train and others do not."""
+    """Raise AssertionError if some layers train and others do not."""
     if len({layer.training for layer in layers}) != 1:
         raise AssertionError("Conv and BN both must be in the same mode (train or eval).")
 

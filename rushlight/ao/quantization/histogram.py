@@ -21,8 +21,8 @@ def cube(end, begin):
 
 
 def rounding_error(histogram, low, high, first, last, levels):
-    """The sum of squared errors when bins from ``first`` to ``last`` are rounded to so many levels, others to the
-    nearest of these; values lie evenly in a bin."""
+    """Return the sum of squared errors when bins from ``first`` to ``last`` are quantized to this number of levels,
+    others to the nearest of these; values are uniform in a bin."""
     single = np.float32
     width = (high - low) / len(histogram)
     step = width * (last - first + 1) / levels
@@ -105,7 +105,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return x_orig
 
     def widened(self, low, high):
-        """The histogram so far in bins between these ends."""
+        """Return the current histogram in bins between these bounds."""
         torch = facade()
         if low == self.min_val and high == self.max_val:
             return self.histogram

@@ -50,7 +50,7 @@ def with_args(made, **kwargs) -> Partial:
 
 
 class ObserverBase(Module):
-    """What observers share: ``with_args``, and the dtype of what they quantize to."""
+    """Base class of observers: ``with_args``, and the quantized dtype."""
 
     def __init__(self, dtype, is_dynamic=False):
         super().__init__()
@@ -67,12 +67,12 @@ class ObserverBase(Module):
         raise NotImplementedError(f"{type(self).__name__} does not say what it does with values")
 
     def calculate_qparams(self, **kwargs):
-        """(scale, zero point) for the values seen so far."""
+        """Return (scale, zero point) for the observed values."""
         raise NotImplementedError(f"{type(self).__name__} chooses no scale")
 
 
 def range_of(dtype, quant_min, quant_max, reduce_range):
-    """The least and the largest whole number."""
+    """Return the least and the greatest quantized value."""
     if quant_min is not None and quant_max is not None:
         return (quant_min // 2, quant_max // 2) if reduce_range else (quant_min, quant_max)
     low, high = BITS[dtype.name]
@@ -82,7 +82,7 @@ def range_of(dtype, quant_min, quant_max, reduce_range):
 
 
 class UniformQuantizationObserverBase(ObserverBase):
-    """What observers share that choose one scale, or one each channel, from the least and largest values.
+    """Base class of observers that choose one scale, or one for each channel, from the least and largest values.
 
     Buffers: ``eps``, the least scale.  ValueError for a scheme or a range that is not of use.
     """
@@ -155,7 +155,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         return x_orig
 
     def joined(self, low, high):
-        """What is kept after new extremes."""
+        """Return the extremes merged with new ones."""
         torch = facade()
         return torch.minimum(low, self.min_val), torch.maximum(high, self.max_val)
 

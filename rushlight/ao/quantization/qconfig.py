@@ -1,4 +1,4 @@
-"""Which observers a layer's activations and its weight have."""
+"""QConfigs: the observers of a layer's activations and its weight."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -62,8 +62,8 @@ def check_backend(backend):
 
 
 def get_default_qconfig(backend="x86", version=0) -> QConfig:
-    """What models are calibrated with: a histogram of activations (7 bits for x86 and fbgemm), weights by channel (not
-    for qnnpack)."""
+    """Return the QConfig for calibration: a histogram of activations (7 bits for x86 and fbgemm), weights by channel
+    (not for qnnpack)."""
     check_backend(backend)
     if version != 0:
         raise AssertionError(
@@ -73,7 +73,7 @@ def get_default_qconfig(backend="x86", version=0) -> QConfig:
 
 
 def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
-    """What models are trained with: moving averages of activations, rounded as they will be."""
+    """Return the QConfig for training: moving averages of activations, with fake quantization."""
     check_backend(backend)
     if version not in (0, 1):
         raise AssertionError(
@@ -90,7 +90,7 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
 
 
 def made_of(maker):
-    """What tells two makers of observers apart: the class, and the arguments that are given."""
+    """Return the identity of an observer's constructor: the class, and the given arguments."""
     inner = getattr(maker, "p", maker)
     return (getattr(inner, "func", inner), getattr(inner, "args", ()),
             {k: made_of(v) if callable(v) else v for k, v in getattr(inner, "keywords", {}).items()})

@@ -1,4 +1,4 @@
-"""Which QConfig each part of a model has: by its name, by a pattern of names, by its type, or else the global one."""
+"""Mapping of a model's parts to QConfigs: by name, by a pattern of names, by type, or else the global one."""
 from __future__ import annotations
 
 import re
@@ -116,7 +116,7 @@ def mapping_of(is_qat, backend, version) -> QConfigMapping:
 
 
 def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
-    """What models are calibrated with for a backend: x86, fbgemm, onednn or qnnpack.
+    """Return the mapping for calibration for a backend: x86, fbgemm, onednn or qnnpack.
 
     >>> import rushlight as torch
     >>> torch.ao.quantization.get_default_qconfig_mapping("x86").global_qconfig.activation().quant_max
@@ -126,5 +126,5 @@ def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
 
 
 def get_default_qat_qconfig_mapping(backend="x86", version=1) -> QConfigMapping:
-    """What models are trained with for a backend: x86, fbgemm, onednn or qnnpack."""
+    """Return the mapping for training for a backend: x86, fbgemm, onednn or qnnpack."""
     return mapping_of(True, backend, version)

@@ -1,4 +1,4 @@
-"""Which class takes the place of which when models are prepared and converted module by module."""
+"""Module swaps of eager quantization, for preparation and conversion."""
 from __future__ import annotations
 
 from ... import nn
@@ -31,7 +31,7 @@ KEPT = {kind for kind in QAT if "Bn" in kind.__name__}
 
 
 def quantized_layer(kind):
-    """The layer of whole numbers that a float layer, fused or not, is converted to."""
+    """Return the quantized layer that a float layer, fused or not, is converted to."""
     name = kind.__name__.replace("LinearBn1d", "Linear").replace("Bn", "")
     return getattr(next(home for home in (conv, linear, conv_relu, linear_relu) if name in vars(home)), name)
 
@@ -56,7 +56,7 @@ DYNAMIC = {nn.Linear: dynamic_linear.Linear, fused.LinearReLU: dynamic_linear_re
 
 
 def get_default_static_quant_module_mappings() -> dict:
-    """{float class: its form with whole numbers}, a new dict."""
+    """Return {float class: quantized class}, a new dict."""
     return {kind: made for kind, made in STATIC.items() if kind not in KEPT}
 
 

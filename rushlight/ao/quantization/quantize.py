@@ -13,10 +13,10 @@ __getattr__ = later(__name__, {
 
 
 def quantize(model, run_fn, run_args, mapping=None, inplace=False):
-    """A copy of a model (or itself, ``inplace``) that computes with whole numbers: it is prepared, ``run_fn(model,
-    *run_args)`` shows it data, and it is converted.
+    """Return a quantized copy of a model (or itself, ``inplace``): prepare it, calibrate it by ``run_fn(model,
+    *run_args)``, and convert it.
 
-    The model's parts have a ``qconfig``; a QuantStub and a DeQuantStub stand where whole numbers begin and end.
+    The model's parts have a ``qconfig``; a QuantStub and a DeQuantStub mark where quantized values begin and end.
 
     >>> import rushlight as torch
     >>> model = torch.ao.quantization.QuantWrapper(torch.nn.Linear(4, 2))

@@ -1,8 +1,7 @@
-"""Quantization of traced models: ``prepare_fx`` puts observers into them, ``convert_fx`` makes what they saw whole
-numbers.
+"""Quantization of traced models: ``prepare_fx`` inserts observers, ``convert_fx`` quantizes the observed values.
 
-A value is observed where a layer that computes with whole numbers makes it, or reads it.  Calls that only pass numbers
-on share the observer of their input.
+A value is observed if a quantized layer makes or reads it.  Calls that only move elements share the observer of their
+input.
 """
 from __future__ import annotations
 
@@ -63,15 +62,15 @@ def refuse(what, given, read=()):
     else:
         said = [name for name, value in vars(given).items() if value and name not in read] if given is not None else []
     if said:
-        raise NotImplementedError(f"{what}: {', '.join(said)} is not built: observers stand where the QConfigMapping "
-                                  "says, for all operators that have whole numbers")
+        raise NotImplementedError(f"{what}: {', '.join(said)} is not built: the QConfigMapping places observers, "
+                                  "for all operators that have quantized kernels")
 
 
 def refuse_backend(given):
     """NotImplementedError for another BackendConfig than the one that there is."""
     if given is not None and (isinstance(given, dict) or vars(given) != vars(get_native_backend_config())):
-        raise NotImplementedError("backend_config: only get_native_backend_config() is built; which operators have "
-                                  "whole numbers does not depend on it")
+        raise NotImplementedError("backend_config: only get_native_backend_config() is built; the set of "
+                                  "quantized operators does not depend on it")
 
 
 def keep_attributes(made, model, config):
@@ -83,8 +82,7 @@ def keep_attributes(made, model, config):
 
 
 def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
-    """The model with batch norms in the weights before them, and relus beside their layers.  RuntimeError in training
-    mode."""
+    """Fold batch norms into the preceding weights, and pair relus with their layers.  RuntimeError in training mode."""
     if model.training:
         raise RuntimeError("fuse_fx only works on models in eval mode: call eval() before")
     refuse("fuse_custom_config", fuse_custom_config, ("preserved_attributes",))
@@ -102,7 +100,7 @@ class Preparation:
         self.left_alone = set()  # names of values whose nodes have no QConfig
 
     def qconfig(self, node):
-        """The QConfig of a call: by the module's path, or by that which it lies in."""
+        """Return the QConfig of a call, by the path of the module or of its parent."""
         path = node.target if node.op == "call_module" else ""
         kind = subject(node, self.modules)
         first = self.modules[path][0] if isinstance(self.modules.get(path), floats._FusedModule) else None
@@ -205,7 +203,7 @@ class Preparation:
                 user.replace_input_with(node, made)
 
     def whole(self, node) -> bool:
-        """Whether all who read a value read what is observed: it is made by a call that computes with whole numbers."""
+        """True if all users of a value read the observed value, and its call computes with quantized values."""
         return node in self.kinds
 
     def reread(self, node):
@@ -225,9 +223,8 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     """A copy of a model in evaluation mode, with observers: give it data like those that it is for, then call
     ``convert_fx``.
 
-    ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  ``prepare_custom_config``: which attributes
-      stay, and which modules are called as they are.  RuntimeError in training mode, NotImplementedError for a config
-      that asks for more.
+    ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  ``prepare_custom_config``: attributes that
+      stay, and modules that are not changed.  RuntimeError in training mode, NotImplementedError for a config with other options.
 
     >>> import rushlight as torch
     >>> from rushlight.ao.quantization import get_default_qconfig_mapping
@@ -287,12 +284,12 @@ def scope_of(node) -> str:
 
 
 class Conversion:
-    """Makes a prepared graph one that computes with whole numbers."""
+    """Converts a prepared graph to one that computes with quantized values."""
 
     def __init__(self, model: GraphModule):
         self.model, self.graph = model, model.graph
         self.modules, self.about = dict(model.named_modules(remove_duplicate=False)), model.meta["quantization"]
-        # values as whole numbers, and as floats; the scale and zero point of an observer
+        # quantized values, and float values; the scale and zero point of an observer
         self.whole, self.real, self.chosen = {}, {}, {}
         self.buffers, self.names = {}, {}  # name -> scale or zero point; observer's node -> names of its two
 
@@ -351,8 +348,8 @@ class Conversion:
         return found
 
     def observer(self, node):
-        """What is observed is the same value: as whole numbers if its call makes these, or as soon as somebody wants
-        them."""
+        """Replace an observer by its input: quantized if its call returns quantized values, or at the first quantized
+        use."""
         source = node.args[0]
         if node not in self.names:
             self.name_parameters(node)
@@ -370,7 +367,7 @@ class Conversion:
         return self.real[node]
 
     def as_whole(self, node):
-        """An observed value as whole numbers."""
+        """Return an observed value, quantized."""
         if self.whole.get(node) is None:
             made = self.call_after(node.args[0], facade().quantize_per_tensor, (node.args[0],), node, (quint8,))
             self.whole[node] = made
@@ -386,8 +383,8 @@ class Conversion:
         return self.parameters(self.modules[self.observer_of(node).target])
 
     def name_parameters(self, node):
-        """Names the scale and the zero point of an observer, of which the model has buffers if a call reads them: by
-        the module that made the value, or, of values that are only quantized for a call, by that of the call."""
+        """Name the scale and the zero point of an observer, which become buffers if a call reads them: by the module
+        that made the value, or, for values that are quantized only for a call, by that of the call."""
         source, prefix = node.args[0], ""
         if source.name in self.model.meta["left_alone"]:
             users = list(node.users)
@@ -487,7 +484,7 @@ class Conversion:
 
 def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True, qconfig_mapping=None,
                backend_config=None, keep_original_weights=False) -> GraphModule:
-    """A copy of a prepared and calibrated model that computes with whole numbers: layers of ``torch.ao.nn.quantized``,
+    """Return a quantized copy of a prepared and calibrated model: layers of ``torch.ao.nn.quantized``,
     ``torch.ops.quantized``.
 
     AssertionError for a model that ``prepare_fx`` has not made.

@@ -1,4 +1,4 @@
-"""Where whole numbers begin and end in a model."""
+"""Stubs that mark where quantized values begin and end in a model."""
 from __future__ import annotations
 
 from ..._src.core.later import later

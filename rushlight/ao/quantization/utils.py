@@ -1,4 +1,4 @@
-"""What observers, FakeQuantize modules and QConfigs say of themselves."""
+"""Queries about observers, FakeQuantize modules and QConfigs."""
 from __future__ import annotations
 
 import typing
@@ -20,7 +20,7 @@ def is_per_channel(qscheme) -> bool:
 
 
 def to_underlying_dtype(qdtype):
-    """The dtype that the whole numbers of a quantized dtype have; float8 is its own.  AssertionError for others.
+    """Return the integer dtype under a quantized dtype; float8 is its own.  AssertionError for others.
 
     >>> import rushlight as torch
     >>> to_underlying_dtype(torch.quint8)
@@ -100,7 +100,7 @@ def check_node(node, modules) -> tuple:
 
 
 def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, qconfig):
-    """The class that a module of one's own is changed to under a qconfig.  AssertionError where none is said."""
+    """Return the class that a custom module is swapped for under a qconfig.  AssertionError if none is configured."""
     kind = get_quant_type(qconfig)
     found = custom_module_class_mapping.get(kind, {}).get(type(custom_module))
     if found is None:
@@ -179,7 +179,7 @@ def check_min_max_valid(min_val, max_val) -> bool:
 
 
 def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
-    """AssertionError for a range of whole numbers without 0, or that is empty."""
+    """Raise AssertionError for an empty integer range, or one without 0."""
     if not quant_min <= 0 <= quant_max:
         raise AssertionError("Used-specified quantization range must include 0.")
     if quant_min >= quant_max:
@@ -187,7 +187,7 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
 
 
 def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange, dtype, reduce_range) -> tuple:
-    """The smallest and the largest whole number of a dtype, or of a range of one's own; half of them with
+    """Return the smallest and the largest quantized value of a dtype, or of a custom range; half of them with
     ``reduce_range``.
 
     >>> calculate_qmin_qmax(0, 255, False, quint8, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import math
 
-LARGEST = 2 ** 63  # of whole numbers
+LARGEST = 2 ** 63  # of integers
 
 
 class SerializeError(RuntimeError):
@@ -39,7 +39,7 @@ def entries(record, name: str, kind) -> list:
 
 
 def union(record, what: str) -> tuple:
-    """(name, value) of an object that has one field that says which of several things it is."""
+    """Return (name, value) of a tagged union: an object with one field."""
     if type(record) is not dict or len(record) != 1:
         raise SerializeError(f"the file has {shown(record)} for {what}, where an object with one field belongs")
     return next(iter(record.items()))

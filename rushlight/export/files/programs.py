@@ -54,7 +54,7 @@ def save(program: ExportedProgram, f, extra_files=None, opset_version=None):
 
 
 def write(program, file, folder, extra_files, opset_version=None):
-    """Writes the archive of a program, whose names lie in ``folder``, to an open file or path."""
+    """Write the archive of a program, with entries below ``folder``, to an open file or path."""
     record = record_of(program)
     record["opset_version"] = {**OPSET, **(opset_version or {})}
     with Archive(file, folder) as archive:
@@ -74,8 +74,8 @@ def write(program, file, folder, extra_files, opset_version=None):
 
 
 def examples_text(program) -> bytes:
-    """The example inputs as a file of weights; only their leaves where they lie in other containers than tuples, lists
-    and dicts, and none where they are without data."""
+    """Return the example inputs as a file of weights; only their leaves if they are in other containers than tuples,
+    lists and dicts, and none if they are fake."""
     leaves = tree_leaves(program.example_inputs)
     text = io.BytesIO()
     held = None if any(isinstance(leaf, FakeTensor) for leaf in leaves) else tuple(
@@ -177,7 +177,7 @@ def condition_record(tree):
 
 
 def varying_record(program) -> list:
-    """[input, dimension, what it is said to be] of each size that varies."""
+    """Return [input, dimension, its ``Dim``] of each dynamic size."""
     return [[k, dim, hint_record(free) if isinstance(free, Hint) else [free.root.__name__, free.factor, free.offset]]
             for k, (_, _, varying) in enumerate(program.expected) for dim, free in varying.items()]
 
@@ -192,7 +192,7 @@ def dims_record(program) -> dict:
 
 
 def call_record(one, writer) -> dict:
-    """How a module of the program is called."""
+    """Return the record of a module's call in the program."""
     known = one.signature
     if known is None:
         return {"fqn": one.fqn, "signature": None}
@@ -221,7 +221,7 @@ def is_archive(f) -> bool:
 
 
 def model_in(f):
-    """(folder, name) of the one model in an archive; None for other files."""
+    """Return (directory, name) of the one model in an archive; None for other files."""
     start = f.tell()
     try:
         with zipfile.ZipFile(f) as archive:
@@ -235,8 +235,8 @@ def model_in(f):
 
 
 def load(f, extra_files=None, state=None) -> ExportedProgram:
-    """The program in an archive, of which nothing runs while it is read; with ``state`` in place of the file's own.
-    SerializeError for a damaged file, and for one that has what is no tensor, number or known operator."""
+    """Load the program of an archive, without running any of it; ``state`` replaces the file's own. SerializeError
+    for a damaged file, and for one with other values than tensors, numbers or known operators."""
     prefix, name = model_in(f)
     with zipfile.ZipFile(f) as archive:
         source = Source(archive, prefix)
@@ -318,7 +318,7 @@ class Assembled:
                 raise SerializeError(f"{spec.target} is {found._rush_meta}, where the program takes {wanted}")
 
     def call(self, record) -> ModuleCallEntry:
-        """How one module is called."""
+        """Read the call of one module."""
         name, known = field(record, "fqn", str), field(record, "signature", dict, None)
         if known is None:
             return ModuleCallEntry(name)
@@ -395,7 +395,7 @@ class Assembled:
         for n in shape:
             count *= n
         if count > MOST:
-            raise SerializeError(f"the program takes {count} elements, of which the file has no example")
+            raise SerializeError(f"the program takes {count} elements, but the file has no example")
         return empty(tuple(shape), meta.dtype, device=meta.device).zero_()
 
     def varying(self, nodes) -> list:
@@ -428,7 +428,7 @@ class Assembled:
 
     @staticmethod
     def dim_of(e, ranges, dims):
-        """What PyTorch's file says of a size: a Dim, or a multiple of one and a number more; a hint for others."""
+        """Return the Dim of a size in PyTorch's file, or a multiple of one plus an int; a hint for others."""
         name = next(iter(e.free)).arg[0]
         if name not in dims:
             bounds = field(ranges, name, dict, {})
@@ -456,7 +456,7 @@ class Assembled:
                 what = field(what, "hint", str)
             if type(what) is str:
                 if what not in ("AUTO", "DYNAMIC"):
-                    raise SerializeError(f"the file has {what[:40]!r} for a size that varies")
+                    raise SerializeError(f"the file has {what[:40]!r} for a dynamic size")
                 free[k][dim] = getattr(Dim, what)(*bounds) if bounds else getattr(Dim, what)
                 continue
             root, factor, offset = of_kind(what, list, "a size that varies")
@@ -466,7 +466,7 @@ class Assembled:
         return free
 
     def conditions(self, expected) -> tuple:
-        """What the program assumes of sizes."""
+        """Return the guards of the program on sizes."""
         def condition(tree, depth=0):
             if depth > 50:
                 raise SerializeError("the file has a condition that is nested too deeply")
@@ -487,7 +487,7 @@ class Assembled:
         return () if self.own is None else tuple(condition(one) for one in entries(self.own, "conditions", list))
 
     def unbacked(self) -> dict:
-        """{symbol of a number that data decide: its bounds}"""
+        """Return {unbacked symbol: its bounds}."""
         found = {}
         for name, bounds in field(self.record, "range_constraints", dict).items():
             if name.startswith("u"):

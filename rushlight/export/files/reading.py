@@ -157,7 +157,7 @@ class GraphReader:
         node.meta["val"] = tuple(found)
 
     def note(self, node, kind, name):
-        """What is known of a value, as the graph has it."""
+        """Set a value's metadata in the graph."""
         if kind == "as_tensor":
             if name not in self.tensors:
                 raise SerializeError(f"the file does not say what {name!r} is")
@@ -170,7 +170,7 @@ class GraphReader:
                     node.meta["val"] = found
 
     def fake(self, record):
-        """A tensor without data."""
+        """Return a fake tensor."""
         sizes, strides = ([self.number(one) for one in entries(record, key, dict)] for key in ("sizes", "strides"))
         if len(sizes) != len(strides) or len(sizes) > MOST_DIMENSIONS:
             raise SerializeError(f"a tensor of the file has {len(sizes)} sizes and {len(strides)} strides")
@@ -199,7 +199,7 @@ class GraphReader:
         return found
 
     def metadata(self, record) -> dict:
-        """Where a node comes from."""
+        """Return the source metadata of a node."""
         made = {}
         if "stack_trace" in record:
             made["stack_trace"] = field(record, "stack_trace", str)
@@ -285,7 +285,7 @@ ITEMS = {"as_tensors": "as_tensor", "as_ints": "as_int", "as_floats": "as_float"
 
 
 def stack_of(text) -> dict:
-    """{key: (path, class)} of the calls of modules that a node lies in."""
+    """Return {key: (path, class)} of the module calls that contain a node."""
     parts = [part.split(",", 2) for part in text.split(";") if part]
     if any(len(part) != 3 for part in parts):
         raise SerializeError(f"the file has {shown(text)} for calls of modules")
@@ -312,7 +312,7 @@ OUTPUTS = {"buffer_mutation": (OutputKind.BUFFER_MUTATION, "buffer_name"),
 
 
 def node_name(reader, name: str) -> str:
-    """What the node of a value of the file is called here."""
+    """Return the name of the node of a value of the file."""
     found = reader.nodes.get(name)
     if not isinstance(found, Node):
         raise SerializeError(f"the signature of the file names {shown(name)}, which is no value of its program")

@@ -17,7 +17,7 @@ BINARY = {"//": "FloorDiv", "%": "Mod", "max": "Max", "min": "Min"}
 
 
 def is_data(symbol: Expr) -> bool:
-    """Whether a symbol stands for a number that data decide."""
+    """True if a symbol is unbacked."""
     return symbol.arg[0].startswith("u")
 
 
@@ -110,7 +110,7 @@ def read(text: str, symbols: dict):
 
 
 def bounded(found):
-    """What a call gives.  SerializeError for a polynomial of many terms, which some more calls would make immense."""
+    """Return a call's result.  SerializeError for a polynomial of many terms, which further calls would blow up."""
     if isinstance(found, Expr) and len(found.args) > MOST or type(found) is int and abs(found) >= LARGEST:
         raise SerializeError("the file has a size of too many terms")
     return found

@@ -1,4 +1,4 @@
-"""What nodes of a program call, by name: the only functions that a file can name."""
+"""Targets of nodes, by name: the only functions that a file can refer to."""
 from __future__ import annotations
 
 import math
@@ -21,7 +21,7 @@ FUNCTIONS = SYMBOLIC | {f"torch.{f.__name__}": f for f in (sym_float, sym_int, s
                                                            sym_sum)}
 FUNCTIONS |= {f"math.{f.__name__}": f for f in (math.trunc, math.sqrt, math.floor, math.ceil)}  # of numbers, by name
 UNSAFE = ("from_file", "save")  # operators that open files
-HIDDEN = ("profiler", "c10d", "c10d_functional", "higher_order")  # namespaces of which a program has nothing
+HIDDEN = ("profiler", "c10d", "c10d_functional", "higher_order")  # namespaces that programs may not use
 OWN = "rushlight.ops."  # operators that PyTorch lacks
 RESERVE = "rushlight.reserve"  # the next blocks of the random stream
 
@@ -45,7 +45,7 @@ def name_of(target) -> str:
 
 
 def named(name: str):
-    """What a name stands for.  SerializeError for one that is not known, or that could reach a file."""
+    """Return the object of a name.  SerializeError for one that is not known, or that could access a file."""
     if name == RESERVE:
         return default_generator.reserve
     if name.startswith(OWN) and name.removeprefix(OWN) in OPS:

@@ -1,5 +1,5 @@
-"""Tensors in archives of programs: a table of their dtypes, sizes, strides and offsets, and the bytes of the memory
-that each lies in, which several may share."""
+"""Tensors in archives of programs: a table of their dtypes, sizes, strides and offsets, and the bytes of their
+storages, which several may share."""
 from __future__ import annotations
 
 import json
@@ -25,7 +25,7 @@ DTYPES = {number: BY_NAME[name] for name, number in NUMBERS.items() if name in B
 LAYOUTS = {1: sparse_coo, 2: sparse_csr, 3: sparse_csc, 4: sparse_bsr, 5: sparse_bsc, 7: strided, 8: jagged}
 FORMATS = {1: contiguous_format, 2: channels_last, 3: channels_last_3d, 4: preserve_format}
 MOST_DIMENSIONS = 64
-RATIO, SMALL = 200, 1 << 20  # of an entry's size to its size in the file, from so many bytes on
+RATIO, SMALL = 200, 1 << 20  # bounds of an entry's compression ratio, above this size in bytes
 
 
 def number_of(dtype) -> int:
@@ -40,7 +40,7 @@ def dtype_of(number):
 
 
 def known(table, number, what: str):
-    """What a number stands for.  SerializeError for a number that stands for nothing."""
+    """Return the object of a code.  SerializeError for an unknown one."""
     if type(number) is not int or number not in table:
         raise SerializeError(f"the file has {number!r} for {what}, which is none of {sorted(table)}")
     return table[number]
@@ -64,7 +64,7 @@ def device_of(record):
 
 
 def meta_record(dtype, sizes, strides, device, requires_grad=False, offset=0) -> dict:
-    """What is known of a tensor; sizes, strides and the offset are what ``size_record`` gives."""
+    """Return the metadata record of a tensor; sizes, strides and the offset are results of ``size_record``."""
     return {"dtype": number_of(dtype), "sizes": sizes, "requires_grad": requires_grad,
             "device": device_record(device), "strides": strides, "storage_offset": offset, "layout": 7}
 
@@ -135,14 +135,14 @@ def tensor_in(memory, meta, name, is_parameter):
     if len(sizes) != len(strides) or len(sizes) > MOST_DIMENSIONS:
         raise SerializeError(f"{name} has {len(sizes)} sizes and {len(strides)} strides")
     if device.provider is None or not device.provider.count():
-        raise SerializeError(f"{name} lies on {device}, which this machine does not have")
+        raise SerializeError(f"{name} is on {device}, which this host does not have")
     if not device.provider.on_host:
         memory = memory.to(device)
     wants_gradient = field(meta, "requires_grad", bool)
     if wants_gradient and not (dtype.is_floating_point or dtype.is_complex):
         raise SerializeError(f"{name} has gradients, though it is of {dtype}")
     if memory.numel() % dtype.itemsize:
-        raise SerializeError(f"{name} lies in {memory.numel()} bytes, which are no whole number of {dtype}")
+        raise SerializeError(f"{name} has {memory.numel()} bytes, not a multiple of the element size of {dtype}")
     made = rebuild_tensor(stored(memory, dtype), offset, tuple(sizes), tuple(strides), False)
     return Parameter(made, wants_gradient) if is_parameter else made.requires_grad_(wants_gradient)
 
@@ -169,7 +169,7 @@ class Source:
         return self.prefix + name in self.names
 
     def within(self, folder) -> list:
-        """The names of the entries in a folder, without it, in the order of the archive."""
+        """Return the names of the entries in a directory, without it, in archive order."""
         start = self.prefix + folder
         return [name.removeprefix(start) for name in self.archive.namelist()
                 if name.startswith(start) and name != start]
@@ -179,8 +179,8 @@ class Source:
             raise SerializeError(f"the file has no entry {name[:80]!r}")
         info = self.archive.getinfo(self.prefix + name)
         if info.file_size > SMALL and info.file_size > RATIO * info.compress_size:
-            raise SerializeError(f"the entry {name} has {info.file_size} bytes, of which {info.compress_size} are in "
-                                 "the file")
+            raise SerializeError(f"the entry {name} has {info.file_size} bytes, but only {info.compress_size} "
+                                 "in the file")
         return info.file_size
 
     def text(self, name) -> bytes:

@@ -105,7 +105,7 @@ class GraphWriter:
         return record
 
     def described(self, name, value, node) -> dict:
-        """The record of a result, of which what is known is noted."""
+        """Return the record of a result, and record its metadata."""
         if isinstance(value, Tensor):
             meta = value._rush_meta
             self.made["tensor_values"][name] = meta_record(
@@ -150,7 +150,7 @@ class GraphWriter:
         return {"as_expr": {"expr_str": written(value, self.symbols), "hint": self.hint(value)}}
 
     def hint(self, e):
-        """What an expression is for the example."""
+        """Return the value of an expression for the example."""
         from ..._src.core.nodes import evaluate
         if not e.free <= self.hints.keys():
             return None
@@ -245,7 +245,7 @@ def gives_nothing(target) -> bool:
 
 
 def metadata(node) -> dict:
-    """Where a node comes from, as text."""
+    """Return the source metadata of a node as strings."""
     made = {}
     if node.meta.get("stack_trace"):
         made["stack_trace"] = node.meta["stack_trace"]
@@ -271,7 +271,7 @@ def source_name(target) -> str | None:
 
 
 def signature_record(signature, writer) -> dict:
-    """What the inputs and outputs of a program are."""
+    """Return the record of a program's graph signature."""
     return {"input_specs": [input_record(s, writer) for s in signature.input_specs],
             "output_specs": [output_record(s, writer) for s in signature.output_specs]}
 

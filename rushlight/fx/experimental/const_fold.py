@@ -1,4 +1,4 @@
-"""What does not depend on inputs is computed once, at the first call."""
+"""Constant folding: nodes that do not depend on inputs are computed once, at the first call."""
 from __future__ import annotations
 
 import operator

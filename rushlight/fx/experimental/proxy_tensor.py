@@ -1,4 +1,4 @@
-"""make_fx: a function of tensors as a graph of the operators that it calls, whatever Python stands between."""
+"""make_fx: trace a function of tensors to a graph of the operators that it calls, through any Python code."""
 from __future__ import annotations
 
 import contextlib
@@ -88,8 +88,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return name
 
     def choose(self, pred, branches, operands):
-        """Runs both functions of a ``cond`` and writes them down as submodules, with the call that chooses between
-        them: the results of that which ``pred`` chooses now."""
+        """Trace both functions of a ``cond`` as submodules, with the call that chooses between them, and return the
+        results of the one that ``pred`` chooses now."""
         parts, found, outside = self.written(branches, operands)
         alike("cond: Expected true_fn and false_fn to give tensors alike", *found)
         graphs = self.submodules(("true_graph_", "false_graph_"), parts)
@@ -99,12 +99,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return self.results("cond", (self.node_of(pred), *graphs, given), leaves, spec)
 
     def repeat(self, loop, functions, carried, additional):
-        """Runs both functions of a ``while_loop`` once and writes them down as submodules, with the call that repeats
-        them: what ``loop()`` gives now.  RuntimeError where what is carried is no tensor."""
+        """Trace both functions of a ``while_loop`` as submodules, running each once, with the call that repeats them,
+        and return the result of ``loop()`` now.  RuntimeError if a carried value is not a tensor."""
         leaves, spec = tree_flatten(tuple(carried))
         if not all(isinstance(leaf, Tensor) for leaf in leaves):
             raise RuntimeError(
-                f"make_fx: while_loop wants tensors in carried_inputs, to be written down, but got {carried}")
+                f"make_fx: while_loop needs tensors in carried_inputs to trace it, but got {carried}")
         parts, found, outside = self.written(functions, (*carried, *additional))
         alike("while_loop: Expected body_fn to give tensors alike to carried_inputs", found[1], (leaves, spec))
         graphs = self.submodules(("while_loop_cond_graph_", "while_loop_body_graph_"), parts)
@@ -172,8 +172,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 
 class Branch(ProxyTorchDispatchMode):
-    """Writes down one function of a ``cond`` or ``while_loop``.  Tensors of the program around it become inputs, the
-    same ones for both functions: ``outside``."""
+    """Trace one function of a ``cond`` or ``while_loop``.  Tensors of the enclosing program become inputs, the same
+    ones for both functions: ``outside``."""
 
     def __init__(self, around: ProxyTorchDispatchMode, outside: list):
         super().__init__(Graph(), around.table)
@@ -203,8 +203,8 @@ class Branch(ProxyTorchDispatchMode):
             self.input(tensor)
 
     def run(self, function, operands):
-        """What the function gives for copies of its operands: leaves, and how they are nested.  RuntimeError where it
-        writes into them, or gives what is no tensor."""
+        """Return the leaves and the tree spec of the function's results for copies of its operands.  RuntimeError if
+        it mutates them, or returns a non-tensor."""
         leaves, spec = tree_flatten(operands)
         copies = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.own = len(leaves)
@@ -217,7 +217,7 @@ class Branch(ProxyTorchDispatchMode):
         if before != [leaf._version for leaf in copies if isinstance(leaf, Tensor)]:
             raise RuntimeError("a function of cond or while_loop writes into its operands. Let it give new tensors")
         if not all(isinstance(leaf, Tensor) for leaf in results):
-            raise RuntimeError("make_fx: functions of cond and while_loop give tensors alone, to be written down")
+            raise RuntimeError("make_fx: functions of cond and while_loop must return only tensors")
         self.found = results
         return [leaf.clone() if any(leaf._rush_storage is given._rush_storage for given in (*copies, *self.outside)
                                     if isinstance(given, Tensor)) else leaf for leaf in results], nested
@@ -237,14 +237,13 @@ def alike(wanted, first, second):
 
 
 def refuse_gradient(gradient):
-    """A hook on results of a ``cond`` or ``while_loop`` that is written down: its derivative is not."""
+    """Refuse the gradient of a traced ``cond`` or ``while_loop``: a hook on its results."""
     raise NotImplementedError(
-        "make_fx does not write down gradients of cond and while_loop: take them of the graph that it gives")
+        "make_fx does not trace gradients of cond and while_loop: differentiate the graph that it returns")
 
 
 def users_overload(func):
-    """The overload that users know for one whose operator is the inner part of theirs: ``silu.default`` for
-    ``_silu.default``."""
+    """Return the public overload of an inner operator: ``silu.default`` for ``_silu.default``."""
     from ..._ops import operator_named, ops
     name = func._opname.lstrip("_")
     return getattr(getattr(ops.aten, name),
@@ -306,8 +305,7 @@ def names_of(f, args) -> list:
 
 
 def get_isolated_graphmodule(func, args, kwargs, tracing_mode: str = "real", decomposition_table=None) -> GraphModule:
-    """What a call writes down, apart from what is being traced around it: a GraphModule that takes what is nested in
-    the arguments, one after the other.
+    """Trace a call, isolated from enclosing traces: return a GraphModule that takes the flattened arguments.
 
     >>> import rushlight as torch
     >>> module = get_isolated_graphmodule(torch.add, (torch.ones(2), torch.ones(2)), {"alpha": 3})
@@ -320,7 +318,7 @@ def get_isolated_graphmodule(func, args, kwargs, tracing_mode: str = "real", dec
 
 
 def run_real(f, args, names, table, switches=False) -> GraphModule:
-    """Runs ``f`` on copies of its arguments and writes down what runs."""
+    """Run ``f`` on copies of its arguments and trace the operators that run."""
     graph = Graph()
     mode = ProxyTorchDispatchMode(graph, table, switches)
     leaves, spec = tree_flatten(args)

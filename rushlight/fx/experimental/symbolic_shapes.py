@@ -15,14 +15,13 @@ globals().update(absent("torch.fx.experimental.symbolic_shapes",
 
 
 class DimDynamic(enum.Enum):
-    """How a size is treated: as a symbol, as a symbol if asked for, as a number."""
+    """Treatment of a size: as a symbol, as a symbol on request, or as an int."""
 
     DYNAMIC, DUCK, STATIC, SIZE_LIKE_UNBACKED, INFER_STRIDE, OBLIVIOUS_SIZE = range(6)
 
 
 class ShapeEnv:
-    """What a FakeTensorMode is given to know sizes by.  Here sizes stay numbers: no symbol is made, so nothing is
-    assumed of one and there are no guards.
+    """The source of sizes of a FakeTensorMode.  Sizes stay ints here: there are no symbols and no guards.
 
     The arguments are PyTorch's: they say how symbols are made and treated.  Symbols exist while ``torch.compile`` or
     ``torch.export`` captures.
@@ -91,12 +90,12 @@ guard_or_true = guard_or_false
 
 
 def statically_known_true(x) -> bool:
-    """Whether algebra alone tells that a comparison of sizes holds; nothing is assumed."""
+    """True if a comparison of sizes holds by algebra alone, without guards."""
     return x.op in ("const", "number") and bool(x.arg) if isinstance(x, Expr) else bool(x)
 
 
 def statically_known_false(x) -> bool:
-    """Whether algebra alone tells that a comparison of sizes does not hold."""
+    """True if a comparison of sizes is false by algebra alone, without guards."""
     return x.op in ("const", "number") and not x.arg if isinstance(x, Expr) else not x
 
 
@@ -109,8 +108,8 @@ def free_symbols(val) -> set:
 
 
 def free_unbacked_symbols(x) -> set:
-    """The symbols in a size, in the sizes of a tensor, or in a sequence of these, that data decide: their names begin
-    with u."""
+    """Return the unbacked (data-dependent) symbols in a size, in the sizes of a tensor, or in a sequence of these:
+    their names begin with u."""
     return {s for s in free_symbols(x) if s.arg[0].startswith("u")}
 
 

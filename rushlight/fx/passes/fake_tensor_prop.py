@@ -10,7 +10,7 @@ __all__ = ["FakeTensorProp"]
 
 
 class FakeTensorProp(Interpreter):
-    """Runs a module on tensors without data: each node has what it gives in ``meta["val"]``.
+    """Run a module on fake tensors: the result of each node is in its ``meta["val"]``.
 
     >>> import rushlight as torch
     >>> from rushlight.fx.passes.fake_tensor_prop import FakeTensorProp

@@ -50,7 +50,7 @@ class FxGraphDrawer:
     get_main_dot_graph = get_dot_graph
 
     def label(self, node) -> str:
-        """What is written into a node's box."""
+        """Return the text of a node's box."""
         target = getattr(node.target, "__name__", str(node.target))
         value = node.meta.get("val", node.meta.get("tensor_meta"))
         shape = getattr(value, "shape", None)

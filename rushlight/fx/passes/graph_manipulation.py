@@ -28,7 +28,7 @@ def replace_target_nodes_with(fx_module, old_op: str, old_target, new_op: str, n
 
 
 def get_tensor_meta(node) -> TensorMetadata:
-    """What ShapeProp noted of a node.  RuntimeError where it has not run."""
+    """Return the metadata that ShapeProp stored in a node.  RuntimeError if it has not run."""
     if (found := node.meta.get("tensor_meta")) is None:
         raise RuntimeError(
             f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run.")

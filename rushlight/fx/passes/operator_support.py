@@ -1,4 +1,4 @@
-"""Which nodes a backend takes."""
+"""Rules for the nodes that a backend supports."""
 from __future__ import annotations
 
 from .shape_prop import TensorMetadata

@@ -85,7 +85,7 @@ class PassManager:
         self._validated = False
 
     def validate(self):
-        """Asks every constraint of every pair of passes."""
+        """Check every constraint on every pair of passes."""
         for constraint in () if self._validated else self.constraints:
             for k, first in enumerate(self.passes):
                 for second in self.passes[k + 1:]:

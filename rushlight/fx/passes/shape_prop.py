@@ -10,7 +10,7 @@ from ..node import map_aggregate
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a tensor without its data."""
+    """Metadata of a tensor, without its data."""
 
     shape: Any
     dtype: Any
@@ -67,7 +67,7 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args):
-        """Runs the graph, with ``fake_mode`` on tensors without data; its result."""
+        """Run the graph, on fake tensors with ``fake_mode``; return its result."""
         if self.fake_mode is None:
             return super().run(*args)
         fakes = [self.fake_mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args]

@@ -21,12 +21,12 @@ def split_module(m, root_m, split_callback, qualname_map=None, keep_original_ord
                  keep_original_node_name=False, keep_original_input_name=True, *, partition_affix=None,
                  tuple_return=False):
     """A module in which each group of nodes is a submodule ``submod_0``, ``submod_1``, ...; ``split_callback(node)``
-    gives the group's number.  ``partition_affix`` stands before the number; inputs of submodules are called as what
-    they take, unless ``keep_original_input_name`` is False; nodes in them are named as in ``m`` with
+    gives the group's number.  ``partition_affix`` precedes the number; inputs of submodules are called as what they
+    take, unless ``keep_original_input_name`` is False; nodes in them are named as in ``m`` with
     ``keep_original_node_name``, else after their targets; ``tuple_return``: submodules give tuples also of one value.
 
-    ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError
-    where groups need each other in a circle.
+    ``qualname_map``, if given, is filled with {name in the result: name in ``m``} of the parts used.  RuntimeError if
+    groups depend on each other in a cycle.
     """
     partitions, place = {}, {}
     affix = f"{partition_affix}_" if partition_affix else ""
@@ -72,7 +72,7 @@ def in_order(partitions) -> list:
         ready = [p for p in partitions if p not in done and all(b in done for b in p.before)]
         if not ready:
             raise RuntimeError(
-                f"the groups {[p.name for p in partitions if p not in done]} need each other in a circle: choose "
+                f"the groups {[p.name for p in partitions if p not in done]} depend on each other in a cycle: choose "
                 "groups that follow one another")
         done[ready[0]] = None
     return list(done)
@@ -103,7 +103,7 @@ def copy_unnamed(graph: Graph, node, env) -> Node:
 
 
 def whole(m, graph: Graph, submodules: dict) -> Module:
-    """What the cut graph finds its parts in."""
+    """Return the root module in which the split graph finds its submodules."""
     root = Module()
     for name, value in submodules.items():
         root.add_module(name, value)

@@ -1,4 +1,4 @@
-"""What passes ask of nodes, and graphs put into order."""
+"""Queries about nodes, and topological sorting of graphs."""
 from __future__ import annotations
 
 import heapq
@@ -12,7 +12,8 @@ CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
 
 
 def get_node_target(submodules, node) -> str:
-    """What a node calls, as text: the class of its module, the name of its function with its module, or its method."""
+    """Return the target of a node as a string: the class of its module, the qualified name of its function, or its
+    method."""
     if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found op {node.op}")
     if node.op == "call_module":

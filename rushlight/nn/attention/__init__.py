@@ -37,7 +37,7 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False):
 def sdpa_kernel(backends, set_priority: bool = False):
     """Allows only these kernels (one SDPBackend or several) for scaled_dot_product_attention within the block.
 
-    Where none of them can do what is asked, RuntimeError says why each refused.
+    If none of them supports the call, RuntimeError reports each one's reason.
 
     >>> import rushlight as torch
     >>> from rushlight.nn.attention import SDPBackend, sdpa_kernel

@@ -1,4 +1,4 @@
-"""Implementations of flash attention that libraries register, of which one may be active."""
+"""Registered implementations of flash attention; at most one is active."""
 from __future__ import annotations
 
 import logging
@@ -37,7 +37,7 @@ def register_flash_attention_impl(impl: str, *, register_fn):
 
 
 def activate_flash_attention_impl(impl: str):
-    """Activates an implementation in place of another one.  ValueError for a name that nobody has registered."""
+    """Activates an implementation in place of another one.  ValueError for an unregistered name."""
     restore_flash_attention_impl(_raise_warn=False)
     if impl not in IMPLEMENTATIONS:
         raise ValueError(

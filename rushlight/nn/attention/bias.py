@@ -1,4 +1,4 @@
-"""Causal masks that are not written down: which corner of the scores the triangle is in."""
+"""Causal masks that are not materialized: the corner of the scores that the triangle is aligned to."""
 from __future__ import annotations
 
 import enum
@@ -12,15 +12,15 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(enum.IntEnum):
-    """Where the diagonal begins: at the first query and key, or so that it ends at the last ones."""
+    """Alignment of the diagonal: with the first query and key, or with the last ones."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """A mask [length, keys] of which ``scaled_dot_product_attention`` needs the variant alone; other operators see it
-    as a tensor of bools."""
+    """A mask [length, keys]; ``scaled_dot_product_attention`` reads only its variant, other operators see a bool
+    tensor."""
 
     def __new__(cls, variant, seq_len_q, seq_len_kv):
         allowed = torch.ones(seq_len_q, seq_len_kv, dtype=torch.bool).tril(0 if variant == CausalVariant.UPPER_LEFT

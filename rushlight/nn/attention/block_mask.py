@@ -1,4 +1,4 @@
-"""BlockMask: where queries may look, block by block, so that attention skips what nobody may see."""
+"""BlockMask: a block-sparse attention mask, so that attention skips fully masked blocks."""
 from __future__ import annotations
 
 from ..._src.core.devices import placed
@@ -118,7 +118,7 @@ class BlockMask:
         return count
 
     def sparsity(self) -> float:
-        """Percent of the scores that lie in blocks nobody visits."""
+        """Percentage of the scores in skipped blocks."""
         visits = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - visits / self.numel())
 
@@ -174,7 +174,7 @@ def picture(states, high, wide):
 
 
 def states_of(kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices) -> Tensor:
-    """[b, h, rows, columns] uint8: 0, nobody may look; 1, the mask decides; 2, everybody may."""
+    """Return [b, h, rows, columns] uint8: 0, fully masked; 1, the mask decides; 2, full."""
     states = visited(kv_num_blocks, kv_indices).to(uint8)
     if full_kv_num_blocks is not None:
         states = states.maximum(visited(full_kv_num_blocks, full_kv_indices).to(uint8) * 2)
@@ -201,7 +201,8 @@ _counters: dict = {}
 
 
 def counts_of(mask: ScalarGraph, captured, extents, block):
-    """How many scores of each block the mask allows: [b, h, rows, columns] int64, without writing the mask down."""
+    """Return the number of scores of each block that the mask allows: [b, h, rows, columns] int64, without
+    materializing the mask."""
     key = str(mask.graph), extents, block
     counter = _counters.get(key)
     if counter is None:
@@ -222,7 +223,7 @@ def count(mask, at, captured, extents, block):
 
 
 def where_of(device, captured):
-    """A block in which what is made lies on a device; None: on that of the tensors that functions read, if any."""
+    """A block with this default device; None: that of the tensors that functions read, if any."""
     return placed(captured[0].device if device is None and captured else device)
 
 
@@ -256,8 +257,8 @@ def takes_score(function) -> bool:
 
 def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=BLOCK, _compile=False,
                       separate_full_blocks=True):
-    """The BlockMask of a mask_mod. B and H None: the same mask for all batches or heads.
-    ``separate_full_blocks`` False: blocks that are allowed whole stand among the partial ones.
+    """The BlockMask of a mask_mod. B and H None: the same mask for all batches or heads. ``separate_full_blocks``
+    False: full blocks are listed among the partial ones.
 
     >>> from rushlight.nn.attention.flex_attention import create_block_mask
     >>> create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 256, 256).sparsity()

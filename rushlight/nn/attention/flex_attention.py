@@ -7,8 +7,8 @@ on the CPU.
     mask = create_block_mask(causal, None, None, 1024, 1024)
     out = flex_attention(query, key, value, block_mask=mask)
 
-The functions are written down once, as a program for a single score. Kernels compute it within the blocks of scores
-that never leave the cache; its derivative is derived; blocks that nobody may see are skipped.
+The functions are traced once, as a program for a single score.  Kernels compute it within blocks of scores that never
+leave the cache; its derivative is derived; fully masked blocks are skipped.
 """
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _identity(score, batch, head, token_q, token_kv):
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention is to return beside its result."""
+    """Additional results requested of flex_attention."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What flex_attention returns beside its result: [b, h, queries] float32, or None where not asked for."""
+    """Additional results of flex_attention: [b, h, queries] float32, or None if not requested."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None

@@ -1,5 +1,4 @@
-"""score_mod and mask_mod: a user's functions of one score, written down once, used in kernels, by formula and by
-NumPy."""
+"""score_mod and mask_mod: a user's functions of one score, traced once, for use in kernels, formulas and NumPy."""
 from __future__ import annotations
 
 import copy
@@ -105,7 +104,7 @@ class ScalarGraph:
 
 
 class Mods:
-    """What the user's functions do to scores [batch, heads, queries, keys].
+    """The user's functions of scores [batch, heads, queries, keys].
 
     ``names``: of what they read; ``block``: sizes of the blocks of the mask; ``template``: the form that kernels take,
       or None, for which
@@ -139,7 +138,7 @@ class Mods:
         return found, captured
 
     def at(self, extents, captured) -> "Mods":
-        """The same for scores of these extents, which may have been symbols when the functions were written down."""
+        """Return the same for scores of these extents, which may have been symbols during tracing."""
         if all(a is b or type(a) is type(b) is int and a == b for a, b in zip(extents, self.extents)):
             return self
         extents = tuple(map(operator.index, extents))
@@ -168,7 +167,7 @@ class Mods:
 
     # --- the same, for whole tensors ----------------------------------------------------------------------------------
     def positions(self, scores):
-        """The four vectors of positions of scores, where these lie."""
+        """Return the four index vectors of scores, on their device."""
         return [OPS["arange"](n, device=scores.device) for n in self.extents]
 
     def scores(self, scores, captured):

@@ -3,7 +3,7 @@ from . import (activation, adaptive, batchnorm, container, conv, dropout, linear
                rearrange, rnn, sparse, transformer)
 from .module import Module
 
-# what layers are made of, and PyTorch tells of at its own path alone
+# components of layers, which PyTorch has only at their own path
 _inside = {linear.NonDynamicallyQuantizableLinear}
 __all__ = ["Module"]
 

@@ -17,7 +17,7 @@ class BackwardHookFunction(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        if all(g is None for g in gradients):  # nothing flows here, as where gradients of gradients go by another way
+        if all(g is None for g in gradients):  # no gradient arrives, as when a double backward takes another path
             return (None, *gradients)
         return (None, *ctx.seen(gradients))
 

@@ -168,7 +168,7 @@ class SyncBatchNorm(_BatchNorm):
         return (result if self.bias is None else result + self.bias.view(shape)).to(input.dtype)
 
     def _rush_group(self):
-        """The group with which statistics are shared; None where there is nobody else."""
+        """Return the group with which statistics are shared; None for a single process."""
         from ...distributed import is_initialized
         if not is_initialized():
             return None

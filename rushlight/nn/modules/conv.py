@@ -17,7 +17,7 @@ def ntuple(value, count):
 
 
 class _ConvNd(Module):
-    """What all convolutions share."""
+    """Base class of convolutions."""
 
     __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
                      "out_channels", "kernel_size"]
@@ -109,7 +109,7 @@ def convolution_class(rank):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share."""
+    """Base class of transposed convolutions."""
 
     def _output_padding(self, input, output_size, rank):
         if output_size is None:

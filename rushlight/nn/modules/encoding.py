@@ -70,7 +70,7 @@ def reason_against(layer):
 
 
 def watched(module):
-    """Whether hooks or another forward stand between a module's call and its weights."""
+    """True if hooks or a replaced forward intervene between a module's call and its weights."""
     return bool(_has_any_global_hook() or module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
                 or module._backward_pre_hooks or "forward" in module.__dict__)
 
@@ -92,7 +92,7 @@ def run(layer, src, mask, padding):
 
 
 def allowed(mask, padding):
-    """Where queries may look, or numbers to add, [batch or 1, 1, queries or 1, keys]; None for everywhere."""
+    """Return the mask of queries, or numbers to add, [batch or 1, 1, queries or 1, keys]; None for no mask."""
     found = mask[None, None] if mask is not None else None if padding is None else padding[:, None, None]
     return ~found if found is not None and found.dtype is bool_ else found
 

@@ -10,7 +10,7 @@ from ..._src.core.epoch import Epoch
 
 
 class RemovableHandle(Handle):
-    """Removes a hook, and its options kept beside it.
+    """Removes a hook, and its options.
 
     Example:
         >>> hooks = {}
@@ -45,7 +45,7 @@ FULL = "_global_is_full_backward_hook"  # the name that says whether the backwar
 
 
 def global_hooks(kind) -> dict:
-    """The hooks of all modules of a kind, or the ids of those with an option: whoever assigns the name in
+    """Return the global hooks of a kind, or the ids of those with an option; assigning the name in
     ``nn.modules.module`` replaces them."""
     return vars(sys.modules[HOME])[NAMES.get(kind) or OPTIONS[kind]]
 
@@ -116,7 +116,7 @@ def register_module_module_registration_hook(hook):
 
 
 def registered(kind, module, name, value):
-    """What is added to a module, as the hooks on registration have it."""
+    """Return the addition to a module after its registration hooks."""
     for hook in global_hooks(kind).values():
         changed = hook(module, name, value)
         value = value if changed is None else changed

@@ -37,7 +37,7 @@ class LazyModuleMixin:
                    for value in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module, args, kwargs=None):
-        """What happens before the first call."""
+        """Initialize parameters before the first call."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")

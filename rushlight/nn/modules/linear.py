@@ -34,7 +34,7 @@ def unusual(module, **defaults) -> list:
 
 
 class Identity(Module):
-    """Gives back what it gets; takes any arguments.
+    """Returns its input; accepts any arguments.
 
     >>> torch.nn.Identity()(torch.tensor([1., 2.]))
     tensor([1., 2.])

@@ -461,8 +461,8 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """Moves and casts parameters and buffers (integers keep their dtype); ``memory_format`` is how those of 4 or 5
-        dimensions lie."""
+        """Moves and casts parameters and buffers (integers keep their dtype); ``memory_format`` is that of 4-D or 5-D
+        ones."""
         device, dtype = place_and_dtype(*args, **kwargs)
         form, hurry = kwargs.get("memory_format"), bool(kwargs.get("non_blocking", False))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):

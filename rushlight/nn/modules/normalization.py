@@ -91,7 +91,7 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of squares of neighbouring channels) ** beta.
+    """x / (k + alpha * mean of squares of adjacent channels) ** beta.
 
     >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 4, 3)).shape
     torch.Size([1, 4, 3])

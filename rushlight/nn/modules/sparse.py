@@ -19,7 +19,7 @@ def padding_row(index, rows, name):
 
 
 class _Table(Module):
-    """A table of ``num_embeddings`` rows, of which one may stand for padding: it stays 0 and gets no gradient."""
+    """A table of ``num_embeddings`` rows; the padding row, if any, stays 0 and gets no gradient."""
 
     def _rush_enter(self, num_embeddings, embedding_dim, padding_idx, weight, trainable, device, dtype):
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx

@@ -71,7 +71,7 @@ def convert_parameter(module, key, own, fn):
 
 
 def load_tensor(module, name, own, key, given, assign, error_msgs):
-    """Copies (or takes over, or exchanges) one tensor of a state dict; what does not fit is told in ``error_msgs``."""
+    """Copy (or assign, or swap) one tensor of a state dict; mismatches are appended to ``error_msgs``."""
     if not isinstance(given, Tensor):
         error_msgs.append(
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '

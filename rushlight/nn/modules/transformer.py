@@ -58,7 +58,7 @@ class _Layer(Module):
 
 
 def attend(attention, x, memory, mask, padding, is_causal):
-    """What each place of x finds in a memory."""
+    """Return the attention of x to a memory."""
     return attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False,
                      is_causal=is_causal)[0]
 

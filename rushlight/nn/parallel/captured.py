@@ -1,4 +1,4 @@
-"""Averages of gradients as operators of a compiled program, beside which the rest of the backward pass goes on."""
+"""Gradient averaging as operators of a compiled program, concurrent with the rest of the backward pass."""
 from __future__ import annotations
 
 import itertools
@@ -20,7 +20,7 @@ def named(listener) -> str:
 
 
 def tell(whom: str):
-    """Tells a listener ("name:index") that a program averages gradients now."""
+    """Notify a listener ("name:index") that a program averages gradients now."""
     name, _, index = whom.partition(":")
     listener = listening.get(name)
     if listener is not None:
@@ -46,7 +46,8 @@ class Averaged(Function):
 
 
 def averaged(module, buckets, name: str, group: str) -> dict:
-    """{name: a parameter whose gradient arrives averaged} of a module, by lists of names; ``name`` is told."""
+    """Return {name: a parameter whose gradient arrives averaged} of a module, by lists of names; ``name`` is the
+    listener."""
     known, found = dict(module.named_parameters()), {}
     for index, names in enumerate(buckets):
         found.update(zip(names, Averaged.apply(name, index, group, *[known[one] for one in names])))

@@ -15,8 +15,8 @@ def one_of(devices, out):
 
 
 def broadcast(tensor, devices=None, *, out=None) -> tuple:
-    """A tensor on each of some devices, itself where it lies; or ``out``, tensors that are filled with it.
-    RuntimeError unless just one of them is given.
+    """Copy a tensor to each of some devices (on its own: the tensor itself); or ``out``, tensors that are filled with
+    it. RuntimeError unless just one of them is given.
 
     >>> import rushlight as torch
     >>> torch.nn.parallel.comm.broadcast(torch.ones(2), devices=["cpu", "cpu"])
@@ -34,9 +34,8 @@ def broadcast_coalesced(tensors, devices, buffer_size=10485760) -> list:
 
 
 def reduce_add(inputs, destination=None):
-    """The sum of tensors of one shape on different GPUs, on one of them: the current one unless it is named.
-    AssertionError for a tensor of the processor, ValueError for another shape, RuntimeError where no tensor lies
-    there."""
+    """Return the sum of tensors of one shape on different GPUs, on one of them (default the current one).
+    AssertionError for a CPU tensor, ValueError for another shape, RuntimeError if that device has no tensor."""
     for number, one in enumerate(inputs):
         if one.device.provider.on_host:
             raise AssertionError(f"reduce_add expects all inputs to be on GPUs, but input {number} is on CPU")
@@ -82,8 +81,8 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
 
 
 def gather(tensors, dim=0, destination=None, *, out=None):
-    """Tensors of several devices joined along a dimension, on one of them (default: the accelerator's current one; -1:
-    the processor), or in ``out``.  RuntimeError where both are given."""
+    """Concatenate tensors of several devices along a dimension, on one of them (default: the accelerator's current
+    one; -1: the CPU), or in ``out``.  RuntimeError if both are given."""
     if out is not None:
         if destination is not None:
             raise RuntimeError(f"'destination' must not be specified when 'out' is specified, but got destination="

@@ -23,7 +23,7 @@ def devices_named(device_ids) -> list:
 
 
 def checked(module, where):
-    """RuntimeError unless all parameters and buffers lie on the first device."""
+    """Raise RuntimeError unless all parameters and buffers are on the first device."""
     for one in chain(module.parameters(), module.buffers()):
         if one.device != where:
             raise RuntimeError(f"module must have its parameters and buffers on device {where} (device_ids[0]) but "
@@ -45,9 +45,9 @@ def spread(module, inputs, kwargs, devices, output, dim):
 
 class DataParallel(Module, Generic[T]):
     """A module that runs on several GPUs (all, unless ``device_ids`` names some): each has a copy and a part of the
-    batch along ``dim``, and the results are joined on ``output_device`` (the first).  Gradients reach the module, which
-    lies on the first of them (else RuntimeError when it runs).  Without an accelerator it runs as it is.  Its state has
-    the prefix ``module.``, as in PyTorch."""
+    batch along ``dim``, and the results are concatenated on ``output_device`` (the first).  Gradients reach the
+    module, which is on the first of them (else RuntimeError when it runs).  Without an accelerator it runs as it is.
+    Its state has the prefix ``module.``, as in PyTorch."""
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()

@@ -58,8 +58,8 @@ def select_buffer_sync(broadcast_buffers, forward_sync_buffers) -> tuple:
 class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the processes of a group.
 
-    RuntimeError where no parameter wants a gradient; ValueError where there is no group
-    (``torch.distributed.init_process_group``), or ``device_ids`` is not the GPU that the module lies on.
+    RuntimeError if no parameter requires a gradient; ValueError without a group
+    (``torch.distributed.init_process_group``), or ``device_ids`` is not the module's GPU.
 
     >>> import rushlight as torch
     >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
@@ -195,7 +195,7 @@ class DistributedDataParallel(Module):
 
     @disable
     def begin(self):
-        """What goes before a pass: news of who still has batches, and the buffers of rank 0."""
+        """Prepare a pass: report which ranks still have batches, and broadcast the buffers of rank 0."""
         if self.joining is not None:
             self.joining.notify(self)
         if (self.require_backward_grad_sync and self.will_sync_module_buffers() and self.process_group.size() > 1
@@ -219,7 +219,7 @@ class DistributedDataParallel(Module):
         self.forward_sync_buffers = value
 
     def _get_ddp_logging_data(self) -> dict:
-        """What is known of the wrapper, by the names that PyTorch logs."""
+        """Return data on the wrapper, by the names that PyTorch logs."""
         parameters = [p for b in self.reducer.buckets for p in b.parameters]
         whole = parameters if self.module is None else list(self.module.parameters())
         sizes = [sum(p.nbytes for p in b.parameters) for b in self.reducer.buckets]
@@ -249,7 +249,7 @@ class DistributedDataParallel(Module):
 
 
 def check_devices(module, device_ids, output_device):
-    """ValueError where ``device_ids`` is not the one GPU that a module lies on."""
+    """Raise ValueError if ``device_ids`` is not the module's one GPU."""
     places = {p.device for p in module.parameters()}
     if len(places) != 1 or next(iter(places)).index is None or len(device_ids or [0]) != 1:
         raise ValueError(

@@ -48,8 +48,8 @@ class GradBucket:
 
 
 class Bucket:
-    """Parameters of one dtype whose gradients travel together, where each lies in the vector, and how many are still
-    awaited.  ``given``: the gradients of this pass; ``results``: where their averages go."""
+    """Parameters of one dtype whose gradients are reduced together, their offsets in the vector, and the number still
+    awaited.  ``given``: the gradients of this pass; ``results``: destinations of their averages."""
 
     def __init__(self, index: int, parameters: list):
         self.index, self.parameters, self.buffer, self.future = index, parameters, None, None
@@ -93,7 +93,7 @@ class Reducer:
 
     ``view``: gradients are parts of the buckets' vectors.  ``seeks``: parameters that a pass does not reach are looked
       for, and count as done.  ``is_static``: they are those that the first pass did not reach (``never``).  ``owed``:
-      the parameters whose gradients have come and nobody has averaged, as in ``no_sync``; ``absent``: those that
+      the parameters whose gradients have arrived and are not averaged, as in ``no_sync``; ``absent``: those that
       neither this pass nor one since the last average has reached.  ``steps``: whether some have optimizers that step
       with averages.  ``passes``: what compiled programs have averaged
       in backward passes that are under way, by their numbers.
@@ -121,14 +121,14 @@ class Reducer:
 
     # --- a pass -------------------------------------------------------------------------------------------------------
     def within(self) -> bool:
-        """Whether a compiled program may average all gradients itself: nobody looks at buckets or at what is missing
-        from them, and this pass alone has gradients to be averaged."""
+        """True if a compiled program may average all gradients itself: no code reads buckets or missing gradients,
+        and only this pass has gradients to average."""
         return (self.hook is None and self.divisor is None and not self.view and not self.seeks and not self.owed
                 and self.many and not self.steps)
 
     def told(self, index: int):
-        """A compiled program averages a bucket, in the backward pass that runs: its gradients are the whole ones of
-        parameters that nothing else has reached, or will.  The rest, and what was owed, is averaged after the pass."""
+        """Called when a compiled program averages a bucket in the current backward pass: its gradients are the
+        complete ones of parameters that nothing else reaches.  The rest, and ``owed``, is averaged after the pass."""
         run = mine.run
         if run is None:
             return  # the backward pass is within a program, which has all of it
@@ -249,7 +249,7 @@ class Reducer:
             self.launched += 1
 
     def launch(self, bucket):
-        """Begins to average a bucket: where it lies if nobody looks at it as a vector."""
+        """Start averaging a bucket: in place if no code reads it as a vector."""
         if self.hook is not None:
             self.gathered(bucket)
             last = bucket.index == len(self.buckets) - 1
@@ -283,7 +283,7 @@ class Reducer:
             self.unused = self.never = set(self.place) - self.reached
             self.skip(self.never)
         if self.launched < len(self.buckets):
-            return  # the next pass, or nobody, is told
+            return  # if any, the next pass gets the error
         used = self.used_somewhere()
         for bucket in self.buckets:
             if bucket.future is not None:
@@ -297,7 +297,7 @@ class Reducer:
         self.active, self.owed = False, set()
 
     def replaced(self, bucket, found):
-        """What a hook has made of a bucket."""
+        """Return a bucket after its hook."""
         with no_grad():
             if found._rush_storage is not bucket.buffer._rush_storage:
                 bucket.buffer.copy_(found.detach().reshape(-1))
@@ -348,7 +348,7 @@ class Reducer:
 
 
 def same_memory(a, b) -> bool:
-    """Whether two gradients of one parameter lie in the same place."""
+    """True if two gradients of one parameter share memory."""
     return a._rush_storage is b._rush_storage and a._rush_offset == b._rush_offset
 
 

@@ -56,7 +56,7 @@ for attribute in ("dtype", "data", "shape", "device", "is_cuda"):
 
 
 class ExpandedCall:
-    """One call of a supported function: its arguments, of which ``tensors`` are the input and the parameters."""
+    """One call of a supported function: its arguments; ``tensors`` are the input and the parameters."""
 
     def __init__(self, function, args, kwargs):
         if function is F.instance_norm:  # by name: its running statistics are no parameters

@@ -1,4 +1,4 @@
-"""Tensors of a module that a hook computes before each forward, from parameters and buffers beside them."""
+"""Tensors of a module that a hook computes before each forward, from its parameters and buffers."""
 from __future__ import annotations
 
 from ..parameter import is_lazy

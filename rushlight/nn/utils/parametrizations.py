@@ -63,8 +63,8 @@ class _Orthogonal(Module):
 
     @torch.no_grad()
     def right_inverse(self, q):
-        """What forward takes to an orthogonal matrix.  ValueError for another shape, NotImplementedError where only a
-        base could say it."""
+        """Return an argument that forward maps to an orthogonal matrix.  ValueError for another shape,
+        NotImplementedError if that needs a base."""
         if q.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. Got a tensor of shape "

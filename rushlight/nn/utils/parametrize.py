@@ -102,7 +102,7 @@ class ParametrizationList(ModuleList):
             _register_parameter_or_buffer(self, f"original{place}", part)
 
     def _inverted(self, value):
-        """What the parametrizations start from to give a value: as far back as they can be inverted."""
+        """Return the originals of a value, as far as the parametrizations can be inverted."""
         with torch.no_grad():
             for module in reversed(self):
                 if hasattr(module, "right_inverse"):
@@ -188,7 +188,7 @@ def _inject_property(module, name):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """From now on ``module.tensor_name`` is ``parametrization(original)``; the original is a parameter (or buffer) of
+    """Make ``module.tensor_name`` be ``parametrization(original)``; the original is a parameter (or buffer) of
     ``module.parametrizations``.
 
     Where ``parametrization`` has ``right_inverse``, the value stays what it was, and assigning works.  ``unsafe``

@@ -24,7 +24,7 @@ class BasePruningMethod(Computed, ABC):
     def apply_mask(self, module):
         """The original parameter times the mask.  AssertionError before the method was applied to a module."""
         if self._tensor_name is None:
-            raise AssertionError(f"Module {module} has to be pruned before its mask is asked for")
+            raise AssertionError(f"Module {module} has to be pruned before its mask is requested")
         original = getattr(module, f"{self._tensor_name}_orig")
         return original * getattr(module, f"{self._tensor_name}_mask").to(original.dtype)
 
@@ -70,7 +70,7 @@ class BasePruningMethod(Computed, ABC):
 
 
 def _scores_for(tensor, importance_scores):
-    """What entries are compared by: themselves, or scores of the same shape (AssertionError)."""
+    """Return the scores of entries: their values, or scores of the same shape (AssertionError)."""
     if importance_scores is None:
         return tensor
     if importance_scores.shape != tensor.shape:
@@ -142,7 +142,7 @@ class PruningContainer(BasePruningMethod):
 
     @staticmethod
     def _left(method, mask):
-        """The index of what a method may still prune: entries, or whole slices of which any entry stays, or all."""
+        """Return the index of what a method may still prune: entries, or slices with an unpruned entry, or all."""
         if method.PRUNING_TYPE == "unstructured":
             return mask == 1
         if method.PRUNING_TYPE == "structured":

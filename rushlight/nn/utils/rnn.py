@@ -27,14 +27,14 @@ class PackedSequence(PackedSequence_):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        """The steps as another dtype or on another device; the batch sizes stay in the processor's memory."""
+        """Return the steps as another dtype or on another device; the batch sizes stay in CPU memory."""
         data = self.data.to(*args, **kwargs)
         orders = [order if order is None else order.to(data.device)
                   for order in (self.sorted_indices, self.unsorted_indices)]
         return self if data is self.data else PackedSequence(data, self.batch_sizes, *orders)
 
     def cpu(self, *args, **kwargs):
-        """The steps in the processor's memory."""
+        """Return the steps in CPU memory."""
         return self.to("cpu", *args, **kwargs)
 
     def cuda(self, *args, **kwargs):
@@ -48,7 +48,7 @@ class PackedSequence(PackedSequence_):
         return PackedSequence(*(part if part is None else part.pin_memory() for part in self))
 
     def is_pinned(self) -> bool:
-        """Whether the steps lie in memory that devices read directly."""
+        """True if the steps are in pinned memory."""
         return self.data.is_pinned()
 
     is_cuda = property(lambda self: self.data.is_cuda, doc="Whether the steps lie on a GPU.")
@@ -73,9 +73,9 @@ def invert_permutation(permutation):
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
-    """Packs padded sequences [t, b, *] with their lengths, which lie in the processor's memory.
+    """Packs padded sequences [t, b, *] with their lengths, in CPU memory.
 
-    RuntimeError for lengths below 1 or above t, and where they are to be sorted (``enforce_sorted``) and are not.
+    RuntimeError for lengths below 1 or above t, and if they must be sorted (``enforce_sorted``) but are not.
     """
     lengths = lengths if hasattr(lengths, "dim") else torch.tensor(list(lengths))
     x = input.transpose(0, 1) if batch_first else input
@@ -104,7 +104,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
 
 
 def running(sequence):
-    """Which sequences of a packed batch last until each time, [t, b]."""
+    """Return which sequences of a packed batch last until each time, [t, b]."""
     sizes, order = sequence.batch_sizes, sequence.sorted_indices
     batch = int(sizes[0]) if order is None else order.size(0)
     _check_is_size(batch)

@@ -1,1 +1,1 @@
-"""What test suites of PyTorch's users import: ``common_utils`` works, the rest are names."""
+"""Names that test suites of PyTorch's users import: ``common_utils`` works, the rest are names."""

@@ -155,7 +155,7 @@ def with_dist_debug_levels(levels):
 
 @contextlib.contextmanager
 def captured_output():
-    """What a block prints, as (standard output, standard error): two ``io.StringIO``.
+    """Capture the (standard output, standard error) of a block: two ``io.StringIO``.
 
     >>> with captured_output() as (out, err):
     ...     print("hello")
@@ -196,7 +196,7 @@ class SaveForwardInputsModule(nn.Module):
 
 
 class SaveForwardInputsModel(nn.Module):
-    """Two of ``SaveForwardInputsModule``, of which the second is given what the first returns."""
+    """Two of ``SaveForwardInputsModule``; the second gets the result of the first."""
 
     def __init__(self, forward_inputs: dict, cast_forward_inputs: bool):
         super().__init__()

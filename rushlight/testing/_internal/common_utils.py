@@ -116,8 +116,8 @@ class TestCase(unittest.TestCase):
 
 
 def compared(value, other):
-    """A value as ``assert_close`` takes it: arrays as tensors, numbers beside tensors as tensors of their dtype,
-    objects with a length as lists."""
+    """Convert a value for ``assert_close``: arrays to tensors, numbers next to tensors to tensors of their dtype,
+    objects with a length to lists."""
     from ... import as_tensor
     if isinstance(value, (np.ndarray, np.generic)):
         return as_tensor(value)
@@ -213,7 +213,8 @@ def skip_but_pass_in_sandcastle_if(condition, reason: str):
 
 
 def retry_on_connect_failures(func=None, connect_errors=("Address already in use",)):
-    """A function that is called again, up to ten times, while it raises RuntimeError with one of these texts."""
+    """Decorate a function to be called again, up to ten times, while it raises RuntimeError with one of these
+    messages."""
     if func is None:
         return functools.partial(retry_on_connect_failures, connect_errors=connect_errors)
 
@@ -282,7 +283,7 @@ def set_default_dtype(dtype):
 
 @contextlib.contextmanager
 def set_cwd(path: str):
-    """A block in another folder."""
+    """A block in another working directory."""
     with contextlib.chdir(path):
         yield
 
@@ -296,7 +297,7 @@ def TemporaryFileName(*args, **kwargs):
 
 @contextlib.contextmanager
 def TemporaryDirectoryName(suffix=None):
-    """The name of a folder that is gone after the block."""
+    """A block with a temporary directory, by name."""
     with tempfile.TemporaryDirectory(suffix=suffix) as folder:
         yield folder
 
@@ -316,7 +317,7 @@ class DeterministicGuard:
 
 
 def find_free_port() -> int:
-    """A port that nobody listens at."""
+    """Return an unused port."""
     with socket.socket() as found:
         found.bind(("localhost", 0))
         return found.getsockname()[1]

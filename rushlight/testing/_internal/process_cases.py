@@ -23,7 +23,8 @@ SPAWNED = multiprocessing.get_context("spawn")
 
 
 def outcome(run) -> tuple:
-    """What became of a test in this process: ("passed", ""), ("skipped", why) or ("failed", the traceback)."""
+    """Return the outcome of a test in this process: ("passed", ""), ("skipped", reason) or ("failed", the traceback).
+    """
     try:
         run()
     except unittest.SkipTest as reason:
@@ -101,8 +102,8 @@ class MultiProcessTestCase(RankedTestCase):
         self.run_test(test_name, parent_pipe)
 
     def run_test(self, test_name: str, parent_pipe):
-        """Runs the test, and tells who waits what became of it.  A test that takes too long ends with the traces of its
-        threads on standard error."""
+        """Run the test, and report its outcome to the parent.  A test that exceeds its time ends with the stacks of
+        its threads on standard error."""
         faulthandler.dump_traceback_later(get_timeout(self.id()), exit=True)
         set_rng_seed()
         found = outcome(getattr(self, test_name))
@@ -138,7 +139,7 @@ class MultiProcessTestCase(RankedTestCase):
                 pipe.close()
 
     def outcome_of(self, process) -> tuple:
-        """What a process has told; ("unknown", "") where it ended, or runs on, without a word."""
+        """Return the outcome that a process reported; ("unknown", "") if it ended, or runs on, without a report."""
         pipe = self.pid_to_pipe[process.pid]
         try:
             return pipe.recv() if pipe.poll() else ("unknown", "")
@@ -269,7 +270,7 @@ class MultiProcContinuousTest(RankedTestCase):
 
     def wait_for_ranks(self, fn):
         for _, pipe in self.workers:
-            with contextlib.suppress(OSError):  # of a process that has ended, which is told below
+            with contextlib.suppress(OSError):  # of a process that has ended, which is reported below
                 pipe.send(self.id())
         limit, found = time.monotonic() + get_timeout(self.id()), []
         for rank, (process, pipe) in enumerate(self.workers):

@@ -59,7 +59,7 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
-    """Arrays as one tensor.  TypeError for arrays of texts or objects."""
+    """Stack arrays as one tensor.  TypeError for arrays of strings or objects."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str) is not None:
         raise TypeError(
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
@@ -83,7 +83,7 @@ def collate_int_fn(batch, *, collate_fn_map=None):
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):
-    """Texts as they are."""
+    """Return strings unchanged."""
     return batch
 
 
@@ -117,8 +117,7 @@ def default_convert(data):
 
 
 def pinned(data):
-    """What ``pin_memory()`` gives of all tensors in data: they lie where an accelerator copies from without waiting.
-    Other objects that have such a method are asked for it, too."""
+    """Return data with all tensors replaced by ``pin_memory()``.  Other objects with such a method are pinned, too."""
     if isinstance(data, Tensor):
         return data.pin_memory()
     if isinstance(data, (str, bytes)):

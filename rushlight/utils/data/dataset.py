@@ -48,7 +48,7 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset[_T_stack]):
-    """Samples of several datasets side by side, as tuples or dictionaries."""
+    """Corresponding samples of several datasets, as tuples or dictionaries."""
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):

@@ -1,4 +1,4 @@
-"""Which pipes a pipe is made of."""
+"""Graph of the pipes that a pipe consists of."""
 from __future__ import annotations
 
 import types

@@ -1,4 +1,4 @@
-"""Seeds, shuffling and parts of all the pipes of which a pipe is made."""
+"""Seeds, shuffling and sharding of all pipes that a pipe consists of."""
 from __future__ import annotations
 
 import inspect

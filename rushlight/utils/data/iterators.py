@@ -14,7 +14,7 @@ from .workers import Failure, Fetcher, Workers, is_stream
 
 
 class _BaseDataLoaderIter:
-    """What passes have in common: ``next(pass)`` is a batch, until StopIteration."""
+    """Base of iterations: ``next(pass)`` is a batch, until StopIteration."""
 
     def __init__(self, loader):
         self._dataset, self._num_workers, self._timeout = loader.dataset, loader.num_workers, loader.timeout
@@ -25,7 +25,7 @@ class _BaseDataLoaderIter:
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader, first_iter=False):
-        """Begins a pass: the indices anew, and a seed from the loader's stream."""
+        """Begin a pass: restart the sampler, and draw a seed from the loader's generator."""
         self._sampler_iter, self._num_yielded, self._length = iter(
             self._index_sampler), 0, loader._IterableDataset_len_called
         self._base_seed = base_seed(loader.generator)
@@ -81,7 +81,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader):
         if loader.num_workers <= 0 or loader.prefetch_factor <= 0:
-            raise AssertionError("workers are to be asked for batches ahead")
+            raise AssertionError("expected num_workers > 0 and prefetch_factor > 0")
         self._pool = None
         super().__init__(loader)
 

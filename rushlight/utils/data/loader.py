@@ -92,7 +92,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def multiprocessing_context(self):
-        """How worker processes start; None for the way of the platform."""
+        """Start method of worker processes; None for the platform's default."""
         return self._context
 
     @multiprocessing_context.setter
@@ -122,7 +122,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def _index_sampler(self):
-        """What gives the indices of batches, or of samples where there are none."""
+        """Return the sampler of batches, or of samples without batches."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __len__(self):

@@ -33,8 +33,8 @@ def shared_seed(generator=None) -> int:
 
 
 class Shuffled:
-    """What pipes in random order have in common: ``set_seed`` makes the next order repeatable, ``set_shuffle(False)``
-    gives the order of the source."""
+    """Base of shuffling pipes: ``set_seed`` makes the next order repeatable, ``set_shuffle(False)`` restores the
+    order of the source."""
 
     def __init__(self):
         self._enabled, self._seed, self._rng = True, None, random.Random()

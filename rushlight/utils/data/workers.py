@@ -1,4 +1,4 @@
-"""Worker processes of a DataLoader: what they do, and who asks them."""
+"""Worker processes of a DataLoader, and their pool."""
 from __future__ import annotations
 
 import itertools
@@ -24,7 +24,7 @@ WATCH = 1.0  # seconds after which an idle worker looks whether the main process
 
 @dataclass
 class WorkerInfo:
-    """What a worker process knows of itself."""
+    """Information on the current worker process."""
 
     id: int
     num_workers: int
@@ -55,13 +55,13 @@ class Failure:
 
 
 class _DatasetKind:
-    """How a loader takes samples: by index, or from an iterator."""
+    """Access to samples: by index, or from an iterator."""
 
     Map, Iterable = 0, 1
 
     @staticmethod
     def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
-        """What makes batches of indices."""
+        """Return a function that makes batches of indices."""
         return Fetcher(dataset, collate_fn, auto_collation, drop_last, kind == _DatasetKind.Iterable)
 
 
@@ -133,14 +133,14 @@ def work(number, count, seed, dataset, collate, batched, drop_last, streams, pre
 
 
 def next_task(tasks, ancestor):
-    """What the main process asks for next; ends this process when that one is gone, however it ended."""
+    """Return the next task from the main process; end this process if that one has ended."""
     while True:
         try:
             return tasks.get(timeout=WATCH)
         except queue.Empty:
             parent = multiprocessing.parent_process()
             if parent is not None and (not parent.is_alive() or os.getppid() != ancestor):
-                os._exit(1)  # what is left in the queues nobody reads
+                os._exit(1)  # unread queue entries do not delay the exit
 
 
 class Workers:
@@ -226,7 +226,7 @@ class Workers:
 
 
 def close(owner, processes, tasks):
-    """Ends workers: they are asked, and after a second made to; by the process that started them alone."""
+    """End workers: request it, and force it after a second; only by the process that started them."""
     if os.getpid() != owner:
         return
     for task in tasks:

@@ -1,4 +1,4 @@
-"""How files are written and read, as settings."""
+"""Settings for reading and writing files."""
 from . import config
 
 __all__ = ["config"]

@@ -25,7 +25,7 @@ def node(name: str, operator: str, inputs=(), tensor=None, text="") -> NodeDef:
 
 
 class Watching(TorchFunctionMode):
-    """Writes down the functions that a model calls, below the names of the modules that call them."""
+    """Traces the functions that a model calls, below the names of the modules that call them."""
 
     def __init__(self, model):
         super().__init__()
@@ -72,7 +72,7 @@ class Watching(TorchFunctionMode):
 
 
 def graph_of(model, inputs) -> GraphDef:
-    """What one call of the model on these inputs (a tensor, or a tuple of arguments) runs, without gradients.
+    """Return the graph of one call of the model on these inputs (a tensor, or a tuple of arguments), without gradients.
 
     RuntimeError where the call gives no tensor that comes from its inputs.
     """

@@ -1,4 +1,4 @@
-"""Points that TensorBoard's projector shows: files beside the event files."""
+"""Points of TensorBoard's projector: separate files next to the event files."""
 from __future__ import annotations
 
 import math
@@ -13,7 +13,7 @@ from .summary import array, in_grid, png
 
 
 def written(folder, points, labels, pictures, step, tag, header) -> EmbeddingInfo:
-    """Writes points [n, dimensions], their labels and pictures below a folder; what the projector is told of them."""
+    """Write points [n, dimensions], their labels and images below a directory; return the projector's configuration."""
     if points.ndim != 2:
         raise AssertionError(f"mat should be 2D, one row for each point, got {list(points.shape)}")
     below = f"{step:05d}/{encoded(tag)}"

@@ -1,4 +1,4 @@
-"""What TensorBoard shows, as the messages that it reads: one function for each kind of content."""
+"""TensorBoard's messages: one function for each kind of content."""
 from __future__ import annotations
 
 import io
@@ -42,7 +42,7 @@ def single(tag: str, **content) -> Summary:
 
 
 def shown_by(plugin: str, content: bytes = b"", title: str = "") -> SummaryMetadata:
-    """Which part of TensorBoard shows a value, and what it is told."""
+    """Return the plugin that shows a value, and its data."""
     return SummaryMetadata(display_name=title,
                            plugin_data=SummaryMetadata.PluginData(plugin_name=plugin, content=content))
 
@@ -120,7 +120,7 @@ def limits() -> np.ndarray:
 
 
 def histogram(name, values, bins="tensorflow", max_bins=None) -> Summary:
-    """How often values lie where; ``bins`` as NumPy's, or "tensorflow" for buckets that grow with distance from 0."""
+    """Histogram of values; ``bins`` as NumPy's, or "tensorflow" for buckets that grow with distance from 0."""
     values = array(values).ravel().astype(np.float64)
     if not values.size:
         raise ValueError(f"the values of histogram {name!r} are empty: there is nothing to count")
@@ -150,7 +150,7 @@ def make_histogram(values, bins, max_bins=None) -> HistogramProto:
 
 
 def histogram_raw(name, min, max, num, sum, sum_squares, bucket_limits, bucket_counts) -> Summary:
-    """A histogram that was counted elsewhere: the upper ends of its buckets, and how many values lie in each."""
+    """A precomputed histogram: the upper ends of its buckets, and the count of each."""
     return single(name, histo=HistogramProto(min=min, max=max, num=num, sum=sum, sum_squares=sum_squares,
                                              bucket_limit=bucket_limits, bucket=bucket_counts))
 
@@ -209,7 +209,7 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def pixels_of(picture, dataformats: str) -> np.ndarray:
-    """uint8 pixels [height, width, channels]; several pictures (a format with N) side by side in a grid.
+    """uint8 pixels [height, width, channels]; several images (a format with N) are tiled in a grid.
 
     Floating-point values are in [0, 1].
     """
@@ -282,12 +282,12 @@ def draw_boxes(disp_image, boxes, labels=None):
 
 
 def video(tag, tensor, fps=4) -> Summary:
-    """Moving pictures [n, time, channels, height, width]; several side by side."""
+    """Write a video [n, time, channels, height, width]; several are tiled."""
     values = array(tensor)
     if values.ndim != 5:
         raise ValueError(f"a video has 5 dimensions (n, time, channels, height, width), got {list(values.shape)}")
     values = np.clip(values * 255.0, 0, 255).astype(np.uint8) if values.dtype.kind == "f" else values.astype(np.uint8)
-    count = 1 << (len(values) - 1).bit_length()  # a power of two, of which half of the bits are columns
+    count = 1 << (len(values) - 1).bit_length()  # a power of two; half of the bits are columns
     columns = 1 << (count.bit_length() - 1) - (count.bit_length() - 1) // 2
     full = np.zeros((count, *values.shape[1:]), np.uint8)
     full[:len(values)] = values
@@ -345,7 +345,7 @@ def text(tag, text) -> Summary:
 
 # --- arrangements -----------------------------------------------------------------------------------------------------
 def custom_scalars(layout) -> Summary:
-    """Which scalars are drawn together: category -> title -> ("Multiline", tags), or ("Margin", [value, lower, upper]).
+    """Layout of scalars drawn together: category -> title -> ("Multiline", tags), or ("Margin", [value, lower, upper]).
     """
     from tensorboard.plugins.custom_scalar import layout_pb2 as messages
 
@@ -368,8 +368,8 @@ def custom_scalars(layout) -> Summary:
 
 
 def mesh(tag, vertices, colors, faces, config_dict, display_name=None, description=None) -> Summary:
-    """Bodies: ``vertices`` [n, points, 3], ``colors`` [n, points, 3] in 0..255, ``faces`` [n, triangles, 3] of whole
-    numbers; ``config_dict`` is told to three.js."""
+    """Bodies: ``vertices`` [n, points, 3], ``colors`` [n, points, 3] in 0..255, ``faces`` [n, triangles, 3] of
+    integers; ``config_dict`` is passed to three.js."""
     from tensorboard.plugins.mesh import metadata as about
     from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 

@@ -13,18 +13,18 @@ from . import summary
 
 
 class FileWriter:
-    """One event file in a folder: ``max_queue`` events wait in memory, at most ``flush_secs`` seconds."""
+    """One event file in a directory: ``max_queue`` events wait in memory, at most ``flush_secs`` seconds."""
 
     def __init__(self, log_dir, max_queue=10, flush_secs=120, filename_suffix=""):
         self.log_dir, self.settings = os.fspath(log_dir), (max_queue, flush_secs, filename_suffix)
         self.event_writer = EventFileWriter(self.log_dir, *self.settings)
 
     def get_logdir(self):
-        """The folder."""
+        """Return the directory."""
         return self.log_dir
 
     def add_event(self, event, step=None, walltime=None):
-        """Writes an event, of now and of no step unless told."""
+        """Write an event; default: the current time and no step."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
@@ -63,11 +63,10 @@ def folder_of_now(comment: str) -> str:
 
 
 class SummaryWriter:
-    """Writes figures of a run into a folder that TensorBoard shows (``tensorboard --logdir runs``).
+    """Writes data of a run to a directory that TensorBoard shows (``tensorboard --logdir runs``).
 
-    ``log_dir``: the folder (default: ``runs/`` with date, machine and ``comment``); ``purge_step``: from which step on
-      what an earlier run wrote
-    there is not to be shown. Usable as a context manager.
+    ``log_dir``: the directory (default: ``runs/`` with date, host and ``comment``); ``purge_step``: first step of an
+      earlier run there that is hidden. Usable as a context manager.
     """
 
     def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
@@ -89,7 +88,7 @@ class SummaryWriter:
         return self.file_writer
 
     def _beside(self, folder: str) -> FileWriter:
-        """The file of a run that is shown beside this one."""
+        """Return the file of an additional run that is shown with this one."""
         self._get_file_writer()
         if folder not in self.all_writers:
             self.all_writers[folder] = FileWriter(folder, *self.settings)
@@ -99,7 +98,7 @@ class SummaryWriter:
         self._get_file_writer().add_summary(content, step, walltime)
 
     def get_logdir(self):
-        """The folder."""
+        """Return the directory."""
         return self.log_dir
 
     # --- what can be shown --------------------------------------------------------------------------------------------
@@ -128,7 +127,7 @@ class SummaryWriter:
                   global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
-        """How often values of a tensor lie where.  ValueError where there are none."""
+        """Write a histogram of a tensor's values.  ValueError for an empty one."""
         self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
@@ -192,8 +191,8 @@ class SummaryWriter:
                   global_step, walltime)
 
     def add_custom_scalars(self, layout):
-        """Which scalars are drawn together: category -> title -> ["Multiline", tags], or ["Margin", [value, lower,
-        upper]]."""
+        """Write the layout of scalars drawn together: category -> title -> ["Multiline", tags], or ["Margin", [value,
+        lower, upper]]."""
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled"):
@@ -207,7 +206,7 @@ class SummaryWriter:
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None):
-        """Hyperparameters and what came of them: a run in a folder below."""
+        """Write hyperparameters and their metrics as a run in a subdirectory."""
         for given in (hparam_dict, metric_dict):
             if not isinstance(given, dict):
                 raise TypeError(f"hparam_dict and metric_dict should be dictionaries, got {type(given).__name__}")

@@ -1,4 +1,4 @@
-"""Numbers and sizes that only data tell: they are read between two programs of one graph."""
+"""Unbacked numbers and sizes: they are read between two programs of one graph."""
 import numpy as np
 
 import rushlight as torch

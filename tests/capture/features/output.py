@@ -1,4 +1,4 @@
-"""Printing, warnings, logging, and texts of numbers that only data tell: done at the end of the graph, in order."""
+"""Printing, warnings, logging, and strings of unbacked numbers: done at the end of the graph, in order."""
 import contextlib
 import io
 import logging

@@ -1,5 +1,5 @@
-"""Parts of tensors by whole numbers and slices are those of PyTorch: sizes, strides, offsets, versions, histories,
-errors."""
+"""Parts of tensors by integers and slices are those of PyTorch: sizes, strides, offsets, versions, histories, errors.
+"""
 
 import itertools
 

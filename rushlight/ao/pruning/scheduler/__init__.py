@@ -1,1 +1,1 @@
-"""What changes how sparse weights are."""
+"""Schedulers of sparsity."""

@@ -1,4 +1,4 @@
-"""What all schedulers of sparsity share."""
+"""Base class of schedulers of sparsity."""
 from __future__ import annotations
 
 import warnings

@@ -1,4 +1,4 @@
-"""What all sparsifiers share: which tensors, their masks, and their state."""
+"""Base class of sparsifiers: their tensors, masks, and state."""
 from __future__ import annotations
 
 import abc
@@ -125,7 +125,7 @@ class BaseSparsifier(abc.ABC):
         return module
 
     def step(self, use_path: bool = True):
-        """Makes the masks anew."""
+        """Recompute the masks."""
         if not self.enable_mask_update:
             return
         with no_grad():

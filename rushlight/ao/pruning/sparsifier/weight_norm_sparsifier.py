@@ -63,7 +63,7 @@ def in_blocks(matrix, rows, columns):
 
 
 def out_of_blocks(blocks, height, width, rows, columns):
-    """The matrix of which ``in_blocks`` made blocks."""
+    """Return the matrix that ``in_blocks`` divided into blocks; its inverse."""
     down, across = -(-height // rows), -(-width // columns)
     parts = blocks.reshape(down, across, rows, columns).permute(0, 2, 1, 3)
     return parts.reshape(down * rows, across * columns)[:height, :width]

@@ -1,4 +1,4 @@
-"""What a backend says of the operators that it quantizes, for programs that ask it."""
+"""BackendConfigs: descriptions of the operators that a backend quantizes."""
 from __future__ import annotations
 
 from ...._src.core.later import later

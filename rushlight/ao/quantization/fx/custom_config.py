@@ -1,10 +1,9 @@
-"""What programs say of single modules when a graph is prepared and converted."""
+"""Custom configs: per-module options for preparing and converting a graph."""
 from __future__ import annotations
 
 
 class PrepareCustomConfig:
-    """Lists of names and classes: which modules stand alone, which inputs and outputs are quantized, which attributes
-    stay.
+    """Lists of names and classes: standalone modules, quantized inputs and outputs, and preserved attributes.
 
     >>> PrepareCustomConfig().set_input_quantized_indexes([0]).input_quantized_indexes
     [0]
@@ -38,7 +37,7 @@ class PrepareCustomConfig:
 
 
 class ConvertCustomConfig:
-    """Which attributes stay when a graph is converted.
+    """Attributes that are preserved when a graph is converted.
 
     >>> ConvertCustomConfig().set_preserved_attributes(["version"]).preserved_attributes
     ['version']

@@ -60,6 +60,6 @@ def convert_linear(model, graph, node, qconfig, modules):
 
 
 def drop_unread(model, graph, path):
-    """Removes a tensor of the model itself that no node reads; submodules that nobody calls go as a whole."""
+    """Remove an unread tensor of the model itself; unused submodules are removed entirely."""
     if "." not in path and not any(node.op == "get_attr" and node.target == path for node in graph.nodes):
         delattr(model, path)

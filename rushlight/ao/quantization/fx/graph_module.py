@@ -1,4 +1,4 @@
-"""What a prepared graph module remembers for its conversion."""
+"""State that a prepared graph module stores for its conversion."""
 from __future__ import annotations
 
 import dataclasses

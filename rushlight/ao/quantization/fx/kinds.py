@@ -1,5 +1,5 @@
-"""What calls in a traced model are to quantization: layers with weights, sums and products, what passes numbers on, and
-what has a form of its own."""
+"""Categories of calls in quantization: layers with weights, sums and multiplications, calls that only move elements,
+and calls with a quantized class."""
 from __future__ import annotations
 
 import functools
@@ -46,7 +46,7 @@ def table() -> Table:
 
 
 def subject(node, modules):
-    """What a node calls: a module's class, a function, or a method's name."""
+    """Return the target of a node: a module's class, a function, or a method's name."""
     if node.op == "call_module":
         return type(modules[node.target])
     return node.target if node.op in ("call_function", "call_method") else None

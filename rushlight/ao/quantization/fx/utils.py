@@ -11,7 +11,7 @@ def _get_module(node: Node, modules: dict):
 
 
 def graph_module_from_producer_nodes(root, producer_nodes) -> GraphModule:
-    """A module of the nodes that give a value, the last of which is the first of ``producer_nodes``."""
+    """Return a module of the nodes that compute a value; ``producer_nodes`` are in reverse order."""
     if not producer_nodes:
         raise AssertionError("list of producer nodes can not be empty")
     nodes, graph, made = list(reversed(producer_nodes)), Graph(), {}

@@ -17,7 +17,7 @@ def _several(dicts):
 
 
 def merge(*dicts, **kwargs):
-    """The entries of dictionaries, of which the last counts.
+    """Merge dictionaries; the last entry of a key wins.
 
     >>> merge({1: "a"}, {1: "b", 2: "c"})
     {1: 'b', 2: 'c'}

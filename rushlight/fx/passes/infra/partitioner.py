@@ -74,7 +74,7 @@ class CapabilityBasedPartitioner:
         return [partition for partition in found if self.allows_single_node_partition or self.computes(partition)]
 
     def computes(self, partition) -> bool:
-        """Whether a group is worth a submodule: two nodes that compute, or one that may stand alone."""
+        """True if a group merits a submodule: two nodes that compute, or one that may be alone."""
         modules = dict(self.graph_module.named_modules())
         targets = [get_node_target(modules, node) for node in partition.nodes]
         return len([t for t in targets

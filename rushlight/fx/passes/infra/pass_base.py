@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class PassResult(NamedTuple):
-    """What a pass gives: the module, and whether it was changed."""
+    """Result of a pass: the module, and whether it was changed."""
 
     graph_module: object
     modified: bool

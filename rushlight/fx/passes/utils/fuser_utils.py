@@ -15,7 +15,7 @@ def topo_sort(nodes) -> list:
         ready = [node for node in left if not any(used in left for used in node.all_input_nodes)]
         if not ready:
             raise AssertionError(
-                "topological sorted nodes doesn't have same length as input nodes: they read each other in a circle")
+                "topological sorted nodes doesn't have same length as input nodes: they read each other in a cycle")
         found += ready
         for node in ready:
             del left[node]
@@ -65,7 +65,7 @@ def fuse_as_graphmodule(gm, nodes, module_name: str, partition_lookup_table=None
 
 
 def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs, insertion_point=None):
-    """Calls ``sub_gm`` (a submodule of this name from now on) in the stead of the nodes it was made of; these stay."""
+    """Call ``sub_gm``, registered as a submodule of this name, in place of the nodes it was made of; these stay."""
     name = sub_gm.__class__.__name__
     gm.add_submodule(name, sub_gm)
     with gm.graph.inserting_after(insertion_point) if insertion_point is not None else gm.graph.inserting_before(
@@ -88,7 +88,7 @@ def last(gm):
 
 
 def erase_nodes(gm, nodes) -> None:
-    """Takes nodes out that nobody reads, those that read others first."""
+    """Erase unused nodes, in reverse topological order."""
     for node in reversed(nodes):
         gm.graph.erase_node(node)
 

@@ -1,1 +1,1 @@
-"""What may still change: keys and values in pages."""
+"""Experimental attention: paged keys and values."""

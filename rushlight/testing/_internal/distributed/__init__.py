@@ -1,1 +1,1 @@
-"""What tests of programs for several processes use."""
+"""Helpers for tests of programs for several processes."""

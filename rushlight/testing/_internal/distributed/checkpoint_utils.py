@@ -1,4 +1,4 @@
-"""Folders for tests of checkpoints."""
+"""Directories for tests of checkpoints."""
 from __future__ import annotations
 
 import functools
@@ -10,7 +10,8 @@ from .... import distributed as dist
 
 
 def with_temp_dir(func=None):
-    """Gives a test method a folder, ``self.temp_dir``, the same for all ranks; the first rank makes and removes it."""
+    """Give a test method a directory, ``self.temp_dir``, the same for all ranks; the first rank creates and removes
+    it."""
     if func is None:
         return with_temp_dir
 
@@ -24,7 +25,7 @@ def with_temp_dir(func=None):
         try:
             func(self, *args, **kwargs)
             if dist.is_initialized():
-                dist.barrier()  # nobody reads any more
+                dist.barrier()  # all ranks have finished reading
         finally:
             if first:
                 shutil.rmtree(self.temp_dir, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Groups of which one rank is there alone, for plans of large ones.
+"""Groups with a single real rank, for plans of large ones.
 
 >>> from rushlight import distributed as dist
 >>> dist.init_process_group("fake", store=FakeStore(), rank=3, world_size=64)
@@ -18,7 +18,7 @@ class FakeStore(HashStore):
 
 
 class FakeProcessGroup(ProcessGroup):
-    """The group of rank ``rank`` of ``size``, whose exchanges ask nobody (``backends.FakeEngine``)."""
+    """The group of rank ``rank`` of ``size``, whose collectives involve no other process (``backends.FakeEngine``)."""
 
     def __init__(self, rank: int, size: int):
         super().__init__("fake", FakeStore(), rank, size, make=FakeEngine)

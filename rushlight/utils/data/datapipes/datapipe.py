@@ -1,4 +1,4 @@
-"""What all data pipes are: datasets on which other pipes are methods."""
+"""Base of data pipes: datasets on which other pipes are methods."""
 from __future__ import annotations
 
 import functools
@@ -10,7 +10,7 @@ __all__ = ["DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe"]
 
 
 class Chained:
-    """What pipes of both kinds share: names of pipes are methods of all pipes of their kind."""
+    """Base of both kinds of pipes: names of pipes are methods of all pipes of their kind."""
 
     reduce_ex_hook = getstate_hook = str_hook = repr_hook = None
 
@@ -56,14 +56,14 @@ class Chained:
 
     @classmethod
     def set_getstate_hook(cls, hook_fn):
-        """What pickles of pipes hold in place of their attributes, by a function of these."""
+        """Set a function that returns the pickled state of pipes from their attributes."""
         if hook_fn is not None and IterDataPipe.getstate_hook is not None and cls.getstate_hook is not None:
             raise RuntimeError("Attempt to override existing getstate_hook")
         cls.getstate_hook = staticmethod(hook_fn) if hook_fn is not None else None
 
     @classmethod
     def set_reduce_ex_hook(cls, hook_fn):
-        """How pipes are pickled, by a function of a pipe."""
+        """Set a function that pickles pipes."""
         if hook_fn is not None and cls.reduce_ex_hook is not None:
             raise RuntimeError("Attempt to override existing reduce_ex_hook")
         cls.reduce_ex_hook = staticmethod(hook_fn) if hook_fn is not None else None
@@ -91,7 +91,7 @@ class IterDataPipe(Chained, IterableDataset):
         raise NotImplementedError(f"{type(self).__name__} does not say what it iterates over")
 
     def reset(self):
-        """Begins anew; what keeps items overrides it."""
+        """Reset the pipe; pipes with stored items override it."""
 
 
 class DFIterDataPipe(IterDataPipe):

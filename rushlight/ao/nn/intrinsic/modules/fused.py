@@ -8,7 +8,7 @@ __getattr__ = later(__name__)
 
 
 class _FusedModule(Sequential):
-    """What such layers share."""
+    """Base class of fused layers."""
 
 
 def fused(name, *kinds):

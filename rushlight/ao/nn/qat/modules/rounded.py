@@ -1,4 +1,4 @@
-"""What layers share that learn with rounded weights."""
+"""Base of layers that train with rounded weights."""
 from __future__ import annotations
 
 from ....._src.core.later import later

@@ -1,4 +1,4 @@
-"""Tables whose rows are whole numbers of 8 bits, each row with a scale and a zero point of its own."""
+"""Embedding tables of 8-bit integers, with a scale and a zero point for each row."""
 from __future__ import annotations
 
 from ....._src.core.later import facade, later
@@ -35,7 +35,7 @@ class EmbeddingPackedParams(Module):
         return self._packed_weight
 
     def rows(self, indices):
-        """What the rows of these indices stand for: int [m] -> float [m, d]."""
+        """Return the dequantized rows of these indices: int [m] -> float [m, d]."""
         scales, offsets = (v.index_select(0, indices).unsqueeze(1) for v in (self.scales, self.offsets))
         return self.whole.index_select(0, indices).to(facade().float32) * scales + offsets
 

@@ -16,7 +16,7 @@ class FXFloatFunctional(Module):
         raise RuntimeError("FloatFunctional is not intended to use the forward. Please use the underlying operation")
 
     def seen(self, x):
-        """What the observer of results returns."""
+        """Return the observer's result for the value."""
         return x
 
     def add(self, x, y):

@@ -1,4 +1,4 @@
-"""Where whole numbers begin and end."""
+"""Conversion to and from quantized values."""
 from __future__ import annotations
 
 from ....._src.core.later import facade, later

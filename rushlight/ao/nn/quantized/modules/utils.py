@@ -1,4 +1,4 @@
-"""What quantized layers share."""
+"""Helpers of quantized layers."""
 from __future__ import annotations
 
 from ....._src.core.dtypes import float32
@@ -14,7 +14,7 @@ __getattr__ = later(__name__)
 
 
 def quantized_name(module):
-    """How a module is printed."""
+    """Return the name that a module is printed with."""
     return f"Quantized{type(module).__name__}"
 
 
@@ -80,8 +80,7 @@ def quantized_weight(weight, observer=None):
 
 
 def layer_of(mod):
-    """(float layer, observer of its weight) of a module that is to be converted, fused or not, one that learns or
-    not."""
+    """Return (float layer, observer of its weight) of a module to convert, fused or not, for training or not."""
     observer = mod.weight_fake_quant if isinstance(mod, Rounded) else mod.qconfig.weight()
     mod = mod.to_float() if isinstance(mod, Rounded) else mod
     return mod[0] if isinstance(mod, _FusedModule) else mod, observer

@@ -9,13 +9,13 @@ PURE = ("_operator", "math", "builtins")  # modules of functions that depend on 
 
 
 def get_CSE_banned_ops() -> set:  # noqa: N802 - PyTorch's name
-    """The operators of which two equal calls are two: none beyond those that write or draw random numbers, which the
-    pass knows."""
+    """Return the operators whose equal calls are not merged: none beyond those that mutate or draw random numbers,
+    which the pass knows."""
     return set()
 
 
 def key_of(value):
-    """What an argument is compared by; TypeError for what cannot be compared."""
+    """Return the key that an argument is compared by; TypeError for an unhashable one."""
     if isinstance(value, (list, tuple)):
         return type(value).__name__, tuple(map(key_of, value))
     if isinstance(value, dict):
@@ -27,10 +27,10 @@ def key_of(value):
 
 
 class Memory:
-    """Which values of a graph may share memory, and how often it was written to up to a node.
+    """Aliases among the values of a graph, and the number of writes to their memory before a node.
 
-    A value shares memory with the arguments of the call that gave it unless the call's overload says that it does not;
-    inputs and attributes share theirs.
+    A value shares memory with the arguments of its call unless the overload's schema excludes it; inputs and
+    attributes have their own storage.
     """
 
     def __init__(self, graph):
@@ -67,7 +67,7 @@ class Memory:
 
 
 def fresh(target) -> bool:
-    """Whether results of a call lie in memory of their own."""
+    """True if results of a call have memory of their own."""
     schema = getattr(target, "_schema", None)
     return schema is not None and all(result.alias_info is None for result in schema.returns)
 
@@ -87,7 +87,7 @@ class CSEPass(PassBase):
     """A pass: calls of the same function with the same arguments become one, unless what they read or gave is written
     to between them or later.
 
-    ``banned_ops``: functions of which every call stays, beside those that write or draw random numbers.
+    ``banned_ops``: functions whose calls are all kept, in addition to those that mutate or draw random numbers.
     """
 
     def __init__(self, banned_ops=None):

@@ -1,1 +1,1 @@
-"""What tests of tensors over several processes use."""
+"""Helpers for tests of distributed tensors."""

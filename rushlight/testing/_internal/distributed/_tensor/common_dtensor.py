@@ -1,4 +1,4 @@
-"""Test cases over grids of processes, samples of placements, and small models to split."""
+"""Test cases over device meshes, samples of placements, and small models to shard."""
 from __future__ import annotations
 
 import functools
@@ -23,7 +23,7 @@ def skip_unless_torch_gpu(method):
 
 
 class DTensorTestMixin:
-    """What tests of ``DTensor`` ask of their case: a grid, and comparisons with plain calls."""
+    """Requirements of ``DTensor`` tests: a device mesh, and comparisons with plain calls."""
 
     is_local_tensor_enabled = False
 
@@ -123,8 +123,8 @@ def within_group(function, eager_init: bool = False, backend: str | None = None)
 
 
 class DTensorConverter:
-    """Goes over (args, kwargs) in which the tensors are DTensors on a grid of one dimension, in all combinations of
-    their placements: whole, or split along any dimension that is long enough."""
+    """Iterates over (args, kwargs) in which the tensors are DTensors on a 1-D mesh, in all combinations of their
+    placements: replicated, or sharded along any dimension that is long enough."""
 
     def __init__(self, mesh: DeviceMesh, args, kwargs):
         self.mesh, self.args, self.kwargs = mesh, args, kwargs

@@ -69,7 +69,7 @@ class ModelArgs:
 
 
 class Attention(nn.Module):
-    """Heads whose number is asked for at each call: layers that are split have fewer of them in a process."""
+    """Attention whose number of heads is read at each call: sharded layers have fewer of them in a process."""
 
     def __init__(self, args: ModelArgs):
         super().__init__()
@@ -100,7 +100,7 @@ class FeedForward(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and layers, each after a norm and beside what goes past it."""
+    """Attention and layers, each after a norm and with a residual connection."""
 
     def __init__(self, args: ModelArgs):
         super().__init__()
@@ -159,7 +159,7 @@ class Transformer(nn.Module):
 
 
 def layer_plan(sequence: bool, local: bool) -> dict:
-    """How the layers of a block are split."""
+    """Return the sharding plan of a block's layers."""
     plan = {f"attention.{name}": ColwiseParallel(use_local_output=local) for name in ("wq", "wk", "wv")}
     between = Shard(1) if sequence else Replicate()
     plan |= {"attention.wo": RowwiseParallel(output_layouts=between),

@@ -9,7 +9,7 @@ __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
 class SamplerIterDataPipe(IterDataPipe):
-    """What a sampler, a class that is called with the pipe, gives."""
+    """Yields the items of a sampler, a class that is called with the pipe."""
 
     def __init__(self, datapipe, sampler=SequentialSampler, sampler_args=None, sampler_kwargs=None):
         self.datapipe, self.sampler_args = datapipe, () if sampler_args is None else sampler_args

@@ -8,7 +8,7 @@ __all__ = ["FileListerIterDataPipe"]
 
 @functional_datapipe("list_files")
 class FileListerIterDataPipe(IterDataPipe):
-    """The paths of files in folders, by patterns of their names."""
+    """Yields the paths of files in directories, by patterns of their names."""
 
     def __init__(self, root=".", masks="", *, recursive=False, abspath=False, non_deterministic=False, length=-1):
         self.datapipe = IterableWrapperIterDataPipe([root]) if isinstance(root, str) else (

@@ -8,7 +8,8 @@ __all__ = ["RoutedDecoderIterDataPipe"]
 
 @functional_datapipe("routed_decode")
 class RoutedDecoderIterDataPipe(IterDataPipe):
-    """(path, stream) as (path, value), by handlers of endings; texts, numbers and pictures where none is given."""
+    """Converts (path, stream) to (path, value), by handlers of file name endings; default: those of strings, numbers
+    and images."""
 
     def __init__(self, datapipe, *handlers, key_fn=extension_extract_fn):
         self.datapipe = datapipe

@@ -9,13 +9,13 @@ __all__ = ["SHARDING_PRIORITIES", "ShardingFilterIterDataPipe"]
 
 
 class SHARDING_PRIORITIES(enum.IntEnum):  # noqa: N801 - PyTorch's name
-    """Which division is made first."""
+    """Order of sharding filters."""
 
     DEFAULT, DISTRIBUTED, MULTIPROCESSING = 1, 2, 3
 
 
 class _ShardingIterDataPipe(IterDataPipe):
-    """A pipe that can be told which part is its own."""
+    """A pipe whose shard can be set."""
 
     def apply_sharding(self, num_of_instances, instance_id, sharding_group):
         raise NotImplementedError

@@ -17,7 +17,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
         if deepcopy:
             try:
                 self.sequence = copy.deepcopy(sequence)
-            except TypeError:  # open files and the like
+            except TypeError:  # open files and similar objects
                 warnings.warn("The input sequence can not be deepcopied, please be aware of in-place modification "
                               "would affect source data", stacklevel=2)
 

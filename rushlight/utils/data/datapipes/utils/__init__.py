@@ -1,1 +1,1 @@
-"""What pipes are made with."""
+"""Helpers of pipes."""

@@ -1,4 +1,4 @@
-"""Files of folders, streams that close themselves, and what functions take."""
+"""Files of directories, self-closing streams, and signatures of functions."""
 from __future__ import annotations
 
 import fnmatch
@@ -41,7 +41,7 @@ def match_masks(name, masks) -> bool:
 
 
 def get_file_pathnames_from_root(root, masks, recursive=False, abspath=False, non_deterministic=False):
-    """The paths of files below a folder whose names match, in order of names."""
+    """Yield the paths of files below a directory whose names match, sorted by name."""
     def failed(error):
         warnings.warn(f"{error.filename}: {error.strerror}", stacklevel=2)
         raise error

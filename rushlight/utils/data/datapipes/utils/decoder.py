@@ -140,7 +140,7 @@ def extension_extract_fn(pathname):
 
 
 class Decoder:
-    """Decodes (path, stream) by handlers, of which the last added is asked first."""
+    """Decodes (path, stream) by handlers; the last added is tried first."""
 
     def __init__(self, *handler, key_fn=extension_extract_fn):
         self.handlers, self.key_fn = list(handler), key_fn
@@ -159,7 +159,7 @@ class Decoder:
         return data
 
     def decode(self, data):
-        """What (path, stream) becomes: a dict of one entry, its stream read and closed."""
+        """Decode (path, stream) to a dict of one entry; the stream is read and closed."""
         result = {}
         for path, content in data if isinstance(data, list) else [data] if isinstance(data, tuple) else data.items():
             if hasattr(content, "read"):

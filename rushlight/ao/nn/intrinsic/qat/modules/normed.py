@@ -1,4 +1,4 @@
-"""What layers share that learn with weights rounded as they are after the batch norm that follows went into them."""
+"""Base of layers that train with weights rounded as after folding of the batch norm that follows."""
 from __future__ import annotations
 
 from ......_src.core.later import later

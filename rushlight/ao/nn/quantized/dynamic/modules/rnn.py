@@ -27,8 +27,8 @@ def pack_weight_bias(qweight, bias, dtype):
 
 
 def observer_of(mod):
-    """What makes the observer of a float layer's weights.  RuntimeError for other dtypes than qint8 and float16,
-    AssertionError where there is no ``qconfig`` or no bias."""
+    """Return the constructor of the observer of a float layer's weights.  RuntimeError for dtypes other than qint8
+    and float16, AssertionError without a ``qconfig`` or a bias."""
     from .....quantization.qconfig import default_dynamic_qconfig
     if not hasattr(mod, "qconfig"):
         raise AssertionError("Input float module must have qconfig defined")
