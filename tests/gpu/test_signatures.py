@@ -17,6 +17,8 @@ SIZES = {"int": 4, "unsigned int": 4, "unsigned": 4, "char": 1, "unsigned char":
 HEADERS = {"cuda": ("nvidia/include/cuda.h",),
            "hip": ("amd/include/hip/hip_runtime_api.h", "amd/include/hip/driver_types.h",
                    "amd/include/hip/hip_deprecated.h")}
+# declared in cudaProfiler.h, which Triton's package lacks; they have no parameters
+WITHOUT_PARAMETERS = "cuProfilerStart", "cuProfilerStop"
 
 
 @functools.cache
@@ -32,6 +34,8 @@ def header(kind: str) -> str:
 
 def prototype(kind: str, name: str) -> list:
     """The arguments of an entry as the header has them: (its words without const, how many stars)."""
+    if name in WITHOUT_PARAMETERS:
+        return []
     text = header(kind)
     own = re.search(rf"\b{name}\s*\(([^)]*)\)\s*;", text)
     if own is None:  # a macro names the latest version so
