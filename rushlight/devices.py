@@ -24,7 +24,7 @@ def recover(device):
     >>> import rushlight as torch
     >>> torch.devices.recover("cpu")
     Traceback (most recent call last):
-    NotImplementedError: a device of type 'cpu' cannot be made anew in a running process
+    NotImplementedError: a device of type 'cpu' cannot be recreated in a running process
     """
     where = _device(device)
     where.provider.recover(where.provider.placed(where).index or 0)

@@ -50,8 +50,8 @@ def test_names_exist(page, words):
 
 
 def test_rooms_of_the_design_exist():
-    """The table of rooms names folders of the package."""
-    table = (ROOT / "docs" / "design.md").read_text().partition("## Rooms")[2].partition("\n## ")[0]
+    """The table of packages names directories that exist."""
+    table = (ROOT / "docs" / "design.md").read_text().partition("## Packages")[2].partition("\n## ")[0]
     rooms = re.findall(r"^ +(\w[\w/]*)/(?= )", table, flags=re.MULTILINE)
     assert len(rooms) > 15
     assert [room for room in rooms if not any((ROOT / "rushlight" / parent / room).is_dir()

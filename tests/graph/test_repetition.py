@@ -57,7 +57,7 @@ def test_an_end_that_refers_to_the_middle():
     entries = chain(4)
     entries[-1] = "end", ("y", "x4", "m1")
     longer = Longer(find(entries), 2)
-    with pytest.raises(Irregular, match="one of the first"):
+    with pytest.raises(Irregular, match="other than the last"):
         for entry, shift in longer.entries():
             longer.things(entry, shift)
 

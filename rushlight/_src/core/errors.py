@@ -6,8 +6,8 @@ class Numbered(Exception):
 
     >>> print(Numbered("a is 3 long", "4 elements", "pad it"))
     a is 3 long
-    wanted: 4 elements
-    remedy: pad it
+      wanted: 4 elements
+      remedy: pad it
     """
 
     number: int | None = None

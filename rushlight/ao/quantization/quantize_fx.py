@@ -224,7 +224,8 @@ def prepare_fx(model, qconfig_mapping, example_inputs, prepare_custom_config=Non
     ``convert_fx``.
 
     ``qconfig_mapping``: a QConfigMapping, or its older form as a dict.  ``prepare_custom_config``: attributes that
-      stay, and modules that are not changed.  RuntimeError in training mode, NotImplementedError for a config with other options.
+      stay, and modules that are not changed.  RuntimeError in training mode, NotImplementedError for a config with
+      other options.
 
     >>> import rushlight as torch
     >>> from rushlight.ao.quantization import get_default_qconfig_mapping
