@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight._src.core.native import state
+from rushlight._src.core.op import forget as forget_plans
 
 fresh = itertools.count()  # for sizes of which there is no plan yet
 SIZE = 1 << 20  # elements: more than any small block, and enough work to release the interpreter lock
@@ -27,6 +28,7 @@ def set_memory(x):
 @pytest.mark.parametrize("least", [5, SIZE // 8])
 def test_tensors_given_other_memory_while_their_call_is_planned(change, count, least):
     size = least + next(fresh)
+    forget_plans()  # of other tests, which may have had this size
     change(rl.ones(size))  # planned before planning is watched
     tensors, taken, plan = [rl.ones(size) for _ in range(count)], [], state.plan
 
