@@ -161,7 +161,7 @@ def test_infinite_neighbours_stay_out(channels):
 
 
 def test_channels_must_be_neighbours():
-    with pytest.raises(ValueError, match="neighbours"):
+    with pytest.raises(ValueError, match="are not contiguous"):
         plan_pixels(Convolution(1, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 1, "uint8", b_dtype="int8",
                                 out_dtype="int32"))
 

@@ -44,7 +44,7 @@ def test_gradients_flow_through_submodules():
 
 def test_groups_in_a_circle():
     model = Model()
-    with pytest.raises(RuntimeError, match="circle"):
+    with pytest.raises(RuntimeError, match="cycle"):
         split_module(torch.fx.symbolic_trace(model), model, lambda node: int(node.name == "relu"))
 
 

@@ -271,7 +271,7 @@ def test_rounding(silent):
     ("roundup_power2_divisions:3", ValueError, "power of 2"),
     ("roundup_power2_divisions:64", ValueError, "eight sizes for each doubling"),
     ("expandable_segments:maybe", ValueError, "Expected 'True' or 'False'"),
-    ("max_split_size_mb", ValueError, "whole number"),
+    ("max_split_size_mb", ValueError, "an integer"),
     ("backend:cudaMallocAsync", RuntimeError, "this allocator"),
     ("expandable_segments:True,nothing:1", RuntimeError, "Unrecognized key 'nothing'"),
 ])

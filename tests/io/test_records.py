@@ -66,7 +66,7 @@ def test_writers(buffered, tmp_path):
         found.append((names, reader.get_record("note"), reader.get_record("data/0"), reader.has_record("version"),
                       reader.get_record_offset("data/0") % 64))
     assert found[0] == found[1] and found[0][1] == b"some"
-    with pytest.raises(TypeError, match="not list"):
+    with pytest.raises(TypeError, match="got list"):
         rl.PyTorchFileWriter(io.BytesIO()).write_record("a", [1], 1)
 
 
