@@ -79,7 +79,8 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
     dtype (with ``exact_dtype``) within ``tol``, objects by their attributes.
 
     >>> import rushlight as torch
-    >>> torch._dynamo.testing.same((torch.ones(2), {"a": 1}), (torch.ones(2), {"a": 1})), torch._dynamo.testing.same([1], {1: 1})
+    >>> from rushlight._dynamo.testing import same
+    >>> same((torch.ones(2), {"a": 1}), (torch.ones(2), {"a": 1})), same([1], {1: 1})
     (True, False)
     """
     import numpy as np

@@ -16,6 +16,7 @@ def pulled(forward, inputs, gradient) -> tuple:
 
 
 def zeros(sizes, like):
+    """Return zeros of these sizes, with the dtype and device of ``like``."""
     return OPS["new_zeros"](like, tuple(sizes))
 
 
@@ -50,19 +51,23 @@ def loss(name, parameter=None):
 
 
 def reduction_named(reduction) -> str:
+    """Return the name of a reduction, which aten gives as an int."""
     return reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
 def sigmoid_backward(grad_output, output):
+    """Return the gradient of the input of ``sigmoid``, from its result."""
     return grad_output * OPS["conj"]((1 - output) * output)
 
 
 def tanh_backward(grad_output, output):
+    """Return the gradient of the input of ``tanh``, from its result."""
     return grad_output * OPS["conj"](1 - output * output)
 
 
 def threshold_backward(grad_output, self, threshold):
+    """Return the gradient of the input of ``threshold``: 0 up to the threshold."""
     return OPS["where"](self <= threshold, 0, grad_output)
 
 

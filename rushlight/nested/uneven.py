@@ -154,5 +154,6 @@ def concatenate(parts, dtype=None, device=None) -> Uneven:
 
 
 def unsupported(name):
+    """Return the error for an operator without a rule for these tensors."""
     return UnsupportedLayoutError(f"{name}: not implemented for nested tensors that differ in several sizes",
                                   "dense tensors", "use to_padded_tensor() or unbind() first")

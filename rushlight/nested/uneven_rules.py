@@ -84,11 +84,13 @@ def within(func, x, dim):
 
 @rule("detach")
 def detach(input):
+    """The same examples without a history."""
     return input.around(input.elements.detach())
 
 
 @rule("unbind")
 def unbind(input, dim=0):
+    """The examples, as a tuple of views."""
     return input.unbind(dim)
 
 
@@ -100,6 +102,7 @@ def select(input, dim, index):
 
 @rule("contiguous")
 def contiguous(input, memory_format=None):
+    """The same examples, stored back to back."""
     return input.contiguous(memory_format)
 
 

@@ -252,6 +252,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
 
 def values_of_channel(input) -> int:
+    """Return the number of elements of a channel, over the batch and space."""
     return input.numel() // max(input.size(1), 1)
 
 

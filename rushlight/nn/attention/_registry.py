@@ -48,6 +48,7 @@ def activate_flash_attention_impl(impl: str):
 
 
 def list_flash_attention_impls() -> list[str]:
+    """Return the names of the registered implementations, sorted."""
     return sorted(IMPLEMENTATIONS)
 
 

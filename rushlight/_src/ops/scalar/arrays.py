@@ -70,6 +70,7 @@ def in_order(root: Expr) -> list:
 
 
 def operands_of(e: Expr) -> tuple:
+    """Return the operands evaluated before ``e``: of a loop its start alone."""
     return e.args[:1] if e.op == "repeat" else e.args
 
 
