@@ -110,7 +110,7 @@ def matmuls(dtype):
 
 
 def bytes_to_words():
-    """Products of int8 into int32, against torch._int_mm."""
+    """int8 matrix multiplications into int32, against torch._int_mm."""
     rows = []
     for name, batch, m, n, k, layouts in MATMULS:
         if batch or m <= 16 or layouts[0] == "t" or n % 8 or k % 8:  # what torch._int_mm takes

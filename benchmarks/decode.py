@@ -40,8 +40,8 @@ def quantized(t, linear, cast):
 
 
 def four_bits(t, linear, group=128):
-    """A module that computes what a Linear does, with weights of four bits, and a scale and a zero for each group of
-    neighbours in a row."""
+    """A module that computes what a Linear does, with int4 weights, and a scale and a zero point for each group of
+    adjacent weights of a row."""
     class FourBits(t.nn.Module):
         def __init__(self):
             super().__init__()

@@ -34,14 +34,14 @@ from .models.cases import CASES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ("checks", "kernels", "claims", "calls", "start", "models")
-SIZE = 8192  # of products
+SIZE = 8192  # of matmuls
 WIDEST = 240  # characters of a printed line: all rows of "checks" and "claims" have less than 12,000
 SPARE = 40  # seconds that what is under way may take longer than its part
 MODELS = [name for name in CASES if name != "vit"]  # "vit-train" is the same model
 MODES = ("inference", "training")
 DECODING = "gpt2-decode"  # is not trained
 OURS, THEIRS = ("rushlight", "rushlight.compile", "rushlight.graphs"), ("torch", "torch.compile")
-PRECISIONS = ("float32", "bfloat16", "float16")  # the first: by units for products (TF32)
+PRECISIONS = ("float32", "bfloat16", "float16")  # the first: on tensor cores (TF32)
 GOALS = {"product 8192 bfloat16": "600 TFLOP/s", "attention": "0.7 of PyTorch's", "copies": "0.9 of 4.3 TB/s",
          "start": "a quarter of torch.compile's", "calls": "3 us", "models": "1.0 of torch.compile, 0.7 of eager"}
 
@@ -186,7 +186,7 @@ KERNELS |= {f"{name}, GB/s": functools.partial(rate_of_memory, name=name)
 
 
 def kernels(sheet: Sheet, options):
-    """Products in TFLOP/s, memory-bound kernels in GB/s, attention in milliseconds."""
+    """Matmuls in TFLOP/s, memory-bound kernels in GB/s, attention in milliseconds."""
     for name in KERNELS:
         if sheet.wants(name):
             sheet.add(name, child(options, sheet, "--kernel", name))

@@ -90,7 +90,7 @@ def attention(rl, dry):
 
 
 def libraries(rl, dry):
-    """Products, bytes, convolutions and attention by the vendor's libraries wherever they can do them; NaN goes through
+    """Matmuls, also of int8, convolutions and attention by the vendor's libraries wherever they can do them; NaN passes
     their ReLU."""
     from rushlight._src.core.settings import settings
 

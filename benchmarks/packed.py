@@ -1,6 +1,6 @@
 """What it saves that weights are packed once: calls with copies that are kept beside calls that pack.
 
-    python -m benchmarks.packed                      products, convolutions, models; one thread, processor time
+    python -m benchmarks.packed                      matmuls, convolutions, models; one thread, processor time
     python -m benchmarks.packed --models             models alone
 """
 import argparse

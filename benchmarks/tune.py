@@ -1,5 +1,5 @@
-"""Measures the choices of plans for matrix products, and writes down those that are clearly faster than what is
-estimated: the table that planners ask on processors of this kind.
+"""Measure the choices of plans for matrix multiplications, and record those that are clearly faster than what is
+estimated: the table that planners read on CPUs of this kind.
 
     python -m benchmarks.tune [float32] [bfloat16] [int8] [--threads 1] [--write]
 

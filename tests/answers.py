@@ -12,7 +12,7 @@ from .startup.machine_code import digest_of, find_or_make
 def keep_answer(make, *question: str, files=()):
     """Return what ``make()`` returns, a JSON value: from ``MACHINE_CODE``, if that names a directory where it is.
 
-    ``question``: texts of the arguments; ``files``: paths of the files that ``make`` is written in.
+    ``question``: the arguments as strings; ``files``: paths of the files that ``make`` is written in.
     """
     if not (directory := os.environ.get("MACHINE_CODE")):
         return make()

@@ -1,6 +1,6 @@
 """PyTorch's random operators on the CPU with numbers from Rushlight's stream: one seed means the same numbers in both.
 
-The place in the stream belongs to the state of PyTorch's generator: what is kept is which place each state stands for,
+The offset in the stream belongs to the state of PyTorch's generator: a table holds the offset of each state,
 so copies of a state, forks and seeds mean what they mean in the program.
 """
 

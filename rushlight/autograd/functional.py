@@ -1,4 +1,4 @@
-"""Jacobians, Hessians, and vector products with them, for functions of one or several tensors."""
+"""Jacobians, Hessians, and multiplications of vectors by them, for functions of one or several tensors."""
 from __future__ import annotations
 
 from .._src.core.interpret import is_idle, recording

@@ -1,4 +1,4 @@
-"""Implementations of ``aten``'s backward operators: vector-Jacobian products of the forward operators, or formulas if
+"""Implementations of ``aten``'s backward operators: VJPs of the forward operators, or formulas if
 the arguments are results of the forward."""
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_tight_places():
 
 
 def test_what_only_one_kept_value_reads_is_not_kept():
-    """The normalised image and its activation are computed again where they are read, not written down."""
+    """The normalised image and its activation are recomputed where they are read, not materialized."""
     from rushlight._src.compiler import assembler as program
 
     seen = []

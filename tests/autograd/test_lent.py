@@ -238,7 +238,7 @@ def test_a_write_within_a_transformed_function(name):
 
 
 def test_one_value_is_saved_if_the_derivative_reads_the_result():
-    """What only gradients of gradients would read is not saved beside a result that leads them to the inputs."""
+    """A value that only a double backward would read is not saved if the result leads to the inputs."""
     for call in (lambda x: x.relu(), lambda x: x.softmax(-1), lambda x: x.log_softmax(-1)):
         node = call(leaf() * 1).grad_fn.grad_node
         assert node.plan.saves == (-1,) and not node.plan.lent

@@ -60,7 +60,7 @@ SHARED = {"unbind": lambda x: x.unbind(0), "unbind of columns": lambda x: x.unbi
 
 @pytest.mark.parametrize("made", SHARED)
 def test_several_views_have_one_node(made):
-    """Its hooks get None for views that no gradient reaches, and gradients of gradients flow through it."""
+    """Its hooks get None for views that no gradient reaches, and double backward runs through it."""
     def outcome(t):
         x = t.arange(12., requires_grad=True).reshape(3, 4)
         leaf = x * 1.0

@@ -201,7 +201,7 @@ def test_gradients_of_gradients_come_from_the_store(folder):
 
 
 def test_plans_of_one_key_have_backward_programs_of_their_own(folder):
-    """The order of a norm is a run-time number after some calls: what its gradient is depends on it."""
+    """The order of a norm is a run-time scalar after some calls, and the form of its gradient depends on it."""
     for order in (2.0, 1.0, float("inf"), 2.0, 1.0, 3.0, 1.0, float("inf"), 2.0):
         x = torch.tensor([[3.0, -1.0], [4.0, 2.0]], requires_grad=True)
         torch.linalg.vector_norm(x, order, 0).backward(torch.tensor([5.0, 10.0]))

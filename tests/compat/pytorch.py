@@ -285,7 +285,7 @@ PASSING = re.compile("|".join([*map(re.escape, PLACES), r"[0-9a-f]{8}-[0-9a-f]{4
 
 
 def literal(value):
-    """The text of a value that a program can write down, else None."""
+    """Return a value's source text, or None if it has none."""
     try:
         text = f"{{{', '.join(sorted(map(repr, value)))}}}" if isinstance(value, set) and value else repr(value)
         if PASSING.search(text):

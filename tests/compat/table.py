@@ -1,5 +1,5 @@
-"""Writes the table of PyTorch's names that no room of ours has: ``python -m tests.compat.table [FOLDER]``, by default
-where it is read.
+"""Write the table of PyTorch's names that no module of Rushlight has: ``python -m tests.compat.table [FOLDER]``, by
+default where it is read.
 
 Lines ``from rushlight...`` are written by hand, and stay.
 """

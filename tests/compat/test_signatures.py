@@ -14,7 +14,7 @@ from rushlight._src.compat import table
 from tests.compat.pytorch import Walk, public_names
 
 KIND = inspect.Parameter
-# rooms of the insides of compilers, of programs that run others, and of PyTorch's own tests
+# packages of compilers' internals, of launchers, and of PyTorch's own tests
 INSIDES = ("torch.testing", "torch.fx.experimental", "torch.fx.operator_schemas", "torch.jit", "torch.ao.ns",
            "torch.distributed", "torch.export.exported_program", "torch.backends.xeon",
            "torch.utils.benchmark.examples",

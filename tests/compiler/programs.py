@@ -46,8 +46,8 @@ class Program:
         return compile_graph(Graph(self.inputs, self.nodes, outputs), "test", fresh)
 
     def run(self, outputs, arrays):
-        """The fresh outputs as arrays (halves as their bits); ``self.flag`` is the error flag, ``self.again()`` runs
-        once more."""
+        """The fresh outputs as arrays (16-bit floats as their bits); ``self.flag`` is the error flag, ``self.again()``
+        runs once more."""
         program = self.compile(*outputs)
         bound = program.bind()
         results = [np.full(m.shape, 77, m.dtype.numpy) for m in program.output_metas]

@@ -67,7 +67,7 @@ def test_blocks_give_every_bit_of_dots(target, tmp_path):
     (tmp_path / "main.c").write_text(MAIN % (declared, calls))
     subprocess.run(["aarch64-linux-gnu-gcc", "-static", "-o", "main", "main.c", "tiles.o"], cwd=tmp_path, check=True)
     random = np.random.default_rng(0)
-    # bytes that are finite numbers as bfloats, too, of few magnitudes
+    # bytes whose pairs are finite bfloat16 numbers of few magnitudes
     halves = (random.standard_normal(1 << 16).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     out = subprocess.run(["qemu-aarch64-static", "-cpu", PROCESSORS[target], "main"], cwd=tmp_path, check=True,
                          input=halves.tobytes(), capture_output=True, timeout=1500).stdout
@@ -80,7 +80,7 @@ def test_blocks_give_every_bit_of_dots(target, tmp_path):
 
 
 def check_whole(made, results, data):
-    """Tiles of bytes whose rows have their words side by side, against NumPy."""
+    """int8 tiles whose rows store their words adjacently, against NumPy."""
     for (kind, rows, vectors, row), found in zip(made, results):
         if kind.accumulator.is_float or row == kind.word.bytes:
             continue

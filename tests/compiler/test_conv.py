@@ -56,7 +56,7 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2, "float16": 3e-
 def reference(case, dtype, x=None):
     batch, channels, out, size, kernel, stride, pad, dilation, groups = case
     torch.manual_seed(0)
-    # whole numbers' worth of precision in the reference, whatever the dtype under test
+    # integers, so that the reference is exact for each dtype under test
     kind = getattr(torch, dtype)
     x = torch.randn(batch, channels, *size).to(kind)
     weight, bias = torch.randn(out, channels // groups, *kernel).to(kind), torch.randn(out).to(kind)

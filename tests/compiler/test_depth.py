@@ -36,7 +36,7 @@ def values(function, tracked):
 @pytest.mark.parametrize("kind", [*STEPS, MIXED])
 def test_long_chains_compile(kind, tracked, length):
     if kind == MIXED:
-        length //= 20  # every stretch has kernels of its own
+        length //= 20  # every layer has kernels of its own
     rl._dynamo.reset()
     function = chain(kind, length)
     assert values(rl.compile(function), tracked) == pytest.approx(values(function, tracked), rel=1e-6, abs=1e-9)

@@ -59,7 +59,7 @@ def test_products_with_bias_activation_and_residual(batch, rows, columns, depth,
         np.testing.assert_allclose(c, wanted, atol=2e-5)
 
 
-# stored side by side, compressed, scattered (small images; channels last), single pixels, several images at a time
+# stored adjacently, compressed, scattered (small images; channels last), single pixels, several images at a time
 CONVOLUTIONS = {
     "wide": (1, 5, 6, (20, 40), (3, 3), (1, 1), (1, 1), False),
     "small": (9, 40, 33, (7, 7), (3, 3), (1, 1), (1, 1), False),

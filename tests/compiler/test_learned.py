@@ -1,4 +1,4 @@
-"""Choices that a machine learns: classes are noted, measured once, kept on disk, and never change results."""
+"""Per-machine autotuning: classes are recorded, measured once, kept on disk, and never change results."""
 import json
 
 import numpy as np

@@ -245,8 +245,7 @@ def test_few_rows(rows, columns, depth, layout):
 
 
 def at_the_end(rows, columns, stride):
-    """A matrix of bfloats whose rows are so many elements apart, behind whose last element no memory may be read; and
-    what holds it."""
+    """A bfloat16 matrix with the given row stride, after whose last element no memory may be read, and its owner."""
     import ctypes
     import mmap
 

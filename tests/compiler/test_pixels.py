@@ -1,5 +1,5 @@
-"""Convolutions over pixels, with channels last: of bytes exactly, of halves and floats, by any processor; the primitive
-of bytes within programs."""
+"""Channels-last convolutions: int8 exactly, 16-bit floats and float32, on any CPU; the int8 primitive within
+programs."""
 
 
 import numpy as np

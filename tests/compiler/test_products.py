@@ -22,7 +22,7 @@ def graph_of(function, tensors):
 
 
 def products_of(function, *tensors):
-    """How many products there are before and after; results must agree."""
+    """The numbers of matmuls before and after; results must agree."""
     graph = graph_of(function, tensors)
     joined = joined_products(graph)
     expected, found = (evaluate(g, [x.numpy() for x in tensors]) for g in (graph, joined))
@@ -36,7 +36,7 @@ def steps(count, rows=24, depth=2, columns=20):
 
 
 def gradient(*tensors):
-    """The sum of transposed products, as of a weight that is used at every step."""
+    """The sum of transposed matmuls, as for a weight that is used at every step."""
     half = len(tensors) // 2
     return P.matmul(P.permute(tensors[0], dims=(1, 0)), tensors[half]), [P.matmul(P.permute(a, dims=(1, 0)), b)
                                                                          for a, b in zip(tensors[1:half],

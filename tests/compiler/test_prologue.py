@@ -198,7 +198,7 @@ def test_zeros_beside_infinities(prologues):
 
 
 def test_what_is_shared_is_computed_once(prologues):
-    """An operand that something else reads too, or that is a result, is written down."""
+    """An operand that another node reads, or that is a result, is materialized."""
     x, g, b, w = values((40, 24), (24,), (24,), (24, 8))
     normalised = LEFT["normalised"]
     for body in (lambda x, g, b, w: (normalised(x, g, b), normalised(x, g, b) @ w),

@@ -82,7 +82,7 @@ def test_both_operands_computed(batch, rows, columns, depth, order):
 
 @pytest.mark.parametrize("order", ["rows", "columns"])
 def test_bytes_and_halves_become_halves(order):
-    """Weights of bytes, with a scale and a zero point for each output, as the halves that a product of halves wants."""
+    """int8 weights with a scale and a zero point for each output, dequantized to bfloat16 for a bfloat16 matmul."""
     generator = np.random.default_rng(1)
     rows, columns, depth = 21, 37, 55
     scale = generator.integers(1, 9, columns).astype(np.float32) / 8
@@ -95,7 +95,7 @@ def test_bytes_and_halves_become_halves(order):
     prologue = expression_prologue(value, (w, s, z))
     parts = [laid_out(weights, order), scale, zero]
     strides = tuple((*strides_of(part, (depth, columns)), 0) for part in parts)
-    halves = (x.view(np.uint32) >> 16).astype(np.uint16)  # whole numbers this small are exact
+    halves = (x.view(np.uint32) >> 16).astype(np.uint16)  # integers this small are exact
     c = np.full((rows, columns), np.nan, np.float32)
     problem = Matmul((), rows, columns, depth, (depth, 1), strides[0][:2], (columns, 1), "bfloat16", "float32",
                      b_parts=strides)

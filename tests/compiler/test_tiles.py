@@ -16,7 +16,7 @@ from rushlight._src.devices.cpu.llvm.types import ptr
 pytestmark = pytest.mark.processor
 
 KINDS = ["bf16ps", "bssd", "bsud", "busd", "buud"]
-# bfloats: zeros, denormal, infinite, NaN, least, one, largest
+# bfloat16: zeros, denormal, infinite, NaN, least, one, largest
 KNOWN = [0x0000, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x3F80, 0x7F7F]
 
 
@@ -53,7 +53,7 @@ def run(kind, tiles, *operands):
 
 
 def operands(kind, seed):
-    """Random sums, rows and columns as words; bfloats with rare numbers among them."""
+    """Random accumulators, rows and columns as words; bfloat16 values include special numbers."""
     generator = np.random.default_rng(seed)
     words = [generator.integers(0, 1 << 32, (16, 16), np.uint32) for _ in range(3)]
     if kind == "bf16ps":

@@ -42,7 +42,7 @@ def test_entries_of_lists_decide_the_dtype(text):
 
     def made(t):
         try:
-            x = t.tensor(eval(text, {"np": np, "t": t}))  # noqa: S307 - the texts above
+            x = t.tensor(eval(text, {"np": np, "t": t}))  # noqa: S307 - the strings above
         except Exception as error:  # noqa: BLE001 - its type is compared
             return type(error).__name__
         return str(x.dtype), tuple(x.shape), x.tolist()

@@ -108,7 +108,7 @@ def answered():
 
 
 def compiled_beside():
-    """Two texts that the second thread compiles, of which one is shared out."""
+    """The second thread compiles two modules, one of which the first thread hands over."""
     line = CompileQueue()
     try:
         made = [line.add(text, 1) for text in ("a", "b")]

@@ -1,5 +1,5 @@
-"""What is made on the device without data draws nothing from the processor's stream; operators that draw take tensors
-there, as PyTorch's do."""
+"""Tensors on the meta device draw nothing from the CPU's random stream; random operators accept them, as PyTorch's
+do."""
 import pytest
 
 import rushlight as torch

@@ -18,7 +18,7 @@ def fake():
     rl.utils.rename_privateuse1_backend("fake")
     rl.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     rl._register_device_module("fake", types.ModuleType("fake"))
-    before, Registry.accelerator = Registry.accelerator, None  # of another room's tests
+    before, Registry.accelerator = Registry.accelerator, None  # of tests in another directory
     provider = testing.activate()
     yield provider
     Registry.leave("fake")

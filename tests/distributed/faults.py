@@ -20,20 +20,20 @@ from rushlight._src.core.settings import settings
 from rushlight.tools import blame, flight
 
 KINDS = ("skip", "skip across", "size", "dtype", "order", "order across", "hang", "exit", "exception", "slow")
-# each group has its exchanges in order, and none waits in a circle
+# each group has its collectives in order, and no ranks wait for each other
 HARMLESS = {"order across": ("tensor:4", "tensor:8")}
 PLACES = ("world:4", "tensor:4", "data:4", "world:8", "tensor:8", "data:8")
-LIMIT, START = datetime.timedelta(seconds=8), datetime.timedelta(minutes=10)  # of an exchange, and of the beginning
-UNHURRIED = 3  # an exchange may take so many times what whole worlds without a fault take
+LIMIT, START = datetime.timedelta(seconds=8), datetime.timedelta(minutes=10)  # of a collective, and of the start
+UNHURRIED = 3  # limit of a collective, as a multiple of the time of a whole world without a fault
 AT_ONCE = ("size", "dtype", "exit", "exception")  # the others need no limit to find out
-TOGETHER = 3  # worlds at a time: a machine with few processors is soon too slow for the limit
+TOGETHER = 3  # worlds at a time: a host with few CPUs is soon too slow for the limit
 PREFIX = "rushlight_trace_rank_"
 STEPS = 4  # of training
 MARK = "#" + " here: "  # comments that name the lines of the program
 
 
 class Fault:
-    """What the rank ``rank`` does at the step ``moment``, in the exchanges of ``scope``."""
+    """The fault of rank ``rank`` at the step ``moment``, in the collectives of ``scope``."""
 
     def __init__(self, kind, scope, rank, moment):
         self.kind, self.scope, self.rank, self.moment = kind, scope, rank, moment
@@ -44,7 +44,7 @@ class Fault:
 
 
 def before(fault, step, scope):
-    """Goes wrong instead of coming to an exchange."""
+    """Fail instead of joining a collective."""
     if not fault.at(step, scope):
         return
     if fault.kind == "hang":
@@ -64,7 +64,7 @@ def given(fault, step, scope, size):
 
 
 def train(fault, groups):
-    """Steps with exchanges in the world and in groups for tensor and data parallel layers."""
+    """Run steps with collectives in the world and in groups for tensor and data parallel layers."""
     for step in range(STEPS):
         for scope in ("tensor", "data", "world"):
             group = groups[scope]
@@ -159,7 +159,7 @@ def started(kind, scope, size, culprit, moment):
 
 
 def limit_here() -> datetime.timedelta:
-    """The limit of an exchange on this machine, as busy as it is: by worlds at the same time without a fault."""
+    """Measure the limit of a collective on this host under its load, by concurrent worlds without a fault."""
     before = time.monotonic()
     for *_, folder, pids in [started("exit", "none", 8, 0, 0) for _ in range(TOGETHER)]:
         assert set(ended(pids, before + START.total_seconds()).values()) == {0}

@@ -24,7 +24,7 @@ def shared_memory() -> set:
 
 
 def sockets() -> set:
-    """The names of the package's sockets within this machine."""
+    """The names of the package's sockets on this host."""
     path = Path("/proc/net/unix")
     lines = path.read_text().splitlines()[1:] if path.exists() else []
     return {line.split()[7] for line in lines if len(line.split()) > 7 and "rushlight" in line.split()[7]}

@@ -1,4 +1,4 @@
-"""Collectives alike of compiled programs as one exchange, where that is asked for."""
+"""Equal collectives of compiled programs are sent as one bucket where an option asks for it."""
 import pytest
 
 import rushlight as torch

@@ -49,7 +49,7 @@ def trained(run, parameters, rank=0, ranks=1, quiet=None, steps=6):
 
 @pytest.fixture
 def exchanges(monkeypatch):
-    """The bytes of each exchange that is an operator."""
+    """The bytes of each collective that is an operator."""
     seen, prepared = [], carrier.prepared
     monkeypatch.setattr(carrier, "prepared", lambda what, array, *given: seen.append((what, array.nbytes))
                         or prepared(what, array, *given))

@@ -50,7 +50,7 @@ class Processes(cases.MultiProcessTestCase):
         dist.barrier()
 
     def test_is_skipped(self):
-        raise unittest.SkipTest("no such machine")
+        raise unittest.SkipTest("no such host")
 
     @cases.skip_if_lt_x_gpu(2)
     def test_wants_gpus(self):

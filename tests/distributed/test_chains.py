@@ -1,4 +1,4 @@
-"""Several tensors that go through one exchange: what comes out is what each gives by itself."""
+"""Several tensors in one collective give what each gives by itself."""
 import random
 
 import pytest

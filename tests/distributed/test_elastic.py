@@ -1,4 +1,4 @@
-"""Launchers as programs import them: meetings of machines, restarts when some come or go, and failures."""
+"""Launchers as programs import them: rendezvous of hosts, restarts when some join or leave, and failures."""
 import datetime
 import random
 import signal
@@ -84,7 +84,7 @@ def test_registry():
         rdzv.get_rendezvous_handler(rdzv.RendezvousParameters("etcd", "a:1", "id", 1, 1))
 
 
-# --- meetings ---------------------------------------------------------------------------------------------------------
+# --- rendezvous -------------------------------------------------------------------------------------------------------
 def handler(store, least, most, last_call=600.0, join=LIMIT):
     seconds = datetime.timedelta
     times = dynamic_rendezvous.RendezvousTimeout(seconds(seconds=join), seconds(seconds=last_call))
@@ -224,7 +224,7 @@ def test_states_and_numbers():
     assert theirs.distributed.is_available() and api.to_map(Std.OUT, 2) == {0: Std.OUT, 1: Std.OUT}
 
 
-# --- machines that come and go ----------------------------------------------------------------------------------------
+# --- hosts that join and leave ----------------------------------------------------------------------------------------
 def begun(folder):
     """(rank, world, first step) of each start of a process."""
     path = folder / "begun"
@@ -243,7 +243,7 @@ def test_a_run_goes_on_when_machines_come_and_go(tmp_path):
         run_while_machines_come_and_go(port, tmp_path)
     lines = begun(tmp_path)
     steps = [step for _, _, step in lines]
-    # where the second machine is slow to come, the first one starts alone once more
+    # if the second host joins late, the first one starts once more alone
     assert steps == sorted(steps) and [world for _, world, _ in lines].count(2) == 2
     first, second = (step for _, world, step in lines if world == 2)
     assert first == second > 0

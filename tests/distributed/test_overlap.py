@@ -40,7 +40,7 @@ def told(x, w, group):
 
 
 def chain(x, w, group):
-    """Each collective reads what the one before gave; products lie beside."""
+    """Each collective reads the result of the one before; matmuls run concurrently."""
     first = functional.all_reduce(x @ w, "sum", group)
     beside = products(w, w, 2)
     second = functional.all_gather_tensor(first @ w, 0, group)

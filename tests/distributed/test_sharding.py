@@ -78,7 +78,7 @@ def test_every_way_to_every_other(shape):
 
 
 def test_cheapest_way():
-    """What is split along an inner dimension of the grid goes first; terms become parts without becoming whole."""
+    """Shards along an inner mesh dimension are gathered first; partial terms are reduce-scattered, not all-reduced."""
     steps = [(k, type(a).__name__, type(b).__name__)
              for k, a, b, _ in transfer.route((8, 8), (Partial(), Partial()), (Shard(0), Shard(0)), (2, 2))]
     assert steps == [(0, "Partial", "Shard"), (1, "Partial", "Shard")]

@@ -1,5 +1,4 @@
-"""What each room makes of the program of ``docs/walk.md``.  ``python -m tests.docs.walk`` writes it into the page
-anew."""
+"""The output of each package for the program of ``docs/walk.md``.  ``python -m tests.docs.walk`` rewrites the page."""
 import os
 import pathlib
 import re
@@ -65,7 +64,7 @@ def rest(text: str) -> str:
 
 
 def busiest_loop(assembly: str) -> str:
-    """The longest stretch of machine code from a label to the jump back to it, with no other label between."""
+    """The longest range of machine code from a label to the jump back to it, with no other label between."""
     loops = re.findall(r"^(\.LBB\w+):\n((?:\t.*\n)+?\tj\w+\t\1\n)", assembly, flags=re.MULTILINE)
     label, body = max(loops, key=lambda loop: loop[1].count("\n"))
     return f"{label}:\n{body}".expandtabs(8)

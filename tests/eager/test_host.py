@@ -18,7 +18,7 @@ CASES = {
 
 
 def programs_of(call, caplog):
-    """What a call gives, and the texts of the host programs that it made."""
+    """The result of a call, and the sources of the host programs that it made."""
     log = logging.getLogger("rushlight.output")
     with caplog.at_level(logging.DEBUG, logger=log.name):
         caplog.clear()

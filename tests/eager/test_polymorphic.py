@@ -81,7 +81,7 @@ def steps(plan, outline):
 
 
 def alike(filled, settled):
-    """A plan that was filled in is the one that settling makes; templates have an arena in any case there."""
+    """A plan made by substitution of sizes equals one made for them; its templates always have an arena."""
     for field in {*store.FIELDS, "op", "derived", "donating"} - {"temporaries", "inside", "reused"}:
         assert getattr(filled, field) == getattr(settled, field), field
     if filled.code and len(filled.temporaries) == len(settled.temporaries):

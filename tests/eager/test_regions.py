@@ -1,5 +1,5 @@
-"""Programs that repeat a stretch are planned by one with few of them: the results are those of the whole program, to
-the bit."""
+"""Programs with repeated layers are planned by a program with few of them: results are those of the whole program,
+bit for bit."""
 import numpy as np
 import pytest
 
@@ -78,8 +78,8 @@ def differentiated_twice(model, x):
 
 
 def compared(run, model, x):
-    """What ``run`` gives planned by stretches; it has to be the same planned as a whole, and nearly what operators one
-    by one give."""
+    """The results of ``run`` planned by layers; they must equal those planned as a whole, and nearly those of single
+    operators."""
     found = []
     for regions in (True, False):
         torch.compiler.reset()

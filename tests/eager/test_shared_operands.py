@@ -8,7 +8,7 @@ from ..whole import whole
 
 
 def repeated(times, transposed=False, change=None):
-    """A recurrence of products with one matrix."""
+    """A recurrence of matmuls with one matrix."""
     def body(h, w):
         for k in range(times):
             h = (h @ (w.t() if transposed else w)).tanh()

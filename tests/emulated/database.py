@@ -28,7 +28,7 @@ from ..pythons import PROJECT, Unavailable, installed
 from .served import Array, Named, leaves, mapped
 
 VERSION, MACHINE = "3.13", "aarch64"
-# what qemu plays: plain NEON, and SVE with vectors of 256 bits and the products of bytes and bfloats
+# CPUs of qemu: plain NEON, and SVE with 256-bit vectors and the matmul instructions for int8 and bfloat16
 PROCESSORS = {"neon": "cortex-a57", "v8.6": "max,pauth=off,sve=off",
               "sve": "max,pauth=off,sve-default-vector-length=32"}
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def model(library):
-    """A module of either library with state of all kinds, control flow, numbers that data decide, and sizes as
+    """A module of either library with state of all kinds, control flow, data-dependent numbers, and sizes as
     results."""
     class Whole(library.nn.Module):
         def __init__(self):
@@ -181,7 +181,7 @@ DTYPES = "bfloat16", "float16", "int8", "bool", "complex64", "uint8"
 
 
 class Laid(rl.nn.Module):
-    """Weights of many dtypes and strides, two that share memory, and containers of one's own."""
+    """Weights of many dtypes and strides, two that share memory, and custom containers."""
 
     def __init__(self):
         super().__init__()

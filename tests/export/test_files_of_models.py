@@ -156,7 +156,7 @@ def others(L):
 
 
 def models(L):
-    """{name: (class of a module, function from a number of examples to arguments, sizes that vary)} for a library."""
+    """{name: (class of a module, function from a batch size to arguments, dynamic shapes)} for a library."""
     Residual, UNet, Mobile, Detector = images(L)
     Encoder, Decoder, Recurrent = sequences(L)
     Mutating, Mixer, Recommender = others(L)

@@ -132,7 +132,7 @@ def test_every_rule_is_written_above(monkeypatch):
                            *((getattr(torch, n), xs) for n, xs in BINARY.items()), *REST.values()]:
         torch.onnx.export(function if isinstance(function, nn.Module) else Call(function), args)
     rest = {name for name in RULES if not name.startswith("quantized_decomposed.")}  # those have a file of their own
-    assert rest - used == {"as_stored", "int_matmul", "within"}  # of halves, below, and of gradients of views
+    assert rest - used == {"as_stored", "int_matmul", "within"}  # of 16-bit floats, below, and of gradients of views
 
 
 def test_products_of_int8():

@@ -343,7 +343,7 @@ def tensors_without_contents():
             call(empty)
         except (TypeError, AttributeError, RuntimeError, ValueError, IndexError):
             continue
-        raise AssertionError("a tensor without contents was used")
+        raise AssertionError("an uninitialized tensor was used")
 
 
 @hazard

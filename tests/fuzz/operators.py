@@ -162,8 +162,8 @@ def several(p, name, v, n):
 
 
 def fuzz(theirs, ours, seed, seconds=math.inf, length=12, limit=math.inf):
-    """Run ``limit`` programs, or as many as begin within ``seconds``; return the texts of those on which the sides
-    part, by what the last call was, and how many ran."""
+    """Run ``limit`` programs, or as many as begin within ``seconds``; return the sources of those on which the sides
+    differ, by what the last call was, and how many ran."""
     rng, found, count, end = random.Random(seed), {}, 0, time.monotonic() + seconds
     theirs.manual_seed(seed)
     with warnings.catch_warnings():

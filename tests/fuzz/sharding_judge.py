@@ -1,5 +1,5 @@
 """PyTorch's own share of what ``tests.fuzz.sharding`` asks: for how many entries of its database its DTensors run
-forward under placements over a grid of 2.
+forward under placements over a mesh of 2.
 
 ``python -m tests.fuzz.sharding_judge [--cases N] [--show]`` prints how many run in all cases, how many have no rule for
 an operator, and how many fail otherwise.  It is one rank of two, alone (the backend "fake"), so shapes are seen and

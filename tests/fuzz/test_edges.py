@@ -22,6 +22,6 @@ def test_elements_at_the_edges(name):
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments_of_other_types(name):
-    """A truth, a float or a text where a whole number is wanted, and the reverse: refused as PyTorch refuses."""
+    """A bool, a float or a string where an int is expected, and the reverse: refused as PyTorch refuses."""
     kinds = r"^(True|False|1\.0|1\.5|None|'a'|1j) at \(0, 1\)$"
     assert not [d for d in hunted(entry(name), most=12, count=1, kinds=kinds) if d[0] in ("accepts", "refuses", "form")]

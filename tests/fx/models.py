@@ -1,4 +1,4 @@
-"""One module that uses most of what tracing writes down; for us and for the judge."""
+"""One module that uses most of what tracing records, for Rushlight and for PyTorch."""
 
 from rushlight import fx
 

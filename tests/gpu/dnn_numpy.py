@@ -11,7 +11,7 @@ from .stub_blas import BF16, F16, F32, F64
 from .stub_dnn import (ATTRIBUTES, BYTES, DATA, FILTER, FORWARD, KIND, MULTIPLIED, POINTED, REDUCED, RESHAPED,
                        slot)
 
-TYPES = {0: F32, 1: F64, 2: F16, 9: BF16}  # of tensors in memory, as those of products
+TYPES = {0: F32, 1: F64, 2: F16, 9: BF16}  # of tensors in memory, as those of matmuls
 NUMPY = {F32: np.float32, F64: np.float64, F16: np.float16, BF16: np.uint16}
 LETTERS = {1: "i", 3: "q", 7: "i", 14: "i", 15: "q", 18: "i", 2: "?"}
 POINTWISE = {0: np.add, 1: np.multiply, 9: np.subtract, 6: np.divide, 13: lambda x: np.exp(x), 15: lambda x: np.log(x),

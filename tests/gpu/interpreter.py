@@ -77,7 +77,7 @@ def rounded(handle):
 
 
 def mended():
-    """Makes the interpreter right: it multiplies the bits of bfloat16, whose products are exact in float32."""
+    """Fix Triton's interpreter, which multiplies the bits of bfloat16: multiply in float32, which is exact."""
     builder = interpreter.InterpreterBuilder
     product, cast = builder.create_dot, builder.cast_impl
 

@@ -1,10 +1,10 @@
 """A stand-in for NVIDIA's ``libcublasLt.so``: a shared object that our own code generator and linker make.
 
 It keeps descriptors as the documentation of the library describes them, and refuses what that refuses: attributes of
-another size, descriptors of another kind, shapes that do not fit, types that are not computed, products of bytes whose
-operands do not lie as they have to, algorithms that were found for other products or for better aligned addresses, and
-too little workspace.  A product is a launch of the kernel "cublasLtMatmul" of the stand-in for the driver, so that it
-has the order of its stream, and goes into graphs; ``blas_numpy.py`` computes it.
+another size, descriptors of another kind, shapes that do not fit, types that are not computed, int8 matmuls whose
+operands have other strides than they must, algorithms that were found for other matmuls or for better aligned
+addresses, and too little workspace.  A product is a launch of the kernel "cublasLtMatmul" of the stand-in for the
+driver, so that it has the order of its stream, and goes into graphs; ``blas_numpy.py`` computes it.
 """
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def listed(e, value, numbers):
 
 
 def number_at(e, address, size: int):
-    """The whole number of so many bytes."""
+    """Load the integer that has the given number of bytes."""
     kind = {1: i8, 4: i32}.get(size)
     return e.get(address) if kind is None else e.f.cast("sext", e.f.load(kind, e.place(address), 1), i64)
 

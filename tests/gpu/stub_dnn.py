@@ -61,7 +61,7 @@ ENTRIES = (("cudnnCreate", "p"), ("cudnnSetStream", "pp"), ("cudnnBackendCreateD
            ("cudnnBackendGetAttribute", "piizpp"), ("cudnnBackendFinalize", "p"), ("cudnnBackendExecute", "ppp"))
 NAMES = [name for name, _ in ENTRIES]
 ENGINES, WORKSPACE = 2, 512
-NOTES = (0, 4), ()  # of each engine: units for products and no fixed order
+NOTES = (0, 4), ()  # of each engine: tensor cores and no fixed order
 OWN = SLOTS + 2 * len(ROWS)  # words of a configuration behind its slots: its graph, and its engine's rank
 WRITERS = {}
 

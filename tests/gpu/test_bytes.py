@@ -1,4 +1,4 @@
-"""Floats of a byte on GPUs: conversions, and scaled products by units for them, or of bfloat16 where there are none."""
+"""float8 on GPUs: conversions, and scaled matmuls by units for them, or in bfloat16 where there are none."""
 import numpy as np
 import pytest
 

@@ -43,7 +43,7 @@ def test_no_unit_holds_what_keeps_registers_in_memory():
 
 
 def test_the_table_is_whole():
-    """The GPUs of NVIDIA whose attention of halves is looked up have rows for each kernel and size of heads."""
+    """NVIDIA GPUs whose 16-bit attention is looked up in a table have a row for each kernel and head size."""
     for gpu in ("sm_80", "sm_90"):
         for size in attention.HEADS:
             for kernel in KERNELS:

@@ -221,7 +221,7 @@ def test_shared_memory_that_a_device_does_not_give(silent):
 
 
 def test_what_a_compiler_cannot_make(monkeypatch):
-    """A want of resources is told apart from a fault, which no other choice mends."""
+    """A want of resources is told apart from a fault, which no other choice fixes."""
     def compiled(*given):
         raise raised
 

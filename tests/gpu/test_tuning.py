@@ -65,7 +65,7 @@ def clock(silent, monkeypatch):
 
 
 def chosen(board):
-    """The module of the products that a board has loaded last."""
+    """The matmul module that a device has loaded last."""
     return [module for number, _ in board.kernels if (module := modules.made[number]).name.startswith("p")][-1]
 
 

@@ -67,7 +67,7 @@ def test_what_is_overwritten_twice_has_one_of_both(gpu):
 
 @pytest.fixture
 def launched(as_before, monkeypatch, tmp_path):
-    """The texts of the modules of which there are variants, in order."""
+    """The sources of the modules that have variants, in order."""
     provider, library = provided(monkeypatch, tmp_path, computes=False)
     from rushlight._src.devices.triton import board as boards
     seen, made = [], boards.binary

@@ -234,8 +234,8 @@ def test_the_preferred_library(blas):
 
 
 def test_addresses_that_are_less_aligned(blas):
-    """An algorithm is asked for again where an address is a multiple of less than it was promised; products of bytes
-    that no algorithm takes then are computed by a kernel of ours."""
+    """An algorithm is asked for again where an address is less aligned than promised; int8 matmuls
+    that no algorithm takes then are computed by a kernel of Rushlight's."""
     held, b = random(1025).to("cuda"), random(16, 16).to("cuda")
     for first in (0, 1, 2, 0):
         a = held[first:first + 256].reshape(16, 16)

@@ -114,7 +114,7 @@ def blas() -> dict:
 
 
 def described(library) -> int:
-    """How many kinds of products the library has made descriptors of."""
+    """The number of kinds of matmul for which the library has made descriptors."""
     one = Blas.__new__(Blas)  # without a handle, which wants a device
     one.dialect, one.made, one.found, one.kept, one.entries = NVIDIA, {}, {}, {}, {}
     from rushlight._src.devices.triton.vendor.blas import ENTRIES, I

@@ -1,4 +1,4 @@
-"""Stretches that repeat, found in sequences and programs, and what goes on as they do."""
+"""Repeated subgraphs, found in sequences and programs, and sequences that continue them."""
 import pytest
 
 import rushlight as torch
@@ -13,7 +13,7 @@ EIGHT = Meta.of((8,), float32)
 
 
 def chain(count):
-    """A beginning, ``count`` stretches of two entries that hand a value on, and an end."""
+    """A start, ``count`` layers of two entries that pass a value on, and an end."""
     entries = [("begin", ("x0", "start"))]
     for k in range(count):
         entries += [("mul", (f"m{k}", f"x{k}", f"w{k}", "start")), ("add", (f"x{k + 1}", f"m{k}"))]

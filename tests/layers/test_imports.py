@@ -1,4 +1,4 @@
-"""The import rules: rooms of the implementation import only rooms below them, and circles have three files at most."""
+"""The import rules: packages of the implementation import only packages below them; cycles have at most three files."""
 import ast
 import functools
 import pathlib
@@ -11,10 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2] / "rushlight"
 HIDDEN = "rushlight._src"
 # from the ground up
 ROOMS = ["core", "devices", "graph", "ops", "transforms", "aot", "compiler", "machines", "eager", "autograd", "capture"]
-# folders of what such a room has: code for one type of device, or several
+# directories of such packages: code for one type of device, or several
 MACHINES = "devices.cpu", "devices.shared", "devices.triton", "devices.webgpu"
 ALLOWED = {("ops", "autograd"): "only inside functions"}
-LARGEST = 3  # files in a circle
+LARGEST = 3  # files in a cycle
 
 
 @functools.cache

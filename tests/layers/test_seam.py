@@ -1,4 +1,4 @@
-"""Rooms ask a device what it provides; none but ``devices/`` compares the names of devices."""
+"""Packages query what a device provides; only ``devices/`` compares the names of devices."""
 import ast
 import pathlib
 

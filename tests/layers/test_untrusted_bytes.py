@@ -98,7 +98,7 @@ def reading(tree: ast.AST, kinds: set):
 
 
 def suspects(texts: dict) -> tuple:
-    """({path: tree of a text that has a word without which nothing is found}, the names of unpicklers); most texts have
+    """({path: tree of a source that has a word that findings need}, the names of unpicklers); most sources have
     none of these words and need not be parsed."""
     words, kinds, trees = {"eval", "exec", "allow_pickle", *MODULES}, set(), {}
     while True:

@@ -1,4 +1,4 @@
-"""Calls of attention that are settled: the second one is computed by the same kernel as the first."""
+"""Attention calls whose plan is complete: the second one is computed by the same kernel as the first."""
 import pytest
 
 import rushlight as rl

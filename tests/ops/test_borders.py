@@ -18,7 +18,7 @@ CUT = [((2, 1, size), (low, high)) for size in (1, 3) for low in range(-size - 1
 
 @pytest.mark.parametrize("shape, pad, mode", [
     *((*case, mode) for case in CASES for mode in ("reflect", "replicate", "circular")),
-    *((*case, mode) for case in CUT for mode in ("reflect", "replicate"))])  # a circle of less is not defined
+    *((*case, mode) for case in CUT for mode in ("reflect", "replicate"))])  # a circular border of less is not defined
 def test_borders(shape, pad, mode):
     array = np.random.default_rng(0).standard_normal(shape)
     found = []

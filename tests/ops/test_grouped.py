@@ -87,7 +87,7 @@ def test_kernels_of_floats_of_a_byte(name):
 
 
 def written_bytes(f):
-    """What writes, moves and chooses floats of a byte."""
+    """Operators that write, move and select float8 values."""
     dtype = f.float8_e4m3fn
     x = f.arange(24.0).reshape(4, 6).to(dtype)
     yield x.fill_(3.0)

@@ -19,7 +19,7 @@ LIMITS = {"float32": 2e-6, "bfloat16": 5e-3, "float16": 6e-4}
 
 
 def given(rows, columns, depth, group, dtype, f, seed=0):
-    """Operands for a library: x, numbers of four bits, scales and zeros."""
+    """Operands for a library: x, int4 weights, scales and zero points."""
     random = np.random.default_rng(seed + rows + columns)
     x, s = random.normal(size=(rows, depth)), np.stack([random.uniform(0.01, 0.1, (depth // group, columns)),
                                                         random.normal(size=(depth // group, columns))], 2)

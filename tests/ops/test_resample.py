@@ -1,4 +1,4 @@
-"""Images resampled, beside torch: bytes to the bit, other whole numbers refused."""
+"""Images resampled, compared with torch: uint8 bit for bit, other integers refused."""
 import numpy as np
 import pytest
 

@@ -2,7 +2,7 @@
 same place, with and without recording.
 
 ``python -m tests.ops.test_sharing`` looks at all entries, which takes a minute: most results are of their own.
-Programs run by their NumPy meaning: what is tested is what a result is, not what it holds.
+Programs run by the NumPy reference implementation: tested is which memory a result has, not its values.
 """
 import itertools
 

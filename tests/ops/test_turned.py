@@ -1,5 +1,5 @@
-"""Tensors whose elements are the conjugates or negatives of the numbers in memory: every operator of PyTorch's database
-gives for them what it gives for a copy.
+"""Tensors with the conj or neg bit: every operator of PyTorch's database gives for them the result that it gives for a
+copy.
 
 Programs run by their NumPy reference implementation: these tests are about what is read and written, not the kernels.
 """

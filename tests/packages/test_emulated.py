@@ -87,7 +87,7 @@ PROCESSORS = {"cortex-a72": 0, "max,pauth=off,sve=off": 1, "max,pauth=off,sve-de
 
 @pytest.mark.parametrize("which", ["linear", "attention"])
 def test_processors_of_arm_take_the_builds_that_they_can_run(which, tmp_path):
-    """Plain ones, those with products of matrices, and those with SVE, each by the length of its vectors."""
+    """Plain CPUs, those with matmul instructions, and those with SVE, each by its vector width."""
     model, inputs, metas = packaged(which, tmp_path / "model.pt2", [ARM, NEWER, SVE, LONGER])
     compiled(tmp_path, tmp_path / "model.pt2", f"{ARM}-gcc")
     for processor, number in PROCESSORS.items():

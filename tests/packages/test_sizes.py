@@ -186,7 +186,7 @@ def test_regions_are_covered_by_their_parts():
 
 
 def test_estimates_decide_nothing_that_has_to_hold():
-    """Numbers that are not whole are taken from the example without a condition; whole ones never."""
+    """Floats with a fraction are taken from the example without a condition; integral ones never."""
     a = size("a", 2, 100)
     with Planning({a: 10}) as facts:
         assert a / 4 == 2.5 and 1000 / a == 100.0 and not facts.guards

@@ -1,5 +1,5 @@
-"""A small program that uses most of the package's own machine: eager, compiled, backward, products, a model's steps,
-memory that processes share, files that take the place of others.  It prints what it found."""
+"""A small program that uses most of the package: eager, compiled, backward, matmuls, a model's steps, memory that
+processes share, files that replace others.  It prints its findings."""
 import os
 import sys
 import tempfile

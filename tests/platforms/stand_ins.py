@@ -1,5 +1,5 @@
 """Makes this process look like one of Windows or macOS to the package: what other systems lack is taken away, and the
-calls of that system are played by those of this one, which are written down (``calls``).
+calls of that system are emulated by those of this one and recorded (``calls``).
 
 ``python -m tests.platforms.stand_ins win32|darwin FILE`` runs a program so.
 """

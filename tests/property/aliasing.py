@@ -1,4 +1,4 @@
-"""Random programs of views and in-place writes, run by PyTorch and by Rushlight side by side.
+"""Random programs of views and in-place writes, run by PyTorch and by Rushlight and compared.
 
 A program is a list of numbers; every step reads what it needs from them, so any list is a program and shorter ones are
 simpler: what hypothesis shrinks to reads well.

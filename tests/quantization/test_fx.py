@@ -104,7 +104,7 @@ def test_converted_models_agree(name):
     with t.no_grad(), u.no_grad():
         wanted = b(u.tensor(data[0])).numpy()
         found = a(t.tensor(data[0])).numpy()
-        # what a whole number more is
+        # the value of one quantization step
         step = float(b.head.scale) if name == "convolutional" else np.diff(np.unique(wanted)).max()
         assert np.abs(found - wanted).max() <= 1.01 * step and (np.abs(found - wanted) > 0.01 * step).mean() < 0.1
         assert [type(m).__name__ for m in a.children()] == [type(m).__name__ for m in b.children()]

@@ -1,5 +1,5 @@
-"""Whole numbers on each kind of processor: products of attention, bags of embeddings and pooling give the bits of their
-NumPy meaning, with AVX2, AVX-512, its dot products of bytes, tile registers, NEON and its dot products."""
+"""Quantized attention, embedding bags and pooling on each kind of CPU give the bits of the NumPy reference
+implementation, with AVX2, AVX-512, VNNI, AMX tiles, NEON and its dot-product instructions."""
 import numpy as np
 import pytest
 
@@ -26,7 +26,7 @@ def quantized(x, scale, zero_point=0):
 
 
 class Attention(torch.nn.Module):
-    """Both products, requantized: the scores, and values mixed by them."""
+    """Both matmuls, requantized: the scores, and values weighted by them."""
 
     def forward(self, queries, keys, values):
         scores = torch.ops.quantized.matmul(quantized(queries, 0.021, 117), quantized(keys, 0.033), 0.7, 90)

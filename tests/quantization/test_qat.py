@@ -89,7 +89,7 @@ def test_training_and_conversion_agree():
     assert [str(n) for n in a.graph.nodes] == [str(n) for n in b.graph.nodes]
     assert {k: type(m).__name__ for k, m in a.named_children()} == {k: type(m).__name__ for k, m in b.named_children()}
     assert train(t, a) == pytest.approx(train(u, b), rel=0.02)
-    # from the same state, the same whole numbers
+    # from the same state, the same quantized values
     a.load_state_dict({k: t.tensor(v.numpy()) for k, v in b.state_dict().items()})
     a, b = (room(lib, ".quantize_fx").convert_fx(model.eval()) for lib, model in ((t, a), (u, b)))
     for name in ("first", "second", "depthwise", "head"):

@@ -1,8 +1,8 @@
 """Machine code of earlier test runs: LLVM compiles an IR text once per machine.
 
-Code generation takes nearly half of the processor time of the tests, and a change of the package leaves most IR texts
-as they were.  If the variable ``MACHINE_CODE`` names a directory, the object file of each compilation is kept there,
-under a digest of all that it depends on: LLVM's version, the CPU features, the optimization level and the text.
+Code generation takes nearly half of the processor time of the tests, and a change of the package leaves the IR of most
+modules as it was.  If the variable ``MACHINE_CODE`` names a directory, the object file of each compilation is kept
+there, under a digest of all that it depends on: LLVM's version, the CPU features, the optimization level and the text.
 
 Processes that tests start do the same: this directory is in their ``PYTHONPATH``, and each Python process imports
 ``sitecustomize`` from there when it starts.  Imports here are few, since all of them pay for these.

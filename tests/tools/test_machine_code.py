@@ -18,7 +18,7 @@ def compilations():
 
 @pytest.fixture
 def generate(compilations, tmp_path):
-    """A code generator that keeps its results; ``compilations`` holds the texts that it was asked for."""
+    """A code generator that keeps its results; ``compilations`` holds the IR that it compiled."""
     def generate(text, level, context, machines, features):
         if text == "malformed":
             raise RuntimeError("expected top-level entity")

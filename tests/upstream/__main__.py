@@ -6,7 +6,7 @@
     python -m tests.upstream SOURCES test_nn.py --again          only what failed when it ran last
     python -m tests.upstream SOURCES test_nn.py --only '*conv*'  only these, whether in the sample or not
     python -m tests.upstream SOURCES --table [--causes 20]       what is recorded; why what fails fails
-    python -m tests.upstream SOURCES test_nn.py --show '*conv*'  the texts of failures
+    python -m tests.upstream SOURCES test_nn.py --show '*conv*'  the messages of failures
 
 A test counts if torch passes it, and no rule of uncounted.txt names it.  torch's outcomes stay in SOURCES/judged, ours
 in --out.  --judge names a Python that has torch.

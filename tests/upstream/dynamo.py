@@ -1,5 +1,5 @@
-"""What Dynamo's tests take from PyTorch's helpers for them: a base class, texts of graphs in one form, and the run of a
-function beside its compiled one."""
+"""Helpers of PyTorch's that Dynamo's tests use: a base class, printed graphs in one form, and the run of a function and
+its compiled form."""
 from __future__ import annotations
 
 import contextlib

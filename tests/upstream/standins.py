@@ -210,7 +210,7 @@ class Named:
 
 
 class Listing:
-    """What the table of native functions looks into: a room of theirs, with a stand-in for each that is not there."""
+    """A module of theirs that the table of native functions reads, with a stand-in for each missing name."""
 
     def __init__(self, room, name):
         self.room, self.name = room, name

@@ -19,8 +19,7 @@ from rushlight._src.devices.shared.host import HostStep
 from ..ops.test_samples import SAMPLED, arguments, build, energy, flat
 
 RELATIVE, ABSOLUTE = 2e-4, 2e-5  # of float32: other orders of sums, other functions of the driver
-# by the dtype of floats: of halves, a few units of the last place, as sums that are rounded once more than elsewhere
-# leave
+# by floating-point dtype: for float16, a few units of the last place, since sums are rounded once more than elsewhere
 FLOOR = 170  # operators whose samples run by shaders alone in float32, where the adapter has 64-bit types
 HALVES = rl.float16, rl.bfloat16
 TOLERANCES = {"float32": (RELATIVE, ABSOLUTE), "float16": (5e-3, 5e-3), "bfloat16": (4e-2, 4e-2)}

@@ -37,7 +37,7 @@ def test_numbers_are_rounded_to_the_nearest():
 
 
 def test_halves_that_are_parts_of_words():
-    """Where the adapter has no float16 in memory; products, reductions and writes of single elements are the same."""
+    """Where the adapter has no float16 in memory; matmuls, reductions and writes of single elements are the same."""
     x, found = rl.randn(20, 33).half(), []
     for where in ("webgpu", without("plain", "f16", "subgroups")):
         y = x.to(where)

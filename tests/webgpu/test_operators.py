@@ -65,7 +65,7 @@ def test_shaders_that_read_no_element_of_a_buffer():
 
 
 def test_results_of_the_host_that_lie_among_each_other():
-    """A gradient of points is one result for each coordinate, side by side in memory."""
+    """A gradient of points is one result for each coordinate, adjacent in memory."""
     x, at, found = rl.randn(2, 3, 5, 5, 5), rl.rand(2, 5, 5, 5, 3) * 2 - 1, []
     for where in ("cpu", "webgpu"):
         points = at.to(where).detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""Rows in order on WebGPU: places and values of the processor, by the device alone."""
+"""Sort on WebGPU: indices and values of the CPU, by the device alone."""
 import pytest
 
 import rushlight as rl
