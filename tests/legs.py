@@ -111,13 +111,17 @@ class Reports:
     def pytest_collectreport(self, report):
         if report.failed:  # identifiers of tests are relative to the root, arguments to the working directory
             self.failures.setdefault(os.path.relpath(self.root / report.nodeid), report.longreprtext)
+            self.write()  # a run that is stopped has no end
+
+    def write(self):
+        self.path.write_text(json.dumps([self.failures, self.durations]))
 
     @pytest_hook(optionalhook=True)
     def pytest_testnodedown(self, error):
         self.has_crashed |= bool(error)
 
     def pytest_sessionfinish(self, session):
-        self.path.write_text(json.dumps([self.failures, self.durations]))
+        self.write()
         if self.has_crashed:  # and other tests may not have run
             session.exitstatus = CRASHED
 
@@ -200,6 +204,8 @@ def run_leg(leg: Leg, report: pathlib.Path, seconds: collections.Counter) -> dic
         if not code:
             continue
         if code != 1 or not 0 < len(failures) < MOST_FAILURES:
+            for name, text in failures.items() if code != 1 else ():  # pytest was stopped before it printed them
+                print(f"FAILED: {name}\n{text}", flush=True)
             return None
         found = find_flaky(command, failures, deadline, report)
         if found is None:

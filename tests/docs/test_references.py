@@ -21,7 +21,8 @@ from rushlight._src.core.settings import settings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {path.relative_to(ROOT).as_posix(): path
-         for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))}
+         for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+         if path.parent.name != "api"}  # written by docs/reference.py
 SPAN = re.compile(r"`([^`]+)`")
 ENDINGS = "py", "md", "txt", "json", "toml", "c", "cpp", "h", "hpp", "mjs", "sh", "yml", "html", "npz"
 PATH = re.compile(r"(?<![\w./~<{])(?:\.?\w[\w.-]*/)*(?:\.?\w[\w.*-]*|\{[\w,]+\}\.\w+)/?(?![\w/<])")

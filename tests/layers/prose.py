@@ -11,7 +11,8 @@ EXAMPLE = re.compile(r"^[ \t]*>>>.*(?:\n[ \t]*\S.*)*", re.MULTILINE)  # up to an
 MESSAGES = re.compile(r"(Error|Warning|Break|Refused|Unsupported|warn|warning|debug|info|error|exception|refuse|require|"
                       r"fail|expect)$|^(Setting|Hook|add_argument)$")
 TEXT = r"(?:[^{0}\\\n]|\\.)* (?:[^{0}\\\n]|\\.)*"  # of a string with a space
-ROUGH = re.compile(r'#[^\n]*|"{3}[\s\S]*?"{3}|' + "|".join(quote + TEXT.replace("{0}", quote) + quote for quote in "\"'"))
+STRINGS = "|".join(quote + TEXT.replace("{0}", quote) + quote for quote in "\"'")
+ROUGH = re.compile(r'#[^\n]*|"{3}[\s\S]*?"{3}|' + STRINGS)
 DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
