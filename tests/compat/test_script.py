@@ -81,6 +81,19 @@ def test_child_processes_find_rushlight_too(tmp_path):
     assert rushlight("-c", code).stdout.split() == ["customized", str(ROOT / "rushlight" / "__init__.py")]
 
 
+def test_collections_skip_the_package_and_find_cycles_of_the_program():
+    code = """
+import gc, weakref
+class Cycle: pass
+one = Cycle()
+one.own, known = one, weakref.ref(one)
+del one
+gc.collect()
+print(known(), gc.get_freeze_count() > len(gc.get_objects()))
+"""
+    assert rushlight("-c", code).stdout.split() == ["None", "True"]
+
+
 @pytest.mark.parametrize("arguments", [["nothing.py"], ["-m"], ["-c"]])
 def test_what_cannot_be_run(arguments):
     done = rushlight(*arguments)

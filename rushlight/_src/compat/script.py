@@ -1,6 +1,7 @@
 """Run programs with ``torch`` naming Rushlight, in this process and in the Python processes that it starts."""
 from __future__ import annotations
 
+import gc
 import io
 import os
 import runpy
@@ -52,6 +53,7 @@ def run(arguments: list[str]):
     """Run what Python's command line would run for these arguments: a script, ``-m module``, ``-c code`` or ``-``."""
     install()
     for_children()
+    gc.freeze()  # the package's objects live until the process ends: collections, also those at its end, skip them
     kind, rest = arguments[0], arguments[1:]
     if kind == "-m":
         sys.argv, sys.path[0] = rest, os.getcwd()
