@@ -1,9 +1,13 @@
 """Accuracy of the transcendental functions against exact values, in units of the last place."""
 
+import math
+
 import numpy as np
 import pytest
 
-from .programs import compute
+from rushlight._src.core import dtypes
+
+from .programs import Program, compute
 
 pytestmark = pytest.mark.processor
 
@@ -67,6 +71,21 @@ def test_all_turns(name, dtype):
         exact = np.array([float(getattr(mp, name)(mp.mpf(float(v)))) for v in x])
     assert (np.abs(found - exact) <= 2 * np.spacing(np.abs(exact).astype(dtype))).all()
     assert np.isnan(compute(lambda p, a: getattr(p, name)(a), np.array([np.inf, -np.inf, np.nan], dtype))).all()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("turns", [1, 2.0**54])
+def test_angles_of_random_words_need_no_code_for_many_turns(name, dtype, turns):
+    """Unless words times a constant may be large; values are those of the same angles in memory."""
+    p = Program()
+    seed, offset = (p.input((), dtypes.int64, weak=True) for _ in range(2))
+    words = p.convert(p.random_bits(seed, offset, shape=(300,)), dtype=dtype)
+    angles = p.mul(words, turns * 2 * math.pi * 2.0**-32)
+    given, found = p.run([angles, getattr(p, name)(angles)], [17, 0])
+    kernels = " ".join(str(step.kernel) for step in p.program.steps)
+    assert (f"{name}_of_moderate" in kernels) == (turns == 1), kernels
+    np.testing.assert_array_equal(found, compute(lambda q, a: getattr(q, name)(a), given))
 
 
 @pytest.mark.parametrize("name", DOUBLE)

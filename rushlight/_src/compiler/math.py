@@ -305,12 +305,17 @@ def many_turns(x):
 
 
 def quarter(x: Expr, shift: int):
-    """sin(x + shift pi/2) for float64: reduced to [-pi/4, pi/4] in three parts, large x by all digits that matter."""
+    """sin(x + shift pi/2) for float64: large x are reduced by all digits that matter."""
+    return apply("rarely", apply("ge", magnitude(x), MOST_TURNS), turned(*many_turns(x), shift), moderate(x, shift))
+
+
+def moderate(x: Expr, shift: int):
+    """As ``quarter``, for x below MOST_TURNS: reduced to [-pi/4, pi/4] in three parts."""
     n = apply("round", x * (2 / math.pi))
     r = x
     for part in HALF_PI:
         r = fma(n, -part, r)
-    return apply("rarely", apply("ge", magnitude(x), MOST_TURNS), turned(*many_turns(x), shift), turned(n, r, shift))
+    return turned(n, r, shift)
 
 
 def turned(n, r, shift):
@@ -358,6 +363,35 @@ def sin(x):
 @expansion("cos")
 def cos(x):
     return by_size(x, lambda v: quarter32(v, 1), lambda v: quarter(v, 1))
+
+
+@expansion("sin_of_moderate")
+def sin_of_moderate(x):
+    return where(apply("eq", x, 0.0), x, (moderate if x.dtype is float64 else quarter32)(x, 0))
+
+
+@expansion("cos_of_moderate")
+def cos_of_moderate(x):
+    return (moderate if x.dtype is float64 else quarter32)(x, 1)
+
+
+def bound(e: Expr) -> float:
+    """An upper bound of a scalar's magnitude; infinity where none is known."""
+    if e.op == "number":
+        return abs(e.arg) if e.arg == e.arg else math.inf
+    if e.op == "philox":
+        return 2.0**32
+    if e.op in ("convert", "mul") and e.dtype in (float32, float64):
+        return math.prod(map(bound, e.args)) * (1 + 2.0**-8)  # which covers roundings
+    return math.inf
+
+
+def without_large(e: Expr) -> Expr | None:
+    """A sine or cosine without the branch for large arguments, whose code is long, if its argument is bounded; else
+    None."""
+    x = e.args[0]
+    most = MOST_TURNS if x.dtype is float64 else MOST_TURNS32
+    return apply(f"{e.op}_of_moderate", x) if x.dtype.is_floating_point and bound(x) < most else None
 
 
 @expansion("tan")

@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import replace
 
+from ...compiler import math
+from ...core import expr
 from ...core.cached import cached_property
 from ...core.nodes import INFINITY
 from ...core.meta import product
-from ...compiler.kernel import Kernel
+from ...compiler.kernel import Kernel, KernelStage, StoreTo, walk
 from ...compiler.program import CompiledKernel
 from .llvm import jit
 from .llvm.emit import emit
@@ -25,6 +28,23 @@ def at_most(extent):
     if isinstance(extent, int) or not any(x.op == "index" for x in extent.free):
         return extent
     return extent.high if extent.high < INFINITY else BLOCK
+
+
+def with_moderate_angles(kernel: Kernel) -> Kernel:
+    """The kernel without the code for large arguments of sines and cosines wherever these are bounded (normal
+    variables): it is most of the kernel, and never runs.  Values are the same."""
+    found = {e: simpler for stage in kernel.stages for root in stage.exprs() for op in ("sin", "cos")
+             for e in walk(root, op) if (simpler := math.without_large(e)) is not None}
+    if not found:
+        return kernel
+    memo: dict = {}
+
+    def change(e):
+        return expr.substitute(e, found, memo)
+
+    return replace(kernel, stages=[KernelStage(s.loops, [r.mapped(change) for r in s.reductions],
+                                               [StoreTo(t.buffer, t.at, change(t.value), t.combine) for t in s.stores])
+                                   for s in kernel.stages])
 
 
 class NativeKernel(CompiledKernel):

@@ -19,7 +19,7 @@ from ...core import cache
 from ...core.llvm.loaded import Function
 from .llvm import jit, pool
 from .llvm.features import remembered, targeted
-from .step import NativeKernel
+from .step import NativeKernel, with_moderate_angles
 
 
 def imported(name: str):
@@ -33,7 +33,7 @@ class Processor(Target):
     """The CPU: vectors, AMX tiles if there are any, and threads."""
 
     def parts(self, kernel, scratch):
-        return split(arrange(kernel), scratch)
+        return split(arrange(with_moderate_angles(kernel)), scratch)
 
     def step(self, kernel, scalars):
         return NativeKernel(kernel, scalars)
