@@ -223,7 +223,7 @@ def compiler_stamp():
     import llvmlite
 
     source = Path(__file__).parents[3]
-    rooms = Path(__file__).parents[1], source / "ops" / "scalar", source / "core" / "llvm"
+    rooms = Path(__file__).parents[1], source / "compiler", source / "ops" / "scalar", source / "core" / "llvm"
     return hashlib.sha256(" ".join([llvmlite.__version__, *map(cache.stamp, rooms)]).encode()).hexdigest()[:16]
 
 
