@@ -107,9 +107,18 @@ def rebatched(x, single):
     return P.reshape(x, shape=tuple(x.shape[1:])) if single else x
 
 
-def copied_arguments(input, padding, **_) -> tuple:
-    """Names of the convolution arguments that PyTorch saves as copies: complex inputs that it pads first."""
-    return ("input",) if input.dtype.is_complex and padding == "same" else ()
+def same_padding(weight, dilation) -> tuple:
+    """Elements that ``padding="same"`` adds in each spatial dimension, both sides together."""
+    return tuple(d * (k - 1) for d, k in zip(dilation, weight.shape[2:]))
+
+
+def copied_arguments(input, weight, padding, dilation, **_) -> tuple:
+    """Names of the convolution arguments that PyTorch saves as copies: inputs that it pads first, since they are
+    complex, or more at one side than at the other."""
+    if padding != "same":
+        return ()
+    total = same_padding(weight, spread(dilation, weight.dim() - 2, "dilation"))
+    return ("input",) if input.dtype.is_complex or any(t % 2 for t in total) else ()
 
 
 def convolution_of(rank):
@@ -123,7 +132,7 @@ def convolution_of(rank):
                 raise RuntimeError(f"Invalid padding string: '{padding}'")
             if padding == "same" and any(s != 1 for s in stride):
                 raise RuntimeError("padding='same' is not supported for strided convolutions")
-            total = tuple(d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, weight.shape[2:]))
+            total = same_padding(weight, dilation) if padding == "same" else (0,) * rank
             even = tuple(t // 2 for t in total)
             if any(t % 2 for t in total):
                 x = P.pad(x, low=(0, 0) + (0,) * rank, high=(0, 0) + tuple(t % 2 for t in total),

@@ -486,7 +486,7 @@ def frexp_gradient(g, y, x):
 
 
 primitive("frexp", Foreign(np.frexp, lambda x: (x.like(tuple(x.shape)), x.like(tuple(x.shape), None, int32)),
-                           frexp_gradient), lambda x: 0, arity=1)
+                           frexp_gradient), lambda x: 0, arity=1, overwritable=("x",))  # PyTorch saves the exponent
 
 
 @op(composite=True)
