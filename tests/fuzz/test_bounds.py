@@ -34,3 +34,10 @@ def test_eager_operators_stay_within_bounds():
 def test_compiled_operators_stay_within_bounds():
     done = run("-m", "tests.fuzz.bounds", "", "compiled")
     assert not done.returncode, done.stdout + done.stderr[-300:]
+
+
+@pytest.mark.long
+def test_operators_of_the_database_stay_within_bounds():
+    pytest.importorskip("expecttest")  # PyTorch's database wants it
+    done = run("-m", "tests.fuzz.bounds_database", "--only", "roll,flip", "--most", "1", "--forms", "eager")
+    assert not done.returncode and "0 differences" in done.stdout, done.stdout + done.stderr[-300:]
