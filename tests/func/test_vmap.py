@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight._src.core.op import OPS
 from .judge import compare, same_error
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 10 - 1
@@ -295,3 +296,20 @@ def test_samplers_heed_the_mode(name):
     for mode, alike in (("same", True), ("different", False)):
         drawn = rushlight.vmap(lambda a: draw(rushlight, held) + 0 * a.sum(), randomness=mode)(given(rushlight))
         assert bool((drawn[0] == drawn[1]).all()) == alike
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(OPS) if name.endswith("_")
+                                  and "generator" in OPS[name].signature.parameters])
+def test_draws_in_place_heed_the_mode(name):
+    """Operators that draw in place are refused where randomness is, and for one tensor where each example draws; with
+    examples of their own, they draw alike in mode "same" and apart in mode "different"."""
+    given = (0.5,) if name == "geometric_" else ()
+    draw = lambda t: lambda a: getattr(a, name)(*given)
+    for mode in ("error", "different"):
+        text = same_error(lambda t: t.vmap(lambda a: draw(t)(t.zeros(40)) + a, randomness=mode)(t.zeros(3, 40)))
+        outer = lambda t: t.vmap(lambda b: t.vmap(lambda a: draw(t)(b) + a, randomness=mode)(t.zeros(3, 40)))
+        assert same_error(lambda t: outer(t)(t.zeros(2, 40))) == text
+    for mode, alike in (("same", True), ("different", False)):
+        x = rushlight.zeros(3, 40)
+        drawn = rushlight.vmap(draw(rushlight), randomness=mode)(x)
+        assert drawn.equal(x) and bool((drawn[0] == drawn[1]).all()) == alike

@@ -96,6 +96,8 @@ class Batch(Level):
 
     def composite(self, op, args, kwargs):
         """Run the body of a composite; if that reads elements, run the operator example by example."""
+        if op.name.endswith("_") and "generator" in op.signature.parameters:
+            self.check_random_target(args[0])
         if op.traits.get("sampler") and (tensors := tensors_in((*args, *kwargs.values()))):
             self.check_parameters(tensors)
             if op.traits["sampler"] == "batch":
@@ -111,6 +113,14 @@ class Batch(Level):
             if op.name.endswith("_"):
                 raise
             return self.each(op, args, kwargs)
+
+    def check_random_target(self, target):
+        """Raise for an in-place random operator that would draw for each example into one tensor."""
+        self.check_random()
+        if self.randomness == "different" and not self.owns(target):
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
+                "randomness. Make the tensor an input that vmap maps over, or set randomness=\"same\".")
 
     def check_parameters(self, tensors):
         """Raise for parameters of distributions that differ between examples if all examples draw alike."""
