@@ -12,6 +12,7 @@ import sys
 import types
 
 from ...nn.modules.module import Module
+from ..core.op import OPS
 from ..legacy import TypeOfTensors
 from . import polyfills
 from .classes import ABSENT, is_framework, is_written_by_users, static
@@ -192,7 +193,19 @@ class Builtins(Part, part="builtins"):
         if len(arguments) > 1 and not keywords and self.numbers.has_unknown(arguments):
             return functools.reduce(functools.partial(self.numbers.extreme, function.__name__),
                                     map(self.values.force, arguments))
+        if len(arguments) > 1 and not keywords and self.is_whole_comparison(arguments):
+            chosen = map(self.values.from_python, (operator.gt if function is max else operator.lt, OPS["where"]))
+            return self.calls.call_python(polyfills.best_tensor, [*chosen, *arguments])
         return self.calls.call_python(polyfills.POLYFILLS[function], arguments, keywords)
+
+    def is_whole_comparison(self, arguments) -> bool:
+        """Whether ``min`` or ``max`` of tensors without dimensions, and numbers, must not end the graph."""
+        if not self.machine.entry.owner.fullgraph:
+            return False
+        arguments = list(map(self.values.force, arguments))
+        return any(isinstance(a, TensorValue) for a in arguments) and all(
+            a.fake.dim() == 0 if isinstance(a, TensorValue) else
+            isinstance(a, Constant) and type(a.value) in (int, float) for a in arguments)
 
     @CALLED.by(callable)
     def builtin_callable(self, value):

@@ -183,6 +183,14 @@ def min_(*args, key=None, default=MISSING):
     return best(args, key, default, operator.lt, OF_NOTHING[1])
 
 
+def best_tensor(better, where, found, *others):
+    """Return what ``best`` of several arguments returns, chosen by elements: a tensor if one was compared."""
+    for x in others:
+        chosen = better(x, found)
+        found = where(chosen, x, found) if isinstance(chosen, Tensor) else x if chosen else found
+    return found
+
+
 def sorted_(iterable, *, key=None, reverse=False):
     out = []
     for x in iterable:
