@@ -101,3 +101,25 @@ def test_sparse_gradients_accumulate_in_place_where_they_can(before, after, crea
 
     kept, *_ = compare(run)
     assert kept == (not create_graph and (before, after) != ("sparse", "dense"))
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_hooks_get_none_for_no_gradient(layout):
+    """A hook is called with None if a function has no gradient for the tensor, and may return None."""
+    def run(t):
+        class Stop(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return None
+
+        seen, x = [], leaf(t, layout)
+        y = x * 1
+        y.register_hook(seen.append)
+        Stop.apply(y.to_dense()).sum().backward()
+        return seen, None if x.grad is None else x.grad.to_dense().tolist()
+
+    compare(run)

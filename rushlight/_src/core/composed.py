@@ -65,7 +65,7 @@ class Composed(Tensor):
         shown = self.around(self.inner.detach())  # the hook must not keep the tensor that keeps the hook
 
         def call(inner):
-            found = hook(shown.gradient(inner))
+            found = hook(None if inner is None else shown.gradient(inner))
             return None if found is None else shown.inner_gradient(found)
 
         return self.inner.register_hook(call)
