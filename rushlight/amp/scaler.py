@@ -99,29 +99,28 @@ class GradScaler:
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
         """Multiplies an optimizer's gradients by ``inv_scale``: for each device that has some, ``found_inf`` there, 1
         where an element was infinite or NaN.  ValueError for gradients of float16, unless ``allow_fp16``."""
-        lists = defaultdict(list)
+        lists, sparse = defaultdict(list), []
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
                     if p.grad is not None:
-                        values = self._values_of(p, allow_fp16)
+                        gradient = self._summed(p.grad, allow_fp16)
+                        values = gradient._values() if gradient.is_sparse else gradient
                         lists[values.device].append(values)
+                        sparse += [(p, gradient)] * gradient.is_sparse
             found = {device: found_inf if device == found_inf.device else found_inf.to(device) for device in lists}
             for device, values in lists.items():
                 _amp_foreach_non_finite_check_and_unscale_(values, found[device], inv_scale.to(device))
+            for p, gradient in sparse:  # an uncoalesced parameter returns a copy of its gradient
+                p.grad = gradient
         return found
 
     @staticmethod
-    def _values_of(p, allow_fp16):
-        """The tensor whose elements are a gradient's: the values of a sparse one.  Elements of float16 at one position
-        are summed first, since their sum may overflow."""
-        if p.grad.dtype is float16 and not allow_fp16:
+    def _summed(gradient, allow_fp16):
+        """Return a gradient, coalesced if it is sparse and of float16: a sum of its elements may overflow."""
+        if gradient.dtype is float16 and not allow_fp16:
             raise ValueError("Attempting to unscale FP16 gradients.")
-        if not p.grad.is_sparse:
-            return p.grad
-        if p.grad.dtype is float16:
-            p.grad = p.grad.coalesce()
-        return p.grad._values()
+        return gradient.coalesce() if gradient.is_sparse and gradient.dtype is float16 else gradient
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def step(self, optimizer, *args, **kwargs):

@@ -126,3 +126,20 @@ def within_a_step(t):
 
 def test_states_are_checked_and_pickled():
     assert within_a_step(rl) == within_a_step(torch)
+
+
+@pytest.mark.parametrize("positions", [[[0, 1, 1], [2, 0, 2]], [[0, 1, 0], [2, 0, 2]]])
+def test_gradients_of_sparse_parameters_are_unscaled(positions):
+    """Those of an uncoalesced parameter, too, which returns a copy of its gradient."""
+    def found(t):
+        p = t.sparse_coo_tensor(t.tensor(positions), t.tensor([16.0, 32.0, 64.0]), (2, 3))
+        out = []
+        for gradient in (p.clone(), p.coalesce()):
+            for q in (p.clone(), p.coalesce(), t.zeros(2, 3)):
+                optimizer = t.optim.SGD([q], lr=1.0)
+                q.grad = gradient.clone()
+                infinite = t.amp.GradScaler("cpu")._unscale_grads_(optimizer, t.tensor(0.25), t.tensor(0.0), False)
+                out.append((q.grad.to_dense().tolist(), infinite[t.device("cpu")].item()))
+        return out
+
+    assert found(rl) == found(torch)
