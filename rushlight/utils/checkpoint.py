@@ -451,6 +451,9 @@ def given_back(shared, func, args):
         with no_grad():
             mine.hooks[-1][0](place if isinstance(place, Tensor) else known[place])
     made = [r.detach().requires_grad_(wanted) for r, _, wanted in results]
+    if shared.may_be_mutated:  # leaves that require gradients must not be written
+        with enable_grad():
+            made = [r.clone() for r in made]
     return made[0] if not issubclass(kind, (tuple, list)) else kind(made)
 
 

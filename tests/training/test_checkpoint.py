@@ -192,6 +192,22 @@ def test_selective_keeps_what_backward_steps_save_beside_results(name):
         y.sum().backward()
 
 
+def test_selective_allows_writes_to_kept_results():
+    """Kept results may be written again when the caller says that they may be mutated."""
+    def run(x):
+        return x.sin().relu_().cos()
+
+    plain, kept = (rl.arange(6.0).reshape(2, 3).requires_grad_() for _ in range(2))
+    run(plain).sum().backward()
+    allowed, refused = (C.checkpoint(run, kept, use_reentrant=False, context_fn=lambda: (
+        C.create_selective_checkpoint_contexts([rl.ops.aten.sin.default], allow_cache_entry_mutation=allow)))
+        for allow in (True, False))
+    allowed.sum().backward()
+    assert np.allclose(kept.grad.tolist(), plain.grad.tolist(), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="has been mutated"):
+        refused.sum().backward()
+
+
 def slope(f):
     """The gradient of a function as a function of its own, which can be differentiated."""
     def run(x):
