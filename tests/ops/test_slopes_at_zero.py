@@ -45,3 +45,16 @@ def test_second_slopes_of_products_with_zeros(zeros):
         x = rushlight.tensor([1.5, 2.0], dtype=rushlight.float64, requires_grad=True)
         s = rushlight.tensor([3.0, 0.0, 0.0, 0.0 if zeros == 2 else 2.0], dtype=rushlight.float64, requires_grad=True)
         assert rushlight.autograd.gradgradcheck(reduce, (x, s))
+
+
+@pytest.mark.parametrize("name", ("max", "min"))
+@pytest.mark.parametrize("values", ([1.0, float("nan"), 2.0, float("nan")], [1.0, 1.0, 0.0], [float("inf"), 1.0]),
+                         ids=str)
+def test_equal_extremes_share_the_slope_also_nan(name, values):
+    found = []
+    for framework in (rushlight, torch):
+        x = framework.tensor(values, requires_grad=True)
+        y = getattr(x, name)()
+        assert y.grad_fn.name() == f"{name.capitalize()}Backward1"
+        found.append(framework.autograd.grad(y, x)[0].tolist())
+    assert found[0] == found[1]

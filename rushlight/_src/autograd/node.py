@@ -195,8 +195,14 @@ def name_convolution(given: dict) -> str:
     return "ConvolutionBackward0" if len(given["self"].shape) == len(given["weight"].shape) else "SqueezeBackward1"
 
 
-# composites of PyTorch, which records the operators they call: name -> a function of the call that names the last node
-COMPOSITES = {"linear": name_linear, **{f"{stem}{rank}d": name_convolution
+def name_extreme(overload: int):
+    """Return the function that names the node of an overload of PyTorch's ``max`` and ``min``."""
+    return lambda given: f"{'Max' if given['largest'] else 'Min'}Backward{overload}"
+
+
+# operators named otherwise by PyTorch, also composites, of which it records the operators they call:
+# name -> a function of the call that names the (last) node
+COMPOSITES = {"linear": name_linear, "extreme_along": name_extreme(0), "extreme_of_all": name_extreme(1), **{f"{stem}{rank}d": name_convolution
                                         for stem in ("conv", "conv_transpose") for rank in (1, 2, 3)}}
 
 

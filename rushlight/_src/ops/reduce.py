@@ -233,6 +233,20 @@ def extreme_along(input, dim, keepdim, largest):
     return drop(value, (at,), keepdim), drop(index, (at,), keepdim)
 
 
+@op(method=False, name="_extreme_of_all")
+def extreme_of_all(input, largest):
+    """The largest (smallest) element of all."""
+    return (amax if largest else amin)(input)
+
+
+@rule(extreme_of_all)
+def vjp(g, y, input, largest):  # noqa: F811
+    """Equal elements share the gradient; if the result is NaN, so do the elements that are (those of amax get NaN)."""
+    hit = P.where(P.eq(y, y), P.eq(input, y), P.ne(input, input))
+    share = P.convert(hit, dtype=g.dtype)
+    return [P.mul(P.div(g, P.sum(share, tuple(range(len(input.shape))))), share)]
+
+
 def overloaded_form(input, dim: object = None, keepdim=False, *, other=None):
     """Parameters of ``max`` and ``min``; their bodies distinguish ``dim`` by position from ``dim`` by name."""
 
@@ -249,7 +263,7 @@ def overloaded(name, largest):
         if other is not None:
             return OPS["maximum" if largest else "minimum"](input, other)
         if dim is None:
-            return (amax if largest else amin)(input) if input.numel() else empty_error(name)
+            return extreme_of_all(input, largest) if input.numel() else empty_error(name)
         if input.is_complex():
             raise RuntimeError(f"{name}(): does not support complex input")
         values, indices = extreme_along(input, dim, keepdim or False, largest)
