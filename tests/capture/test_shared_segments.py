@@ -361,3 +361,93 @@ def test_no_block_keeps_another_alive():
     third = Block()
     torch.testing.assert_close(torch.compile(third, backend="eager")(torch.ones(2, 4)), third(torch.ones(2, 4)))
     assert counters["frames"]["total"] == 1
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+class Scaled:
+    """An object with a method; not a module."""
+
+    offset = 1
+
+    def __init__(self, scale, function=torch.sin):
+        self.scale, self.function, self.rows = scale, function, [scale]
+
+    def run(self, x, k=2):
+        self.rows.append(k)
+        return self.function(x) * self.scale + self.offset * k + len(self.rows)
+
+
+def scale_by(factor, object=None):
+    def scale(x):
+        return (x * factor).tanh() if object is None else x * factor - object.scale
+
+    return scale
+
+
+def break_twice(x):
+    x = x + 1
+    torch._dynamo.graph_break()
+    return x.sin() * 3
+
+
+def count_captures(*calls):
+    """Captures that calls make, each (compiled function, arguments, the expected result)."""
+    before = counters["frames"]["total"]
+    for run, args, expected in calls:
+        torch.testing.assert_close(run(*args), expected)
+    return counters["frames"]["total"] - before
+
+
+def test_a_function_that_is_compiled_again_is_not_captured_again():
+    x, calls = torch.ones(3), []
+    for _ in range(3):
+        calls.append((torch.compile(break_twice, backend="eager"), (x,), torch.sin(x + 1) * 3))
+    assert count_captures(*calls) == 2  # before and after the break
+    graphs = [torch.compile(scale_by(2.0), fullgraph=True) for _ in range(3)]
+    assert count_captures(*[(run, (x,), (x * 2).tanh()) for run in graphs]) == 1
+
+
+def test_methods_of_several_objects_share_what_guards_allow():
+    x, wanted = torch.ones(3), Scaled(3).run(torch.ones(3))
+    runs = [torch.compile(Scaled(3).run, backend="eager", fullgraph=True) for _ in range(4)]
+    assert count_captures(*[(run, (x,), wanted) for run in runs]) == 1
+    other = torch.compile(Scaled(3, torch.cos).run, backend="eager")
+    assert count_captures((other, (x,), Scaled(3, torch.cos).run(x))) == 1
+    assert count_captures((torch.compile(Scaled(4).run, backend="eager"), (x,), Scaled(4).run(x))) == 1
+
+
+@pytest.mark.parametrize("second, wanted", [
+    (scale_by(3.0), lambda x: (x * 3).tanh()), (scale_by(2.0, Scaled(5)), lambda x: x * 2 - 5),
+    (scale_by(torch.tensor(2.0)), lambda x: (x * 2).tanh())])
+def test_closures_that_differ_are_captured_again(second, wanted):
+    x = torch.ones(3)
+    first = torch.compile(scale_by(2.0), backend="eager")
+    assert count_captures((first, (x,), (x * 2).tanh()), (torch.compile(second, backend="eager"), (x,), wanted(x))) == 2
+    assert count_captures((first, (x,), (x * 2).tanh())) == 0
+
+
+def test_functions_under_other_options_share_nothing():
+    x, made = torch.ones(3), []
+    function = scale_by(2.0)
+    for options in ({}, {"fullgraph": True}, {"dynamic": True}, {"dynamic": False}):
+        run = torch.compile(function, backend=lambda graph, inputs: made.append(graph) or graph.forward, **options)
+        torch.testing.assert_close(run(x), (x * 2).tanh())
+    assert len(made) == 4
+
+
+def test_a_function_shared_by_several_compiled_ones_ends_with_the_last():
+    module = nn.Linear(3, 3)
+
+    def run(x):
+        return module(x)
+
+    gone = weakref.ref(module)
+    first, second = torch.compile(run, backend="eager"), torch.compile(run, backend="eager")
+    x = torch.ones(3)
+    assert count_captures((first, (x,), module(x)), (second, (x,), module(x))) == 1
+    del first
+    gc.collect()
+    assert count_captures((second, (x,), module(x))) == 0
+    del second, module, run
+    gc.collect()
+    assert gone() is None

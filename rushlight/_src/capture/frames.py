@@ -101,7 +101,7 @@ class Entry:
         self.segments.insert(0, segment)
 
     def share(self, values):
-        """Return a segment that was captured for other modules and serves these; None if there is none."""
+        """Return a segment that another entry captured and that serves these values; None if there is none."""
         segment = find_shared(self, values)
         if segment is None or segment.code.breaks and Stance.break_is_error:
             return None

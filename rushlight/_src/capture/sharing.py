@@ -1,8 +1,9 @@
-"""Segments that modules of equal structure share: captured for one module, bound to the next.
+"""Segments that several compiled functions share: captured for one of them, bound to the next.
 
-A segment names the modules that it was captured for; it reads all else at each call, as guards do.  ``SegmentCode`` is
-a segment with the paths of these modules in place of the modules, so that the equal layers of a model, each compiled
-separately, are captured and compiled once.
+A function that is compiled several times, and a method of several objects, is captured once as long as guards hold.  A
+segment names the modules that it was captured for; it reads all else at each call, as guards do.  ``SegmentCode`` is a
+segment with the paths of these modules in place of the modules, so that the equal layers of a model, each compiled
+separately, are captured and compiled once, too.
 """
 from __future__ import annotations
 
@@ -50,21 +51,18 @@ class SegmentCode:
 
     # --- sharing ------------------------------------------------------------------------------------------------------
     def offer(self, entry, names, roots, settings):
-        """Offer this to other entries of the same program if it does not depend on which modules it was captured for;
-        ``settings``: objects whose attributes it reads."""
-        if not roots:
-            return
+        """Offer this to other entries of the same program: for other modules, unless a constant of it belongs to those
+        that it was captured for, else for the same ones; ``settings``: objects whose attributes it reads."""
         paths: dict = {}
         for k, (_, root) in enumerate(roots):
             for path, module in Module.named_modules(root):
                 paths.setdefault(id(module), ModulePath(k, path))
-        shape = {name: paths.get(id(value())) if isinstance(value, Unowned) else value
+        shape = {name: paths.get(id(value()), value) if isinstance(value, Unowned) else value
                  for name, value in names.items()}
         known = set(map(id, settings))
-        if not all(isinstance(value, ModulePath) or id(value) in known or is_independent(value)
-                   for value in shape.values()):
-            return
-        self.shape, self.roots = shape, [source for source, _ in roots]
+        independent = all(isinstance(value, (ModulePath, Unowned)) or id(value) in known or is_independent(value)
+                          for value in shape.values())
+        self.shape, self.roots = shape if independent else names, [source for source, _ in roots]
         self.configuration = entry.owner.configuration
         self.places, self.namespaces = entry.places, entry.namespaces
         self.seen = entry.first, entry.varying, entry.shapes, entry.moving
@@ -91,7 +89,7 @@ class SegmentCode:
         made = self.bind(entry.owner, names, (), roots)
         if not made.guard(values) or not are_distinct(made.arming.inputs):
             return None
-        made.end_with(modules.values(), entry)
+        made.end_with([value() for value in names.values() if isinstance(value, Unowned)], entry)
         return made
 
 
@@ -100,7 +98,7 @@ offered: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # code -> refe
 
 
 def find_shared(entry, values):
-    """Return a segment for these values that was captured for other modules; None if there is none."""
+    """Return a segment for these values that another entry captured; None if there is none."""
     references = offered.get(entry.places[0].code, [])
     references[:] = [reference for reference in references if reference() is not None]
     for code in filter(None, [reference() for reference in reversed(references)]):
