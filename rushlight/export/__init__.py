@@ -15,6 +15,7 @@ from .._src.core.meta import Meta
 from .._src.core.naming import FRAMEWORK, defining_module
 from .._src.core.native import Tensor
 from .._src.core.pytree import tree_flatten, tree_unflatten
+from .._src.legacy import sym_max, sym_min
 from .._ops import ops
 from ..fx import GraphModule, Node
 from ..fx.convert import draw
@@ -135,11 +136,12 @@ def free_name(text: str, taken: set) -> str:
     return name
 
 
-WHOLE = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
+WHOLE = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg, sym_min, sym_max)
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
               ast.Mod: operator.mod, ast.Div: operator.truediv, ast.Pow: operator.pow}
 KINDS = {int: SymIntArgument, float: SymFloatArgument, bool: SymBoolArgument}
-FUNCTIONS = {math.sqrt: (operator.pow, 0.5), float: (operator.mul, 1.0)}  # of a size, as arithmetic
+FUNCTIONS = {math.sqrt: (operator.pow, 0.5), float: (operator.mul, 1.0), min: (sym_min,), max: (sym_max,),
+             **{f: (f,) for f in (round, math.floor, math.ceil, math.trunc)}}  # of sizes, as arithmetic
 
 
 def number_kind(node):
@@ -154,7 +156,7 @@ def number_kind(node):
     if node.target in (operator.truediv, operator.pow) or node.target in WHOLE and any(
             type(a) is float or isinstance(a, Node) and number_kind(a) is float for a in node.args):
         return float
-    return int if node.target in (*WHOLE, ops.aten.sym_size.int) else None
+    return int if node.target in (*WHOLE, *FUNCTIONS, ops.aten.sym_size.int) else None
 
 
 def is_layer(kind) -> bool:
@@ -308,7 +310,7 @@ class Exporting:
         self.describe(nodes)
         self.numbers(made, placeholders, values, nodes)
         result = made.graph_copy(old, values)
-        self.graph, self.values = made, values
+        self.graph, self.values, self.given = made, values, result
         calls: dict = {}
         for graph in (made, *(part.graph for part in self.found.module.modules()
                               if isinstance(part, GraphModule) and part is not self.found.module)):
@@ -431,6 +433,8 @@ class Exporting:
         return self.sizes[key]
 
     def computed_size(self, made, tree, nodes):
+        if isinstance(tree, ast.Name) and tree.id in self.found.names:
+            return self.given[self.found.names[tree.id]]
         if ast.unparse(tree) in self.found.numbers:
             number = self.found.owner_of(tree)
             return nodes.get(id(number), int(number))  # one without a node has one value
@@ -444,12 +448,12 @@ class Exporting:
                                    *(self.size(made, part, nodes) for part in (tree.left, tree.right)))
         if isinstance(tree, ast.UnaryOp) and type(tree.op) is ast.USub:
             return self.arithmetic(made, operator.neg, self.size(made, tree.operand, nodes))
-        if isinstance(tree, ast.Call) and len(tree.args) == 1 and not tree.keywords:
+        if isinstance(tree, ast.Call) and not tree.keywords:
             function = self.found.owner_of(tree.func)
             known = next((told for one, told in FUNCTIONS.items() if one is function), None)
             if known is not None:
                 called, *rest = known
-                return self.arithmetic(made, called, self.size(made, tree.args[0], nodes), *rest)
+                return self.arithmetic(made, called, *(self.size(made, part, nodes) for part in tree.args), *rest)
         if is_shape_item(tree):
             found = nodes.get(id(self.found.owner_of(tree.value.value)))
             if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 
 from .._src.capture.constraints import VaryingInt
+from .._src.capture.errors import UserError
 from .._src.capture.segment import Segment
 from .._src.capture.frames import Owner
 from .._src.autograd.mode import no_grad
@@ -19,13 +20,14 @@ class Captured:
     """``module``: a GraphModule of the function's graph; ``inputs``: for each of its placeholders the tensor or number
     that it was; ``results``: the tensors that the graph gave;
     ``value_then``, ``written``: what its values were, and its inputs are, by the writes in it (AtenView);
-    ``outputs``: for each leaf of the result ("output", k), ("input", tensor), ("size", syntax tree) or
-      ("constant", value); ``spec``: how results are nested."""
+    ``outputs``: for each leaf of the result ("output", k), ("input", tensor), ("size", syntax tree of sizes and of
+      ``names``, {name of a number that the graph gave: its index}) or ("constant", value); ``spec``: how results are nested."""
 
     def __init__(self, module, inputs, results, outputs, spec, drawn, segment: Segment):
         self.module, self.inputs, self.results, self.outputs = module, inputs, results, outputs
         self.spec, self.drawn, self.segment = spec, drawn, segment
         self.guards, self.numbers = list(segment.guards), numbers_of(segment)
+        self.names = result_names(segment.source, results)
         self.value_then, self.written = (module.meta.pop("value_then", None), module.meta.pop("written", {}))
 
     def symbols(self) -> dict:
@@ -79,11 +81,11 @@ class Size(int):
 
 
 class Real(float):
-    """A float that sizes make: ``tree`` says how."""
+    """A float computed from sizes: ``tree`` is its expression."""
 
 
 class Truth(int):
-    """A bool that a comparison of sizes makes: ``tree`` says how."""
+    """A bool computed from sizes: ``tree`` is its expression."""
 
 
 MARKED = {int: Size, float: Real, bool: Truth, VaryingInt: Size}
@@ -115,9 +117,17 @@ def reads_size(tree, numbers) -> bool:
     return any(is_size(part, numbers) for part in ast.walk(tree))
 
 
+def result_names(source: str, results: list) -> dict:
+    """Return {name in a segment of a number that its graph gave: its index among the results}."""
+    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)
+             and isinstance(n.value.func, ast.Name) and n.value.func.id == "graph"]
+    names = [name.id for name in calls[0].targets[0].elts] if calls else []
+    return {name: k for k, (name, value) in enumerate(zip(names, results)) if isinstance(value, (int, float))}
+
+
 class Sizes(ast.NodeTransformer):
     """Marks the Python expressions of a segment that depend on sizes, except inputs of its graph.  ``numbers``: the
-    source text of dynamic ints."""
+    source text of dynamic ints, and of numbers that the graph gave."""
 
     def __init__(self, numbers):
         self.numbers, self.trees = numbers, []
@@ -138,8 +148,8 @@ class Sizes(ast.NodeTransformer):
         if is_size(node, self.numbers):
             return True
         if isinstance(node, ast.Call):
-            return len(node.args) == 1 and not node.keywords and self.is_arithmetic(node.args[0]) and not isinstance(
-                node.args[0], ast.Constant)
+            return not node.keywords and all(map(self.is_arithmetic, node.args)) and not all(
+                isinstance(one, ast.Constant) for one in node.args)
         if isinstance(node, ast.Compare):
             return all(map(self.is_arithmetic, (node.left, *node.comparators)))
         if isinstance(node, ast.UnaryOp):
@@ -149,9 +159,14 @@ class Sizes(ast.NodeTransformer):
 
 
 def sizes_among(segment, results, leaves) -> dict:
-    """{number of a leaf of the result: ("size", syntax tree)} of those that a segment computes of sizes: its Python is
-    run again, with what its graph gave."""
-    marking = Sizes(numbers_of(segment))
+    """{number of a leaf of the result: ("size", syntax tree)} of those that a segment computes of sizes, or of numbers
+    that its graph gave: its Python is run again.
+
+    Raises:
+        UserError: if another leaf of the result depends on such a number.
+    """
+    given = result_names(segment.source, results)
+    marking = Sizes({**numbers_of(segment), **given})
     tree = marking.visit(ast.parse(segment.source))
     if not marking.trees:
         return {}
@@ -163,11 +178,22 @@ def sizes_among(segment, results, leaves) -> dict:
         made.tree = marking.trees[k]
         return made
 
-    space = {**segment.run.__globals__, "graph": lambda *values: list(results), "size_of": size_of}
-    exec(compile(ast.fix_missing_locations(tree), "<segment>", "exec"), space)
-    found = tree_flatten(space[segment.run.__name__](segment.values, segment.arming.inputs)[1])[0]
-    if len(found) != len(leaves):
-        raise RuntimeError(f"the program gives {len(leaves)} results, and {len(found)} when it is run again")
+    def run_again(results):
+        space = {**segment.run.__globals__, "graph": lambda *values: results, "size_of": size_of}
+        exec(compile(ast.fix_missing_locations(tree), "<segment>", "exec"), space)
+        found = tree_flatten(space[segment.run.__name__](segment.values, segment.arming.inputs)[1])[0]
+        if len(found) != len(leaves):
+            raise RuntimeError(f"the program gives {len(leaves)} results, and {len(found)} when it is run again")
+        return found
+
+    other = [MARKED[type(value)](value + 1) if k in given.values() else value for k, value in enumerate(results)]
+    changed = run_again(other) if given else leaves
+    found = run_again(list(results))  # last: it leaves the program's objects as they were
+    for k, (one, leaf) in enumerate(zip(changed, found)):
+        if isinstance(leaf, (*MARKED.values(), Tensor)) or type(one) is type(leaf) and (one is leaf or one == leaf):
+            continue
+        raise UserError(f"result {k} of the program, {leaf!r}, depends on a number that is read from a tensor, and is "
+                        "no tensor, number or arithmetic on such numbers: return the number itself")
     return {k: ("size", leaf.tree) for k, leaf in enumerate(found) if isinstance(leaf, (Size, Real, Truth))}
 
 
@@ -203,9 +229,9 @@ def captured(function, args, kwargs=None, dynamic=False) -> Captured:
     drawn = default_generator.place[1] - before
     module, inputs, results = seen[-1] if seen else (empty_module(), [], [])
     leaves, spec = tree_flatten(result)
-    places = {id(value): ("output", k) for k, value in enumerate(results)}
+    places = {id(value): ("output", k) for k, value in enumerate(results) if isinstance(value, Tensor)}
     segment = next(s for entry in owner.entries.values() for s in entry.segments)
-    sizes = sizes_among(segment, results, leaves) if dynamic is not False else {}
+    sizes = sizes_among(segment, results, leaves)
     outputs = [sizes[k] if k in sizes else places.get(id(leaf), ("input", leaf) if isinstance(leaf, Tensor)
                                                       else ("constant", leaf)) for k, leaf in enumerate(leaves)]
     return Captured(module, inputs, results, outputs, spec, drawn, segment)

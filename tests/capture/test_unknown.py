@@ -380,3 +380,18 @@ def test_extremes_of_tensors_stay_in_one_graph(sign):
     ours, theirs = found(torch, torch), found(judge, None)
     for a, b in list(zip(ours, theirs))[:1 if math.nan in sign else 2]:
         torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-6, atol=1e-6)
+
+
+def assert_within(x):
+    count = x[x > 0].shape[0]
+    assert count > 2 and count < 6 and count != 4, "out of range"
+    return torch.ones(count) * (1 if count > 2 else 2)
+
+
+def test_each_condition_of_an_assert_is_checked_when_the_graph_runs():
+    run = torch.compile(assert_within, fullgraph=True)
+    for count in (3, 5):
+        assert run(torch.ones(count)).tolist() == [1.0] * count
+    for count in (2, 4, 6):
+        with pytest.raises(AssertionError, match="out of range"):
+            run(torch.ones(count))

@@ -162,3 +162,56 @@ def test_packages_take_ints_that_vary():
         package = rl._inductor.aoti_load_package(rl._inductor.aoti_compile_and_package(program))
     for n in (4, 2):
         assert called(rl, package, n) == called(rl, program.module(), n)
+
+
+# --- numbers that are read from tensors -------------------------------------------------------------------------------
+def read_numbers(n, x, t):
+    k, y = n.item(), x[x > 0]
+    return (k * 2, k, [k + x.shape[0], {"a": k - 1}], k // 2, -k, k % 3, 3 - k, k > 3, y.shape[0] * 3,
+            y.shape[0] + k, min(k, 5), max(k, x.shape[0]), k ** 2, y, 2, True, 0)
+
+
+def reading(t, function, *args, **options):
+    class Read(t.nn.Module):
+        def forward(self, *args):
+            return function(*args, t)
+
+    return t.export.export(Read(), args, **options)
+
+
+
+@pytest.mark.parametrize("way", ["called", "decomposed", "saved"])
+def test_arithmetic_on_numbers_that_tensors_have_is_computed_in_each_call(way):
+    program = reading(rl, read_numbers, rl.tensor(2), rl.tensor([1., -1., 2.]))
+    if way == "decomposed":
+        program = program.run_decompositions()
+    if way == "saved":
+        file = io.BytesIO()
+        rl.export.save(program, file)
+        program = rl.export.load(io.BytesIO(file.getvalue()))
+    for n, x in ((7, [1., 1., 1.]), (2, [-1., -1., 4.]), (0, [3., -1., 2.])):
+        mine = program.module()(rl.tensor(n), rl.tensor(x))
+        its = read_numbers(torch.tensor(n), torch.tensor(x), torch)
+        assert str(mine) == str(its)
+
+
+def test_constants_equal_to_a_number_that_was_read_stay_constants():
+    module = reading(rl, lambda n, b, t: (n.item(), 2, b.item(), True, 2.0, n.float().item()), rl.tensor(2),
+                     rl.tensor(True)).module()
+    assert module(rl.tensor(5), rl.tensor(False)) == (5, 2, False, True, 2.0, 5.0)
+
+
+@pytest.mark.parametrize("function", [lambda n, t: str(n.item()), lambda n, t: (n, [f"{n.item()} of {n.item()}"])])
+def test_other_results_that_depend_on_such_numbers_are_refused(function):
+    with pytest.raises(UserError, match="depends on a number that is read from a tensor"):
+        reading(rl, function, rl.tensor(2))
+
+
+def test_rounded_sizes_are_computed():
+    def function(x, t):
+        return x * round(x.shape[0] / 2) + x.shape[0] / 3
+
+    dim = rl.export.Dim
+    module = reading(rl, function, rl.ones(4), dynamic_shapes={"args": ({0: dim.DYNAMIC},)}).module()
+    for n in (4, 5, 7, 9):
+        assert module(rl.ones(n)).tolist() == function(torch.ones(n), torch).tolist()

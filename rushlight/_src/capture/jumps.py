@@ -93,8 +93,9 @@ class Jumps(Part, part="jumps"):
             value = self.values.force(value)
             taken = (isinstance(value, Constant) and value.value is None) is (one.arg == "NONE")
         else:
-            taken = one.arg == "TRUE" and self.numbers.asserted(frame, value,
-                                                        frame.at) or self.arithmetic.truth(value) is (one.arg == "TRUE")
+            wanted = one.arg == "TRUE"  # the jump passes over the error of an assert, or leads to it
+            place = frame.at if wanted else frame.listing.at[one.target]
+            taken = (self.numbers.asserted(frame, value, place) or self.arithmetic.truth(value)) is wanted
         if taken:
             self.jump(frame, one)
 
