@@ -382,16 +382,46 @@ def test_extremes_of_tensors_stay_in_one_graph(sign):
         torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-6, atol=1e-6)
 
 
-def assert_within(x):
+ASSERTING = """def assert_within(x):  # as text: pytest writes the asserts of its modules anew
     count = x[x > 0].shape[0]
     assert count > 2 and count < 6 and count != 4, "out of range"
     return torch.ones(count) * (1 if count > 2 else 2)
+"""
 
 
 def test_each_condition_of_an_assert_is_checked_when_the_graph_runs():
-    run = torch.compile(assert_within, fullgraph=True)
+    namespace = {"torch": torch}
+    exec(ASSERTING, namespace)
+    run = torch.compile(namespace["assert_within"], fullgraph=True)
     for count in (3, 5):
         assert run(torch.ones(count)).tolist() == [1.0] * count
     for count in (2, 4, 6):
         with pytest.raises(AssertionError, match="out of range"):
             run(torch.ones(count))
+
+
+COUNTED = {  # name: a function of a tensor and two numbers that it gets as data
+    "zeros": lambda x, a, b: torch.zeros(a, b), "new_ones": lambda x, a, b: x.new_ones((a, b)),
+    "full": lambda x, a, b: torch.full((a, b), 2.0), "empty": lambda x, a, b: torch.empty(a, b).fill_(1),
+    "eye": lambda x, a, b: torch.eye(a, b), "view": lambda x, a, b: torch.ones(a * b).view(a, b),
+    "repeat": lambda x, a, b: x.repeat(a, b), "repeat_interleave": lambda x, a, b: x.repeat_interleave(a),
+    "cat": lambda x, a, b: torch.cat([torch.ones(a), x]), "matmul": lambda x, a, b: torch.ones(a, b) @ torch.ones(b, 3),
+    "softmax": lambda x, a, b: torch.ones(a, b).softmax(-1),
+    "where": lambda x, a, b: torch.where(torch.ones(a) > 0, 1, b),
+    "layer_norm": lambda x, a, b: F.layer_norm(torch.ones(a, 4), (4,)),
+    "conv1d": lambda x, a, b: F.conv1d(torch.ones(a, 1, 8), torch.ones(1, 1, 3)),
+    "embedding": lambda x, a, b: F.embedding(torch.zeros(a, dtype=torch.long), torch.ones(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_that_data_decide_need_no_check_of_the_program(name):
+    def function(x, n):
+        return COUNTED[name](x, *n.tolist())
+
+    compiled, x = torch.compile(function, fullgraph=True), torch.arange(4.0)
+    for n in ([2, 3], [1, 1], [0, 2], [5, 0]):
+        torch.testing.assert_close(compiled(x, torch.tensor(n)), function(x, torch.tensor(n)))
+    with pytest.raises(RuntimeError, match="negative|greater or equal to 0"):
+        compiled(x, torch.tensor([-1, 2]))
+    assert compiled.owner.stats.segments == 1

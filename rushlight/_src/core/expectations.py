@@ -26,6 +26,12 @@ def expect_elements(sizes, error):
         expect(at_most(1, size), error)
 
 
+def expect_counts(counts, error):
+    """Raise the result of ``error()`` unless every number is at least 0, as ``expect`` does."""
+    for count in counts:
+        expect(at_most(0, count), error)
+
+
 def equal(a, b):
     """a == b, for ``expect``: see ``at_most``."""
     return eq(a, b) if isinstance(a, Expr) or isinstance(b, Expr) else a == b

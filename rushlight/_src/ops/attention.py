@@ -7,6 +7,7 @@ import threading
 from ..core import interpret
 from ..core.convert import contiguous_format
 from ..core.dtypes import bool_, float32, float64, int32, int64
+from ..core.expectations import expect_counts
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.later import entered
@@ -214,8 +215,7 @@ def repeat_interleave(input, repeats: object =None, dim=None, *, output_size=Non
     at = 0 if dim is None else wrapped(dim, max(x.dim(), 1))
     x = x if x.dim() else x.reshape(1)
     if isinstance(repeats, (int, Expr)):
-        if repeats < 0:
-            raise RuntimeError("repeats can not be negative")
+        expect_counts((repeats,), lambda: RuntimeError("repeats can not be negative"))
         shape = tuple(x.shape)
         out = x.unsqueeze(at + 1).expand(*shape[:at + 1], repeats, *shape[at + 1:])
         out = out.clone(memory_format=contiguous_format)  # with one repeat, reshape alone would return a view

@@ -9,7 +9,7 @@ from ..core import devices, dtypes
 from ..core.devices import on
 from ..core.dtypes import FLOATING, INTEGER, float32, float64, int64
 from ..core.errors import NegativeSizeError, OperandError
-from ..core.expectations import at_most, expect
+from ..core.expectations import at_most, expect, expect_counts
 from ..core.expr import Expr
 from ..core.shape_env import estimated
 from ..core.interpret import top
@@ -95,8 +95,8 @@ def checked_sizes(size):
             raise OperandError(f"argument 'size' must be tuple of ints, but contains {s!r}, a {type(s).__name__}",
                                "ints", "convert it with int()")
     out = tuple(map(whole, given))
-    if any(s < 0 for s in out):
-        raise NegativeSizeError(f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more")
+    expect_counts(out, lambda: NegativeSizeError(
+        f"Trying to create tensor with negative dimension: {list(out)}", "sizes of 0 or more"))
     return out
 
 
@@ -331,8 +331,7 @@ def point_count(name, steps):
     steps = steps.item() if isinstance(steps, Tensor) else steps
     if not isinstance(steps, (int, Expr)):
         raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    expect_counts((steps,), lambda: RuntimeError("number of steps must be non-negative"))
     return steps if isinstance(steps, Expr) else int(steps)
 
 
@@ -396,8 +395,8 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
 @op(composite=True, method=False)
 def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """Ones on the diagonal."""
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
+    for count in (n, n if m is None else m):
+        expect_counts((count,), lambda count=count: RuntimeError(f"n must be greater or equal to 0, got {count}"))
     if is_only_known(device):
         return empty_tensor((n, n if m is None else m), dtype or dtypes.Defaults.floating, device=device)
     return finished(identity(n, n if m is None else m, dtype or dtypes.Defaults.floating, *on(device)), requires_grad)

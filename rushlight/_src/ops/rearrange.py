@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import bool_, int64
-from ..core.expectations import expect_elements
+from ..core.expectations import expect_counts, expect_elements
 from ..core.expr import Expr
 from ..core.kinds import P
 from ..core.meta import is_channels_last
@@ -49,14 +49,14 @@ def repeat(input, *times, repeats=None):
     lead = len(repeats) - len(input.shape)
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    if any(r < 0 for r in repeats):
-        raise RuntimeError(f"Trying to create tensor with negative dimension in repeat: {list(repeats)}")
+    expect_counts(repeats, lambda: RuntimeError(
+        f"Trying to create tensor with negative dimension in repeat: {list(repeats)}"))
     shape = (1,) * lead + tuple(input.shape)
     x = P.reshape(input, shape=tuple(v for s in shape for v in (1, s)))
     x = P.expand(x, shape=tuple(v for r, s in zip(repeats, shape) for v in (r, s)))
     out = P.reshape(x, shape=tuple(r * s for r, s in zip(repeats, shape)))
     # such a reshape is a view, which the result must not be
-    merged = all(r == 1 or s == 1 for r, s in zip(repeats, shape))
+    merged = any(isinstance(r, Expr) for r in repeats) or all(r == 1 or s == 1 for r, s in zip(repeats, shape))
     return P.copy(out) if merged else out
 
 
