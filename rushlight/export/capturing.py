@@ -21,7 +21,8 @@ class Captured:
     that it was; ``results``: the tensors that the graph gave;
     ``value_then``, ``written``: what its values were, and its inputs are, by the writes in it (AtenView);
     ``outputs``: for each leaf of the result ("output", k), ("input", tensor), ("size", syntax tree of sizes and of
-      ``names``, {name of a number that the graph gave: its index}) or ("constant", value); ``spec``: how results are nested."""
+      ``names``, {name of a number that the graph gave: its index}) or ("constant", value); ``spec``: how results are
+      nested."""
 
     def __init__(self, module, inputs, results, outputs, spec, drawn, segment: Segment):
         self.module, self.inputs, self.results, self.outputs = module, inputs, results, outputs

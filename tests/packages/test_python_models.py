@@ -134,3 +134,20 @@ def test_packages_of_pytorch_are_named(load, suffix):
     with pytest.raises(RuntimeError, match="AOTInductor.*only PyTorch runs it") as found:
         load(foreign(suffix))
     assert "damaged" not in str(found.value)
+
+
+def test_ints_that_vary_are_arguments_in_python_and_refused_in_shared_objects(tmp_path):
+    class Scale(torch.nn.Module):
+        def forward(self, x, n):
+            return x * n, n + 1
+
+    x, shapes = torch.ones(2), (None, torch.export.Dim.DYNAMIC)
+    program = torch.export.export(Scale(), (x, 5), dynamic_shapes=shapes)
+    with pytest.warns(UserWarning, match="an int that varies"):
+        path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    model = torch._inductor.aoti_load_package(path)
+    for n in (5, 7, 0, -3):
+        found, following = model(x, n)
+        assert found.tolist() == [n, n] and following == n + 1
+    with pytest.raises(NotPackable, match="an int that varies.*pass a tensor"):
+        torch._export.aot_compile(Scale(), (x, 5), dynamic_shapes=shapes)

@@ -58,7 +58,8 @@ class Domain:
                 if free is None:
                     continue
                 if dim is None:
-                    raise NotPackable("an int that varies is an input of the program")
+                    raise NotPackable("an argument is an int that varies, which shared objects do not take: pass a "
+                                      "tensor of one element, or fix it in dynamic_shapes")
                 root = getattr(free, "root", None)
                 name = getattr(root, "__name__", None) or f"size{dim}_of_{k}"
                 factor, offset = getattr(free, "factor", 1), getattr(free, "offset", 0)
