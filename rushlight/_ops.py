@@ -145,9 +145,13 @@ class OpOverload(Callable):
     def _schema(self):
         return Schema(self)
 
-    @property
-    def is_view(self):
-        return bool(self.op is not None and self.op.traits.get("view"))
+    @cached_property
+    def is_view(self) -> bool:
+        """True if results share the memory of an argument, and none is written."""
+        if self.schema is None:
+            return bool(self.op is not None and self.op.traits.get("view"))
+        aliased = [argument for argument in self.schema.arguments if argument.alias_info is not None]
+        return bool(aliased) and not any(argument.is_write for argument in aliased)
 
     def name(self) -> str:
         """``aten::add.Tensor``"""

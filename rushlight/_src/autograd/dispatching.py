@@ -4,24 +4,20 @@ from __future__ import annotations
 import contextlib
 
 from ..core import overriding
-from ..core.errors import LeafWrittenError
 from ..core.interpret import Interpreter, Suspended, is_recording, recording, top
 from ..core.meta import row_major
-from ..core.native import GradNode, Op, Tensor, history, state
+from ..core.native import GradNode, Op, Tensor, counter, history, sharing, state
 from ..core.native.objects import DERIVED, FLOAT_VALUE, FUNCTION
 from ..core.op import OPS, bind, body_of
-from ..core.overriding import DISPATCH
+from ..core.overriding import DISPATCH, kind_of
 from ..core.pytree import tree_map
+from ..core.tensor import needs_gradient
 from ..transforms.trace import ValueNeeded
 from .function import version_of
 from .node import class_name
-from .mutation import copy_before
+from .mutation import VIEWED, ViewStep, copy_before, prepare_write, written
 from .slow_paths import changed
 from ..._ops import composition, dispatched, ops, overload_of
-
-
-class ViewWrittenError(NotImplementedError):
-    """A view of a tensor of such a class is written, and its base would not see the write."""
 
 
 def call(op: Op, args, kwargs, kinds):
@@ -36,8 +32,8 @@ def call(op: Op, args, kwargs, kinds):
         return instead(op, args)(*args, **kwargs)
     wanted = tensors_of((*args, *kwargs.values()))
     apart = op.traits.get("detaches") or op.traits.get("fresh")  # results that have no history of the arguments
-    if not (is_recording() and any(t._rush_needs_grad for t in wanted)) or apart:
-        return answered(op, args, kwargs, kinds, found)
+    if not (is_recording() and any(map(needs_gradient, wanted))) or apart:
+        return relate(op, args, kwargs, answered(op, args, kwargs, kinds, found), found)
     if whole is None and op.traits.get("composite") and not derivable(op, args, kwargs, wanted):
         return body_of(op, args)(*args, **kwargs)
 
@@ -45,53 +41,77 @@ def call(op: Op, args, kwargs, kinds):
         return answered(op, args, kwargs, kinds, None if whole is not None else seen(op, args, kwargs))
 
     return differentiate(op, args, kwargs, answer, getattr(whole, "__within__", contextlib.nullcontext),
-                         whole is not None)
+                         found)
 
 
-def differentiate(op, args, kwargs, answer, within, numbers=True):
+def differentiate(op, args, kwargs, answer, within, found):
     """Return the result of ``answer(args, kwargs)`` with a gradient history; its backward runs in a block ``within()``.
-    Run-time scalars are arguments if ``numbers``, else constants of the derived program."""
+    ``found``: as of ``relate``; run-time scalars are constants of the derived program with it, else arguments."""
     record = getattr(top(), "differentiate", None)
     if record is not None:  # a program is being traced: the call becomes a part of it
         return record(op, args, kwargs, answer, within)
-    refuse_leaf(op, args)
-    refuse_view(op, args)
-    before = as_before(op, args, kwargs, numbers)
+    target = target_of(op, args, kwargs)
+    if target is not None:
+        prepare_write(target)
+    tensors, numbers = tensors_of((*args, *kwargs.values())), found is None
+    wanted = tuple(k for k, t in enumerate(tensors) if needs_gradient(t))
+    before, edges = as_before(op, args, kwargs, numbers), ends(tensors, wanted)
     # aliases of a target are stale once that is written
-    versions = versions_of(*before) if "into" in op.traits else None
+    versions = versions_of(*before) if target is not None else None
     with recording(False):
         results = answer(args, kwargs)
-    return recorded(op, *before, tensors_of((*args, *kwargs.values())), results, within, numbers, versions)
+    if target is None and any(results is t for t in tensors):
+        return results
+    relate(op, args, kwargs, results, found)
+    recorded(op, *before, wanted, edges, results, within, numbers, versions)
+    if target is not None:
+        target._rush_seen = counter(target).version
+        written(target)
+    return results
+
+
+def target_of(op, args, kwargs):
+    """Return the tensor that an in-place operator writes; None for other operators."""
+    at = op.traits.get("into")
+    if at is None:
+        return None
+    found = args[at] if at < len(args) else list(bind(op, args, kwargs).values())[at]
+    return found if isinstance(found, Tensor) else None
+
+
+def relate(op, args, kwargs, results, found):
+    """Return the results of a call.  Those that an instance of such a class shows become views of it: they have its
+    base, its count of writes, and the steps that lead from the base to them.  A class with ``__operator__`` marks these
+    by ``_shows``; for others the overload that answered tells, the first of ``found``."""
+    outputs = results if isinstance(results, (tuple, list)) else (results,)
+    source = next(iter(tensors_of((*args, *kwargs.values()))), None)
+    if source is None or not kind_of(type(source)) & DISPATCH:
+        return results
+    for k, out in enumerate(outputs):
+        if not isinstance(out, Tensor) or not kind_of(type(out)) & DISPATCH or any(
+                out is t for t in (source, source._base)):
+            continue
+        if not getattr(out, "_shows", found is not None and found[0].is_view):
+            continue
+        out._rush_counter = counter(source)
+        if op.traits.get("detaches"):
+            continue
+        out._base, out._rush_seen = source if source._base is None else source._base, history.made_at(source)
+        given = tree_map(lambda value: VIEWED if value is source else value, (tuple(args), kwargs))
+        out._rush_views = (*source._rush_views, ViewStep(op, *given, k if outputs is results else None))
+        if outputs is results:
+            history.note_multiple(out)
+    return results
 
 
 def derivable(op, args, kwargs, tensors) -> bool:
     """True if a composite can be differentiated as a unit: not if it reads elements."""
     from .reverse import linearised
     try:
-        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad), numbers=False)
+        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if needs_gradient(t)), numbers=False)
     except ValueNeeded:
         return False
     return True
-
-
-def refuse_leaf(op, args):
-    """LeafWrittenError if a leaf that requires a gradient is written while gradients are recorded."""
-    at = op.traits.get("into")
-    if at is not None and at < len(args) and isinstance(args[at], Tensor) and args[at]._rush_needs_grad and args[
-            at]._rush_grad_node is None:
-        raise LeafWrittenError("a leaf Variable that requires grad is being used in an in-place operation.",
-                               "a result, or a leaf without gradient",
-                               "change a clone(), or do it under no_grad()")
-
-
-def refuse_view(op, args):
-    """ViewWrittenError if a view is written while gradients are recorded: its base would not see the write."""
-    at = op.traits.get("into")
-    if at is not None and at < len(args) and getattr(args[at], "_shows", False):
-        raise ViewWrittenError(
-            f"{op.name}: a view of a {type(args[at]).__name__} is written while gradients are recorded, and its "
-            "base would not see the write. Use an operator that "
-            "returns a new tensor, such as torch.where or index_put.")
 
 
 def opened(op) -> bool:
@@ -121,7 +141,17 @@ def instead(op, args):
 
 def answered(op, args, kwargs, kinds, found):
     """Result of the first class that handles the call: an operator's overload, or any operator if the class has
-    ``__operator__``."""
+    ``__operator__``.  A write is counted, unless the class wrote to the same memory."""
+    target = target_of(op, args, kwargs)
+    version = None if target is None else counter(target).version
+    results = ask_classes(op, args, kwargs, kinds, found)
+    if target is not None and counter(target).version == version:
+        sharing.count_write(target)
+    return results
+
+
+def ask_classes(op, args, kwargs, kinds, found):
+    """Return the answer of the first class that handles the call.  TypeError if none does."""
     for kind in kinds:
         if hasattr(kind, "__operator__"):
             return kind.__operator__(op, args, kwargs)
@@ -150,21 +180,19 @@ def tensors_of(values, found=None) -> list:
     return found
 
 
-def recorded(op, args, kwargs, tensors, results, within, numbers, versions):
-    """Results whose node derives the operator again from the classes' results for its parts (``differentiate``).
-    ``versions``: of the arguments, before the call; None for those of now."""
-    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
+def recorded(op, args, kwargs, wanted, edges, results, within, numbers, versions):
+    """Give results a node that derives the operator again from the classes' results for its parts
+    (``differentiate``), and passes gradients of the arguments ``wanted`` on to ``edges``.  ``versions``: of the
+    arguments, before the call; None for those of now."""
     node = GradNode()
-    edges, slots = ends(tensors, wanted)
     state.sequence += 1
     node.number = state.sequence
     outputs = results if isinstance(results, (tuple, list)) else (results,)
     for k, out in enumerate(outputs):
         if isinstance(out, Tensor) and out.dtype.is_inexact:
             out._rush_grad_node, out._rush_output, out._rush_needs_grad = node, k, 1
-    derive(node, f"{op.name}Backward", edges, slots, outputs,
+    derive(node, f"{op.name}Backward", *edges, outputs,
            pulling(op, args, kwargs, wanted, outputs, within, numbers, versions))
-    return results
 
 
 def versions_of(args, kwargs) -> dict:
@@ -178,9 +206,9 @@ def as_before(op, args, kwargs, numbers=False) -> tuple:
     from .reverse import linearised
     if "into" not in op.traits:
         return args, kwargs
-    target = list(bind(op, args, kwargs).values())[op.traits["into"]]
+    target = target_of(op, args, kwargs)
     tensors = tensors_of((*args, *kwargs.values()))
-    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if needs_gradient(t))
     values, linear = linearised(op, args, kwargs, wanted, numbers)
     read = values if linear.forward is not None else [values[k] for k in linear.residuals if k < len(values)]
     if linear.backward is None or not any(value is target for value in read):
@@ -206,10 +234,10 @@ def derived_again(op, args, kwargs, answer):
     derives the operator again, with operators that they see."""
     tensors = tensors_of((*args, *kwargs.values()))
     apart = any(op.traits.get(trait) for trait in ("detaches", "fresh", "library", "captured", "view"))
-    noted = is_recording() and any(t._rush_needs_grad for t in tensors) and not apart
+    noted = is_recording() and any(map(needs_gradient, tensors)) and not apart
     if not noted or not derivable(op, args, kwargs, tensors):
         return answer()
-    wanted = tuple(k for k, t in enumerate(tensors) if t._rush_needs_grad)
+    wanted = tuple(k for k, t in enumerate(tensors) if needs_gradient(t))
     edges, slots = ends(tensors, wanted)
     given, named = as_before(op, args, kwargs)
     last = state.sequence

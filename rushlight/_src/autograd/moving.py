@@ -7,7 +7,7 @@ from ..core.meta import Meta, span
 from ..core.native import Tensor, sharing, weights, wrap
 from ..core.native.memory import copy_bytes
 from ..core.op import OPS
-from ..core.tensor import borrowed, empty_of, place, resolved
+from ..core.tensor import borrowed, empty_of, needs_gradient, place, resolved
 from .function import Function
 
 
@@ -18,7 +18,7 @@ def moved(tensor: Tensor, where: device, non_blocking=False) -> Tensor:
     interpreter = top()
     if interpreter is not None:
         return interpreter.moved(tensor, where)
-    if tensor._rush_needs_grad or tensor._base is not None and tensor.requires_grad:
+    if needs_gradient(tensor):
         return ToCopy.apply(tensor, where, non_blocking)
     return copied(tensor, where, non_blocking)
 

@@ -9,6 +9,7 @@ from ..core.native import GradNode, Plan, Tensor, counter, history, mine, runnin
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
 from ..core.op import OPS
+from ..core.pytree import tree_map
 from ..core.tensor import alias, attach, empty_of, expect_gradients, refuse_leaf
 from ..ops.slices import region, turning
 from .hooks import retained
@@ -18,10 +19,7 @@ from .passing import following, full_of
 
 def mutate(plan: Plan, target: Tensor, args, values, used):
     """Run an in-place operator under autograd: the target's history becomes this operation."""
-    refuse_leaves(target)
-    base = target._base
-    if base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
-        refresh(target)
+    prepare_write(target)
     shadow = alias(target)  # gets the results of recording; the arguments still have the history before it
     extras = [empty_of(meta) for meta in plan.outputs]
     for place, extra in enumerate(extras, used):
@@ -48,6 +46,13 @@ def mutate(plan: Plan, target: Tensor, args, values, used):
     target._rush_seen = counter(target).version
     written(target)
     return target
+
+
+def prepare_write(target: Tensor):
+    """Refuse targets that may not be written while gradients are recorded, and give a view its current history."""
+    refuse_leaves(target)
+    if target._base is not None and target._rush_grad_node is not None and (is_outdated(target) or is_hooked(target)):
+        refresh(target)
 
 
 def take_history(tensor: Tensor, other: Tensor):
@@ -147,7 +152,7 @@ def refuse_view(view: Tensor, what: str):
     or is one of several results of an operator."""
     if view._rush_seen > history.MULTIPLE:
         node = view._rush_grad_node
-        if node is not None and node.kind == FUNCTION:
+        if node is not None and hasattr(node.function, "context"):
             raise LeafWrittenError(
                 f"Output {view._rush_output} of {class_name(node).removesuffix('Backward')} is a view and {what}. "
                 "This view was created inside a custom Function (or because an input was returned as-is), whose "
@@ -200,10 +205,37 @@ def constant_node(target: Tensor):
     return made
 
 
+VIEWED = object()  # stands for the tensor that a step shows
+
+
+class ViewStep:
+    """The call of a view operator on an instance of a class that answers operators; its result, or one of several."""
+
+    def __init__(self, op, args, kwargs, index):
+        self.op, self.args, self.kwargs, self.index = op, args, kwargs, index
+
+    def repeat(self, tensor):
+        """Return the view of another tensor."""
+        args, kwargs = tree_map(lambda value: tensor if value is VIEWED else value, (self.args, self.kwargs))
+        result = self.op(*args, **kwargs)
+        return result if self.index is None else result[self.index]
+
+
+def repeat_views(steps, tensor):
+    """Return what steps of views show of a tensor."""
+    for step in steps:
+        tensor = step.repeat(tensor)
+    return tensor
+
+
+Tensor._rush_views = ()  # the steps from its base, for instances of classes that answer operators: these have no memory
+
+
 def rebase(base: Tensor, view: Tensor, node):
     """Replace the history of a base after a write to a view: the rest of the old value, and the view's new one."""
-    shape, bits = base._rush_meta, base._rush_turned  # now: the base may become a view of itself
-    (meta, start), written, old = place_in(base, view), view._rush_meta, history.edge(base)
+    shape, bits, steps = base._rush_meta, base._rush_turned, view._rush_views  # now: the base may become a view of itself
+    (meta, start) = (None, 0) if steps else place_in(base, view)
+    written, old = view._rush_meta, history.edge(base)
     made = GradNode()
     made.kind, made.outputs, made.extra = FUNCTION, (shape,), True
     edges = [old, node]
@@ -214,12 +246,16 @@ def rebase(base: Tensor, view: Tensor, node):
     def function(gradient):
         if gradient is None:
             return None, None
-        whole = (gradient.contiguous() if not shape.contiguous or gradient._rush_meta is not shape.plain
-                 else gradient)
-        turned = turning(whole, bits)  # its memory is to the gradient what that of the base is to the base
-        dense = turning(OPS["clone"](turned) if shape.contiguous else laid_out(turned, shape), bits)
-        check_within(shape, meta, start)
-        part = region(dense, meta, start)
+        if steps:
+            dense = OPS["copy_"](OPS["new_empty_strided"](gradient, tuple(shape.shape), tuple(shape.strides)), gradient)
+            part = repeat_views(steps, dense)
+        else:
+            whole = (gradient.contiguous() if not shape.contiguous or gradient._rush_meta is not shape.plain
+                     else gradient)
+            turned = turning(whole, bits)  # its memory is to the gradient what that of the base is to the base
+            dense = turning(OPS["clone"](turned) if shape.contiguous else laid_out(turned, shape), bits)
+            check_within(shape, meta, start)
+            part = region(dense, meta, start)
         inner = OPS["clone"](part).to(written.dtype) if node is not None else None
         if old is not None:
             OPS["zero_"](part)
@@ -271,7 +307,8 @@ def refresh(view: Tensor):
     if base is None or not base._rush_needs_grad:
         return view._rush_grad_node
     with recording(True):
-        again = region(base, *place_in(base, view))
+        steps = view._rush_views
+        again = repeat_views(steps, base) if steps else region(base, *place_in(base, view))
     if again.dtype is not view.dtype:
         expect_gradients(again)
     take_history(view, again)

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import devices, dtypes
 from .advice import warn
+from .copying import copied_attributes
 from .epoch import Epoch
 from .meta import Meta, Size
 from .later import entered
@@ -241,10 +242,8 @@ def new(self, *args, size=None, device=None):
 
 def _data(self):
     """The same memory without history, and with a separate version counter: writes through it are not detected."""
-    if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH:
-        return self.detach()
-    out = alias(self)
-    if self._rush_storage is not None:
+    out = self.detach() if self.__class__ is not Tensor and kind_of(self.__class__) & DISPATCH else alias(self)
+    if out._rush_storage is not None:
         count_apart(out, UNCOUNTED if self.is_inference() else 0)
     return out
 
@@ -351,16 +350,16 @@ def __reduce_ex__(self, protocol):
     if "_wraps" in self.__dict__:  # its attributes have what it stands for
         meta = self._rush_meta
         return rebuild_wrapper, (self.__class__, meta.dtype, tuple(meta.shape), tuple(meta.strides), self._rush_offset,
-                                 self.layout, str(meta.device), self._rush_needs_grad, dict(self.__dict__))
+                                 self.layout, str(meta.device), self._rush_needs_grad, copied_attributes(self))
     where = self._rush_meta.device
     if not where.provider.has_data:
         return rebuild_without_data, (self.__class__, self.dtype, tuple(self.shape), self.stride(), str(where),
-                                      self._rush_needs_grad, dict(self.__dict__))
+                                      self._rush_needs_grad, copied_attributes(self))
     place = () if where.provider.on_host else (str(where),)
     held = alias(self, self._rush_meta.plain).cpu() if place else self
     return rebuild, (self.__class__, seen_memory(held, self.dtype.numpy).copy(), self._rush_meta.dtype,
                      self._rush_needs_grad,
-                     dict(self.__dict__), self._rush_meta.turned, *place)
+                     copied_attributes(self), self._rush_meta.turned, *place)
 
 
 class InProcess:

@@ -40,7 +40,12 @@ def slots_of(tensor) -> dict:
 
 
 # attributes that copies do not have: they belong to one place in the graph
-OWN = ("_rush_post_accumulate_hooks", "_rush_gradient_hook")
+OWN = ("_rush_post_accumulate_hooks", "_rush_gradient_hook", "_rush_views")
+
+
+def copied_attributes(tensor) -> dict:
+    """Return the attributes of a tensor that copies and pickles have, too."""
+    return {name: value for name, value in tensor.__dict__.items() if name not in OWN}
 
 
 @attach
@@ -59,7 +64,7 @@ def __deepcopy__(self, memo):
         out._rush_storage, out._rush_offset, out._rush_meta, out.itemsize = storage, offset, meta, meta.itemsize
     out._rush_needs_grad = self._rush_needs_grad
     memo[id(self)] = out  # attributes may lead back to it
-    out.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in OWN}, memo))
+    out.__dict__.update(copy.deepcopy(copied_attributes(self), memo))
     for name, value in slots_of(self).items():
         setattr(out, name, copy.deepcopy(value, memo))
     if self._rush_gradient is not None:
@@ -76,5 +81,5 @@ def __copy__(self):
     out._rush_needs_grad = self._rush_needs_grad
     for name, value in slots_of(self).items():
         setattr(out, name, value)
-    out.__dict__.update({k: v for k, v in self.__dict__.items() if k not in OWN})
+    out.__dict__.update(copied_attributes(self))
     return out

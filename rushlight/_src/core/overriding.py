@@ -17,7 +17,7 @@ from .tensor import attach, blank, show
 PLAIN, FUNCTION, DISPATCH = 0, 1, 2
 KINDS: dict[type, int] = {}  # {class seen as an argument: its overrides}
 FIELDS = ("_rush_storage", "_rush_offset", "itemsize", "_rush_meta", "_rush_needs_grad", "_rush_output",
-          "_rush_grad_node", "_base", "_rush_seen")
+          "_rush_grad_node", "_base", "_rush_seen", "_rush_counter")
 READING = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__array__")
 
 
@@ -236,6 +236,8 @@ def as_subclass(self, cls):
     made = blank(cls)
     for name in FIELDS:
         setattr(made, name, getattr(source, name))
+    if source._rush_views:
+        made._rush_views = source._rush_views
     return made
 
 

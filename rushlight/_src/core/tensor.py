@@ -443,13 +443,18 @@ Tensor.__module__ = __name__.partition(".")[0]  # where users find it
 
 
 # --- autograd ---------------------------------------------------------------------------------------------------------
+def needs_gradient(tensor: Tensor) -> bool:
+    """True if operators on a tensor are recorded: it requires a gradient, or its base does, perhaps since a write."""
+    base = tensor._base
+    return bool(tensor._rush_needs_grad) or base is not None and (
+        bool(base._rush_needs_grad) if tensor._rush_storage is None else history.joins(tensor))
+
+
 @attach
 @property
 def requires_grad(self) -> bool:
     """True if operators on this tensor are recorded for the backward pass."""
-    base = self._base
-    return bool(self._rush_needs_grad) or base is not None and (
-        bool(base._rush_needs_grad) if self._rush_storage is None else history.joins(self))
+    return needs_gradient(self)
 
 
 def _set_requires_grad(self, value):

@@ -6,11 +6,12 @@ from types import NoneType
 from ..core import interpret
 from ..core.dtypes import bool_, dtype, meant, uint64
 from ..core.expr import Expr
-from ..core.native import Op, Tensor, history, keys, mine
+from ..core.native import Op, Tensor, keys, mine
 from ..core.native.objects import CHOICE
 from ..core.op import OPS, parted, respelled
 from ..core.operands import BEYOND
 from ..core.overriding import DISPATCH, FUNCTION, NOBODY, Dispatch, answered, overriding
+from ..core.tensor import needs_gradient
 from .arguments import NUMBER_METAS, address_bits, calls_mask, float_bits, gradient_bit, run_values
 from .detours import in_python
 from .elsewhere import flat
@@ -49,7 +50,7 @@ def slow(op: Op, args, names):
         nonlocal mask, tensors
         if isinstance(value, Tensor):
             words.append(address_bits(value))
-            if value._rush_needs_grad or value._base is not None and history.joins(value):
+            if needs_gradient(value):
                 mask |= gradient_bit(tensors)
             tensors += 1
             return value._rush_meta

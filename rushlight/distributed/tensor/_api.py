@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import rushlight as torch
 
+from ..._src.core.copying import copied_attributes
 from ..._src.core.dtypes import float32
 from ..._src.core.interpret import Unwatched
 from ..._src.core.meta import Meta
@@ -37,7 +38,7 @@ class DTensor(Tensor):
 
     __torch_function__ = classmethod(disabled)
     __within__ = _dispatch.Body
-    __parts__ = ("_local_tensor", "_spec", "_shows", "_apart")
+    __parts__ = ("_part", "_spec", "_shows", "_apart")
     __tensor_fixed__ = True  # which part a process has follows from sizes: compiled programs take these as they are
 
     def __new__(cls, local_tensor, spec: DTensorSpec, *, requires_grad=False):
@@ -62,7 +63,8 @@ class DTensor(Tensor):
         with Unwatched():  # counts writes, independent of the memory of a program that is being traced
             made._rush_storage, made._rush_offset = empty_of(NOTHING)._rush_storage, 0
         made._rush_meta, made.itemsize, made._wraps = meta, meta.itemsize, True
-        made._local_tensor, made._spec = local.detach() if local._rush_needs_grad else local, spec
+        made._part, made._spec = local.detach() if local._rush_needs_grad else local, spec
+        made._shows, made._apart = False, None
         return made
 
     @classmethod
@@ -88,9 +90,16 @@ class DTensor(Tensor):
     def placements(self) -> tuple:
         return self._spec.placements
 
-    def _replaced(self, other: DTensor):
-        """Take the value and placements of another tensor."""
-        self._local_tensor, self._spec = other._local_tensor, other._spec
+    @property
+    def _local_tensor(self):
+        """The part of this process.  That of a view in memory of its own is computed anew after writes to its base."""
+        if self._apart is not None:
+            _dispatch.refresh(self)
+        return self._part
+
+    @_local_tensor.setter
+    def _local_tensor(self, value):
+        self._part = value
 
     @property
     def data(self):
@@ -135,7 +144,7 @@ class DTensor(Tensor):
             made = memo[id(self)] = DTensor.wrapped(self._local_tensor.detach().clone(), self._spec.mesh,
                                                     self._spec.placements, self._rush_meta)
             made.requires_grad = bool(self._rush_needs_grad)
-            made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in made.__dict__})
+            made.__dict__.update({k: v for k, v in copied_attributes(self).items() if k not in made.__dict__})
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):

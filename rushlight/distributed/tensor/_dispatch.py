@@ -9,13 +9,13 @@ from types import NoneType
 
 import rushlight as torch
 
-from ..._src.autograd.dispatching import ViewWrittenError, differentiate
+from ..._src.autograd.mutation import ViewStep, repeat_views
 from ..._src.capture.marks import follow
 from ..._src.core.advice import warn
 from ..._src.core.exchange import NoMemoryError
-from ..._src.core.interpret import Interpreter, Suspended, is_recording, recording, top
-from ..._src.core.native import counter, mine
-from ..._src.core.op import OPS
+from ..._src.core.interpret import Interpreter, Suspended, recording, top
+from ..._src.core.native import counter, mine, sharing
+from ..._src.core.op import OPS, op
 from ..._src.core.random import default_generator
 from ..._src.core.tensor import Tensor
 from ..._src.eager.arguments import NUMBER_METAS, calls_mask
@@ -31,6 +31,10 @@ log = logging.getLogger("rushlight.sharding")
 MOST = 4096  # programs that are remembered
 PROGRAMS: dict = {}
 CUSTOM: dict = {}  # operator -> a user's rule (experimental.register_sharding)
+
+
+class ViewWrittenError(NotImplementedError):
+    """A detached view of a DTensor in memory of its own, or its base, is written: the other would not see the write."""
 
 
 class Inside(threading.local):
@@ -151,7 +155,6 @@ def meshes_of(op, tensors):
 
 # composites that look at elements in memory
 READING = {"histogramdd", "histogram", "histc", "bincount", "allclose", "equal"}
-AS_ONE: set = set()  # composites whose bodies write into views: single operators would miss these writes
 
 
 def opens(op) -> bool:
@@ -169,30 +172,16 @@ def composite(op, args, kwargs):
         raise RuntimeError(f"{op.name}(out=...) is not supported for DTensor: use the result")
     if not opens(op):
         return on_whole(op, args, kwargs, mesh)
-    if op in AS_ONE:
-        return as_one(op, args, kwargs, tensors, mesh)
     try:
         with Body(), Drawing(mesh):
             results = op.body(*args, **kwargs)
     except NoMemoryError:
         READING.add(op.name)
         return on_whole(op, args, kwargs, mesh)
-    except ViewWrittenError:
-        AS_ONE.add(op)
-        return as_one(op, args, kwargs, tensors, mesh)
     if inside.depth:
         return results
     return map_results(lambda r: adopted(r, mesh, models[0]),
                        results) if isinstance(results, (Tensor, tuple, list)) else results
-
-
-def as_one(op, args, kwargs, tensors, mesh):
-    """Run a composite as one functionalized program, with one backward."""
-    wanted = is_recording() and any(t._rush_needs_grad for t in tensors)
-    if wanted:
-        return differentiate(op, args, kwargs, lambda args, kwargs: computed(op, args, kwargs, mesh), Body)
-    with recording(False):
-        return computed(op, args, kwargs, mesh)
 
 
 def adopted(result, mesh, model):
@@ -250,6 +239,7 @@ def fresh(op, args, kwargs):
     if mesh.get_coordinate() is None:
         return DTensor.wrapped(torch.empty(0, dtype=sample.dtype, device=where), mesh, placements, sample._rush_meta)
     lengths = box(tuple(sample.shape), placements, mesh.shape, tuple(mesh.get_coordinate()))[0]
+    order = sorted(range(sample.dim()), key=lambda d: -sample.stride(d))  # of the dimensions in memory
     known = {k: v for k, v in kwargs.items() if k not in ("device", "requires_grad", "memory_format", "pin_memory",
                                                           "layout")}
     known["dtype"] = sample.dtype
@@ -260,10 +250,9 @@ def fresh(op, args, kwargs):
     elif name in ("zeros", "ones"):
         made = getattr(torch, name)(lengths, dtype=sample.dtype, device=where)
     else:
-        made = torch.empty(lengths, dtype=sample.dtype, device=where)
-    return DTensor.wrapped(made, mesh, placements,
-                           torch.empty(sample.shape, dtype=sample.dtype,
-                                       device="meta")._rush_meta).requires_grad_(bool(kwargs.get("requires_grad")))
+        made = torch.empty([lengths[d] for d in order], dtype=sample.dtype, device=where).permute(
+            sorted(range(len(order)), key=order.__getitem__))
+    return DTensor.wrapped(made, mesh, placements, sample._rush_meta).requires_grad_(bool(kwargs.get("requires_grad")))
 
 
 def mutated(op, args, kwargs, mesh):
@@ -282,31 +271,53 @@ def put(target, value):
     if not isinstance(target, kind()):
         raise RuntimeError(
             f"a DTensor is written into a tensor that is none, of shape {list(target.shape)}: make it one first")
-    if getattr(target, "_apart", False):
+    if target._apart is not None:
+        base = base_of(target)
+        return put(base, put_through(base, target._rush_views, value))
+    if value._spec.placements != target._spec.placements:
+        value = value.redistribute(value._spec.mesh, target._spec.placements)
+    target._local_tensor.copy_(value._local_tensor)
+    sharing.count_write(target)
+
+
+@op(method=False, name="_put_view")
+def put_view(whole, part, name, args, kwargs, index):
+    """``whole`` with ``part`` in place of what a view operator shows of it."""
+    made = whole.clone()
+    ViewStep(OPS[name], args, dict(kwargs), index).repeat(made).copy_(part)
+    return made
+
+
+def put_through(base, steps, value):
+    """Return the value of a base with ``value`` in place of what the steps of views show of it."""
+    shown = [base]
+    for step in steps[:-1]:
+        shown.append(step.repeat(shown[-1]))
+    for whole, step in zip(reversed(shown), reversed(steps)):
+        kwargs = tuple(step.kwargs.items())
+        value = computed(OPS["_put_view"], (whole, value, step.op.name, step.args, kwargs, step.index), {},
+                         base._spec.mesh)
+    return value
+
+
+def base_of(view):
+    """Return the base of a view in memory of its own.  ViewWrittenError for a detached one, which has none."""
+    if view._base is None:
         raise ViewWrittenError(
-            "a view of a DTensor is written that had to be redistributed, so that it shows memory of its own: its "
-            "base would not know. Redistribute the "
-            "base first, or use an operator that returns a new tensor.")
-    if any(isinstance(p, Partial) for p in target._spec.placements):
-        target._replaced(value)
-    else:
-        if value._spec.placements != target._spec.placements:
-            value = value.redistribute(value._spec.mesh, target._spec.placements)
-        target._local_tensor.copy_(value._local_tensor)
-    count_write(target)
+            "a detached view of a DTensor that had to be redistributed, so that it has memory of its own, or its "
+            "base, is written: the other would not see the write. clone() the detached view, or redistribute the base "
+            "before the view is made")
+    return view._base
 
 
-def count_write(target):
-    """Increment the version of a written DTensor, which its views share: values that backward passes saved are found
-    to be stale.  Tensors of inference mode have none."""
-    counted = counter(target)
-    if counted.version >= 0:
-        counted.version += 1
-
-
-def share_version(result, base):
-    """Have a view count its writes together with the DTensor whose storage it shares."""
-    result._rush_counter = counter(base)
+def refresh(view):
+    """Compute the part of a view in memory of its own anew if its base was written since."""
+    version = counter(view).version
+    if view._apart != version:
+        with recording(False):
+            shown = repeat_views(view._rush_views, base_of(view))
+            view._part = shown.redistribute(shown._spec.mesh, view._spec.placements)._part
+        view._apart = version
 
 
 def flat_values(given, masks) -> list:
@@ -396,6 +407,8 @@ def computed(op, args, kwargs, mesh):
     program = decision.program
     if program is None:
         return on_whole(op, args, kwargs, mesh)
+    if program.same is not None and not op.traits.get("view"):
+        return flat_values(given, masks)[program.same]
     if mesh._coordinate is None:
         local = [torch.empty(0, dtype=v.meta.dtype, device=mesh.device_type) for v in program.outputs]
     else:
@@ -408,12 +421,11 @@ def computed(op, args, kwargs, mesh):
         for k, value in zip(program.writes, results[len(results) - len(program.writes):]):
             put(written[k], value)
         del results[len(results) - len(program.writes):]
-    if op.traits.get("view") or program.only_views:
-        apart = not program.only_views or any(getattr(t, "_apart", False) for t in flat_tensors(given))
-        for result in results:
-            result._shows, result._apart = not op.traits.get("detaches"), apart
-            if not apart:
-                share_version(result, next(t for t in flat_tensors(given) if isinstance(t, kind())))
+    if program.shows is not None or program.only_views:
+        if program.shows is None:
+            results = [with_spec(t._part.clone(), t._spec, t._rush_meta) for t in results]
+        else:
+            mark_view(results[0], flat_values(given, masks)[program.shows], program)
         note = getattr(top(), "note_copies", None)
         if note is not None:
             note(results, flat_tensors(given))
@@ -421,6 +433,14 @@ def computed(op, args, kwargs, mesh):
         return results[0]
     made, _ = program.kind
     return made(*results) if hasattr(made, "_fields") else tuple(results)
+
+
+def mark_view(view, source, program):
+    """Note that a result shows an argument: the same memory, or, if it had to be redistributed, memory of its own."""
+    view._shows = True
+    own = not program.only_views or view._part._rush_storage is not source._part._rush_storage
+    if own or source._apart is not None:
+        view._apart = counter(source).version
 
 
 def find_decision(key, op, given, names, masks, mesh) -> Decision:
@@ -444,7 +464,7 @@ def find_program(key, op, given, names, masks, mesh) -> tuple:
         if holds is None or holds(given):
             return holds, program
     try:
-        graph, result, conditions, writes, drawn = written_down(op, given, names, masks)
+        graph, result, conditions, writes, drawn, memory = written_down(op, given, names, masks)
     except Untraceable:
         made = None, None
     else:
@@ -452,7 +472,7 @@ def find_program(key, op, given, names, masks, mesh) -> tuple:
         planner = Planner(graph, placements + [None] * (len(graph.inputs) - len(placements)), mesh.shape,
                           coordinate_in(mesh), op.name).plan()
         from ..._src.core.runtime import holds
-        made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn)
+        made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn, memory)
     if len(PROGRAMS) >= MOST:
         PROGRAMS.clear()
     PROGRAMS.setdefault(shared, []).insert(0, made)

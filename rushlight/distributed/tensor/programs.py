@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from ..._src.graph.graph import Graph, map_nodes, splice
+from ..._src.graph.views import view_of_input
 from ..._src.aot.alias import Recording
 from ..._src.compiler.simplify import simplify
 from ..._src.core.interpret import recording, top
@@ -42,7 +43,8 @@ class Value:
 def written_down(op, given, names, masks):
     """Trace a call; return (program of primitives, with the call's tensors and scalars as inputs; the structure of its
     results; conditions on scalars; the inputs it mutates, whose values follow the results; the number of blocks of
-    random numbers it draws).  Untraceable if there is none."""
+    random numbers it draws; the number of the input that the only result is, and of that which it shows, by the strides
+    of full tensors).  Untraceable if there is none."""
     trace = Recording(writes="into" not in op.traits)
     if "unmeasured" in op.rules:
         raise Untraceable(op.name)
@@ -61,9 +63,14 @@ def written_down(op, given, names, masks):
             raise Untraceable(op.name) from error
         raise
     kind = (type(results), len(outputs)) if several else None
+    same = shows = None
+    if not several and not stores:
+        same = trace.inputs.index(outputs[0]) if outputs[0] in trace.inputs else None
+        found = op.traits.get("view") and view_of_input(outputs[0])
+        shows = trace.inputs.index(found[0]) if found else None
     outputs += [value for _, value in stores]
     graph = simplify(splice(Graph(trace.inputs, trace.nodes, outputs)), len(outputs)).prune()
-    return graph, kind, arguments.conditions, [trace.inputs.index(node) for node, _ in stores], trace.drawn
+    return graph, kind, arguments.conditions, [trace.inputs.index(node) for node, _ in stores], trace.drawn, (same, shows)
 
 
 class Planner:
@@ -213,7 +220,8 @@ class Unnamed:
 class ShardedProgram:
     """The steps of a process: for each level the redistributions that lead to it, and one local operator."""
 
-    def __init__(self, planner, kind, writes, drawn):
+    def __init__(self, planner, kind, writes, drawn, memory):
+        self.same, self.shows = memory
         self.kind, self.count, self.name, self.writes, self.drawn = kind, len(
             planner.graph.inputs), planner.name, writes, drawn
         self.values, self.moves = planner.values, planner.moves
