@@ -2,7 +2,6 @@
 keys."""
 from __future__ import annotations
 
-
 from ._src.core.cached import cached_property
 from ._src.core.later import room
 from ._src.core.meta import Meta

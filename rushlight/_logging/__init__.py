@@ -53,6 +53,11 @@ TORCH_LOGS takes names, with commas between them, and each may have a sign:
 """
 
 
+def unknown_log(name: str) -> ValueError:
+    """Return the error of a name that no log has."""
+    return ValueError(f"there is no log {name!r}; there are {', '.join(sorted(NAMES))}")
+
+
 def getArtifactLogger(module_qname, artifact_name) -> logging.Logger:
     """The logger of an artifact; ValueError for an unknown name.
 
@@ -61,7 +66,7 @@ def getArtifactLogger(module_qname, artifact_name) -> logging.Logger:
     """
     names = NAMES.get(artifact_name)
     if names is None:
-        raise ValueError(f"there is no log {artifact_name!r}; there are {', '.join(sorted(NAMES))}")
+        raise unknown_log(artifact_name)
     return logger(names[0]) if names else logging.getLogger(f"rushlight.{artifact_name}")
 
 
@@ -75,7 +80,7 @@ def set_logs(*, all=None, dynamo=None, aot=None, inductor=None, dynamic=None, mo
                                     **(modules or {}), **more).items() if v is not None}
     unknown = [name for name in wanted if not is_known(name)]
     if unknown:
-        raise ValueError(f"there is no log {unknown[0]!r}; there are {', '.join(sorted(NAMES))}")
+        raise unknown_log(unknown[0])
     if not wanted:
         switch()
         return

@@ -166,9 +166,7 @@ class TracedModule(ScriptModule):
             made["runner"] = made["example"] and made["example"].runner(made["original"])
         return made["runner"]
 
-    def record(self):
-        """Records the operators now, not at the first call."""
-        return self.runner
+    record = ScriptFunction.record
 
     @property
     def graph(self):

@@ -35,8 +35,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError(
             "example_kwarg_inputs should be a dict: trace() needs example_inputs or example_kwarg_inputs")
-    given = () if example_inputs is None else (example_inputs,) if isinstance(example_inputs,
-                                                                              Tensor) else tuple(example_inputs)
+    given = () if example_inputs is None else as_arguments(example_inputs)
     named = dict(example_kwarg_inputs or {})
     check_containers(func(*given, **named), strict)
     if isinstance(func, (ScriptModule, ScriptFunction)):
@@ -45,8 +44,13 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     made = TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
     made.record()
     for inputs in check_inputs or () if check_trace else ():
-        check_record(made, func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs), check_tolerance)
+        check_record(made, func, as_arguments(inputs), check_tolerance)
     return made
+
+
+def as_arguments(inputs) -> tuple:
+    """Return example inputs as a tuple: of one tensor, or of the elements."""
+    return (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
 
 
 def check_record(made, func, inputs, tolerance):
@@ -84,8 +88,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     name with ``example_inputs_is_kwarg``."""
     example = None
     for name, given in inputs.items():
-        given, named = ((), dict(given)) if example_inputs_is_kwarg else (
-            (given,) if isinstance(given, Tensor) else tuple(given), {})
+        given, named = ((), dict(given)) if example_inputs_is_kwarg else (as_arguments(given), {})
         check_containers(getattr(mod, name)(*given, **named), strict)
         example = Example(given, named) if name == "forward" else example
     return TracedModule(mod, example)

@@ -37,7 +37,7 @@ def wrapper_of(lib, pytree):
 VIEWS = {
     "view": lambda y: y.view(12), "t": lambda y: y.t(), "slice": lambda y: y[1:3], "row": lambda y: y[2],
     "columns": lambda y: y[:, 1:], "unsqueeze": lambda y: y.unsqueeze(0), "chain": lambda y: y.t()[1].view(2, 2),
-    "diagonal": lambda y: y.diagonal(), "expand": lambda y: y[:1].expand(2, 3), "unbind": lambda y: y.unbind(0)[1],
+    "diagonal": lambda y: y.diagonal(), "unbind": lambda y: y.unbind(0)[1],
     "detach": lambda y: y.detach(), "narrow": lambda y: y.narrow(1, 0, 2), "data": lambda y: y.data,
 }
 WRITES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 from .errors import OverlapError
 from .meta import Meta, dense_strides, is_one
 from .native import Tensor
+from .targets import is_expanded
 from .tensor import place
 
 APART, SAME, PARTLY, UNKNOWN = "apart", "same", "partly", "unknown"
@@ -29,7 +30,7 @@ def inner_overlap(tensor: Tensor) -> int:
     meta = tensor._rush_meta
     if not meta.numel or dense_strides(meta.shape, meta.strides) is not None:
         return 0
-    return 1 if any(size > 1 and not stride for size, stride in zip(meta.shape, meta.strides)) else 2
+    return 1 if is_expanded(meta) else 2
 
 
 def moving(meta: Meta):

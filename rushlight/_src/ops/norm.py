@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 
 from ..core.dtypes import float32, float64
-from ..core.errors import DtypeMismatchError, NegativeSizeError
+from ..core.errors import DtypeMismatchError
 from ..core.kinds import P
-from ..core.meta import product
+from ..core.meta import check_sizes, product
 from ..core.op import OPS, op, rule, sample
 from .promotion import downcast, real, upcast
 
@@ -320,8 +320,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 @op(composite=True, method=False)
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """``group_norm`` with the mean and 1 / sqrt(variance + eps) of each group."""
-    if min(N, C, HxW) < 0:
-        raise NegativeSizeError(f"Trying to create tensor with negative dimension: {[N, C, HxW]}", "sizes of 0 or more")
+    check_sizes((N, C, HxW))
     mean, rstd = statistics(input.reshape(N, group, (C // group) * HxW), (2,), eps, weight, bias)
     return group_norm(input, group, weight, bias, eps), mean.squeeze(2), rstd.squeeze(2)
 
