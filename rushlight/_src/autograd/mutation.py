@@ -233,7 +233,8 @@ Tensor._rush_views = ()  # the steps from its base, for instances of classes tha
 
 def rebase(base: Tensor, view: Tensor, node):
     """Replace the history of a base after a write to a view: the rest of the old value, and the view's new one."""
-    shape, bits, steps = base._rush_meta, base._rush_turned, view._rush_views  # now: the base may become a view of itself
+    shape, bits = base._rush_meta, base._rush_turned  # now: the base may become a view of itself
+    steps = view._rush_views
     (meta, start) = (None, 0) if steps else place_in(base, view)
     written, old = view._rush_meta, history.edge(base)
     made = GradNode()

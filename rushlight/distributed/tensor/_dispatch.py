@@ -472,7 +472,8 @@ def find_program(key, op, given, names, masks, mesh) -> tuple:
         planner = Planner(graph, placements + [None] * (len(graph.inputs) - len(placements)), mesh.shape,
                           coordinate_in(mesh), op.name).plan()
         from ..._src.core.runtime import holds
-        made = holds(conditions.text) if conditions.tests else None, ShardedProgram(planner, result, writes, drawn, memory)
+        program = ShardedProgram(planner, result, writes, drawn, memory)
+        made = holds(conditions.text) if conditions.tests else None, program
     if len(PROGRAMS) >= MOST:
         PROGRAMS.clear()
     PROGRAMS.setdefault(shared, []).insert(0, made)

@@ -70,7 +70,8 @@ def written_down(op, given, names, masks):
         shows = trace.inputs.index(found[0]) if found else None
     outputs += [value for _, value in stores]
     graph = simplify(splice(Graph(trace.inputs, trace.nodes, outputs)), len(outputs)).prune()
-    return graph, kind, arguments.conditions, [trace.inputs.index(node) for node, _ in stores], trace.drawn, (same, shows)
+    writes = [trace.inputs.index(node) for node, _ in stores]
+    return graph, kind, arguments.conditions, writes, trace.drawn, (same, shows)
 
 
 class Planner:
