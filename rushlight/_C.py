@@ -18,6 +18,7 @@ from ._src.core.overriding import (DisableTorchFunction, DisableTorchFunctionSub
                                    state as _get_torch_function_state)  # noqa: F401
 from ._src.core.random import Generator, default_generator
 from ._src.transforms.level import Level
+from ._src.compat.table import entries
 from ._src.core.later import later, room
 
 _VariableFunctionsClass = _VariableFunctions  # files of whole modules have operators as its attributes
@@ -140,25 +141,18 @@ class Room:
         return getattr(room(self.room), name[len(self.prefix):])
 
 
-class Layers(Room):
-    """Functions of neural networks; those with a ``_`` behind write into their first argument."""
+class Layers:
+    """Functions of neural networks. Those that PyTorch's ``torch.nn.functional`` takes from here as they are, are that
+    module's; others are the operators of ``torch.ops.aten``: ``reduction`` is an integer, ``max_unpool2d`` takes the
+    size of its result."""
 
     def __getattr__(self, name):
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            plain = getattr(self, name[:-1]) if name.endswith("_") and not name.startswith("_") else None
-            if plain is None:
-                raise
-
-        switched = "inplace" in getattr(getattr(plain, "signature", None), "parameters", ())
-
-        def written(input, *args, **kwargs):
-            if switched:
-                return plain(input, *args, inplace=True, **kwargs)
-            return input.copy_(plain(input, *args, **kwargs))
-
-        return written
+        if name.startswith("__"):
+            raise AttributeError(f"torch._C._nn has no function {name!r}")
+        home, _, original = entries("torch._C._nn").get(name, ("", ""))[1].rpartition(":")
+        function = getattr(room("nn.functional") if home else room("_ops").ops.aten, original if home else name)
+        setattr(self, name, function)
+        return function
 
     @staticmethod
     @observed
@@ -175,8 +169,7 @@ class Layers(Room):
                                                                                "memory_format")
 
 
-_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers(
-    "", "nn.functional")
+_fft, _linalg, _special, _nn = Room("fft_", "fft"), Room("linalg_", "linalg"), Room("special_", "special"), Layers()
 
 
 class Executor:

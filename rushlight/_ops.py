@@ -194,16 +194,23 @@ class OpOverloadPacket(Callable):
             found = answered(self, args, kwargs)
             if found is not NOBODY:
                 return found
-        return self.overload("default")(*args, **kwargs) if self.opened else self.run(*args, **kwargs)
+        return (self.fitting(args, kwargs) if self.opened else self.run)(*args, **kwargs)
 
     @cached_property
     def opened(self) -> bool:
         """Whether our operator takes other arguments than PyTorch's, so that a call needs the schema."""
-        if self.op is None or not known_overloads(self):
-            return False
-        conventions = room("library.conventions")
-        form = conventions.FORMS.get(self.op.name)
-        return self.op.name in conventions.OPENED or form is not None and form.fixed is conventions.CUDNN
+        plain = room("library.conventions").plain
+        return self.op is not None and self.run is self.op and not all(
+            plain(self.op, schema) for schema in known_overloads(self).values())
+
+    def fitting(self, args, kwargs):
+        """What runs the overload whose schema takes these arguments with the fewest conversions; the first one, or our
+        operator, where none does."""
+        known = known_overloads(self)
+        found = {name: schema.conversions(args, kwargs) for name, schema in known.items()}
+        name = min((name for name in known if found[name] is not None), key=found.get,
+                   default="default" if "default" in known else None)
+        return self.run if name is None else self.overload(name)
 
     def matching(self, args, kwargs) -> "OpOverloadPacket":
         """The first overload whose schema takes these arguments.  RuntimeError if none does."""

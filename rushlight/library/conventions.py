@@ -8,6 +8,7 @@ import functools
 import inspect
 
 from .._src.api import get_default_device
+from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .overloads import MISSING, is_tensor, overloads
 
@@ -156,7 +157,7 @@ def source(form: Form, argument, k, ours, theirs, unset=()):
         return "input"
     if not argument.kwarg_only and k < len(ours):
         found = ours[k]
-        if found not in theirs and not (found == "input" and "self" in theirs):
+        if found not in theirs and found != "inplace" and not (found == "input" and "self" in theirs):
             return found
     return name if name in ours else None
 
@@ -203,10 +204,9 @@ def by_position(op, args, kwargs, form):
     for name in form.names:
         for label, overload in overloads(name).items():
             rest = {"self" if k == "input" and "self" in overload.by_name else k: v for k, v in kwargs.items()}
-            found = overload.bind(args, rest) if (name, label) not in UNUSED else None
-            fits = [overload.by_name[k].fits(v) for k, v in (found or {}).items()]
-            if fits and None not in fits:
-                yield sum(fits), name, label, overload, found
+            count = overload.conversions(args, rest) if (name, label) not in UNUSED else None
+            if count is not None and (found := overload.bind(args, rest)):
+                yield count, name, label, overload, found
 
 
 def by_name(op, args, kwargs, form):
@@ -268,15 +268,19 @@ def meaning(op, args, kwargs):
 
 
 def inplace_form(op, name: str):
-    """Return the function of ``aten::name_`` for a Rushlight function with ``inplace``; None if it has none."""
-    if op is None or op.signature is None or "inplace" not in op.signature.parameters:
+    """Return the function of ``aten::name_`` for a Rushlight function, which has ``inplace`` or whose result is copied
+    into its first argument; None if PyTorch has no such operator, or tensors a method."""
+    if op is None or op.signature is None:
+        return None
+    switched = "inplace" in op.signature.parameters
+    if not switched and (not overloads(f"{name}_") or hasattr(Tensor, f"{name}_")):
         return None
 
     def call(*args, **kwargs):
         schema = overloads(name)["default"]
         found = None if is_wrapper(op) else ours(op, schema, args, kwargs)
-        args, kwargs = (args, kwargs) if found is None else found
-        return op(*args, **kwargs, inplace=True)
+        given, named = (args, kwargs) if found is None else found
+        return op(*given, **named, inplace=True) if switched else args[0].copy_(op(*given, **named))
 
     return call
 
@@ -298,7 +302,8 @@ def plain(op, overload) -> bool:
 
 
 def ours(op, overload, args, kwargs) -> tuple:
-    """The arguments of our operator for a call of this overload: by name.  None where they do not fit the schema."""
+    """The arguments of our operator for a call of this overload: by name.  None where they do not fit the schema.
+    TypeError where our operator has no parameter for one of them."""
     form, values = form_of(op) or OPENED[op.name], overload.bind(args, kwargs)
     if values is None:
         return None
@@ -309,7 +314,7 @@ def ours(op, overload, args, kwargs) -> tuple:
         name = source(form, argument, k, names, theirs)
         if name is None:
             if not argument.is_default(argument.written(values[argument.name])):
-                return None
+                raise TypeError(f"aten::{overload.text}: {argument.name} cannot be passed on")
             continue
         value = values[argument.name]
         found[name] = REDUCTIONS[value] if argument.name == "reduction" and type(value) is int else value

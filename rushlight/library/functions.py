@@ -56,6 +56,13 @@ def factors_of(input, size, scales):
     return factors
 
 
+def elu(self, alpha=1, scale=1, input_scale=1):
+    """``nn.functional.elu``, with factors of its results and of what it takes the exponential of."""
+    if scale == 1 and input_scale == 1:
+        return OPS["nn.functional.elu"](self, alpha)
+    return OPS["where"](self > 0, self * scale, (self * input_scale).expm1() * (alpha * scale))
+
+
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy, of another dtype or elsewhere."""
     made = self.to(device=device, dtype=dtype, non_blocking=non_blocking)
@@ -152,7 +159,7 @@ def padded(mode):
 
 FUNCTIONS = inner_functions.FUNCTIONS | recurrent_functions.FUNCTIONS | gradient_functions.FUNCTIONS
 FUNCTIONS |= {f.__name__: f for f in (
-    slice, slice_copy, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
+    slice, slice_copy, elu, _to_copy, scalar_tensor, _assert_async, _assert_scalar, _assert_tensor_metadata,
     sym_constrain_range, to,
     item, is_nonzero, native_dropout, native_dropout_backward, _native_batch_norm_legit,
     _native_batch_norm_legit_no_training, _batch_norm_with_update, _batch_norm_no_update)}

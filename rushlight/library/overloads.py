@@ -120,6 +120,12 @@ class Overload:
         found.update(kwargs)
         return found if all(not a.required or a.name in found for a in self.arguments) else None
 
+    def conversions(self, args, kwargs) -> int | None:
+        """How many arguments of a call are converted; None where it does not take them."""
+        bound = self.bind(args, kwargs)
+        found = [None] if bound is None else [self.by_name[name].fits(value) for name, value in bound.items()]
+        return None if None in found else sum(found)
+
 
 def same(a, b) -> bool:
     """Whether values are equal, and of one type within lists, too."""

@@ -92,3 +92,44 @@ def test_norms_are_exported(args):
     node, = (n for n in rl.export.export(Norm(), (x,)).graph.nodes if n.op == "call_function")
     theirs = torch.ops.aten.norm.Scalar(torch.tensor(x.numpy()), *node.args[1:])
     assert str(node.target) == "aten.norm.Scalar" and theirs.item() == pytest.approx(rl.norm(x, *args).item())
+
+
+def numbers(lib, *shape, above=0.0):
+    return (lib.arange(6.0).reshape(shape or (2, 3)) * 5 % 7 - 3) / 2 + above
+
+
+LOSSES = {
+    "mse_loss": lambda lib: (numbers(lib), numbers(lib, above=1.5), 0),
+    "l1_loss": lambda lib: (numbers(lib), numbers(lib, above=1.5), 2),
+    "huber_loss": lambda lib: (numbers(lib), numbers(lib, above=1.5), 0, 0.5),
+    "smooth_l1_loss": lambda lib: (numbers(lib), numbers(lib, above=1.5), 0, 0.5),
+    "soft_margin_loss": lambda lib: (numbers(lib), lib.ones(2, 3), 0),
+    "kl_div": lambda lib: (numbers(lib), numbers(lib, above=2.0), 0),
+    "hinge_embedding_loss": lambda lib: (numbers(lib), -lib.ones(2, 3), 0.5, 0),
+    "poisson_nll_loss": lambda lib: (numbers(lib, above=2.0), lib.ones(2, 3), False, True, 0.25, 0),
+    "binary_cross_entropy_with_logits": lambda lib: (numbers(lib), lib.ones(2, 3), None, None, 0),
+    "margin_ranking_loss": lambda lib: (numbers(lib), numbers(lib, above=1.0), lib.ones(2, 3), 0.5, 0),
+    "cross_entropy_loss": lambda lib: (numbers(lib), lib.tensor([0, 2]), None, 0, 2, 0.1),
+    "nll_loss_nd": lambda lib: (numbers(lib), lib.tensor([0, 2]), None, 0, 2),
+    "elu": lambda lib: (numbers(lib), 0.5, 2.0, 3.0),
+    "linalg_vector_norm": lambda lib: (numbers(lib), 1, [0], True),
+    "std": lambda lib: (numbers(lib), False),
+}
+
+
+@pytest.mark.parametrize("overload", [False, True], ids=["packet", "overload"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_positions_are_those_of_the_schema(name, overload):
+    found = []
+    for lib in BOTH:
+        operator = getattr(lib.ops.aten, name)
+        found.append((operator.default if overload else operator)(*LOSSES[name](lib)))
+    assert list(found[0].shape) == list(found[1].shape)
+    assert found[0].flatten().tolist() == pytest.approx(found[1].flatten().tolist(), rel=1e-5, abs=1e-6)
+
+
+def test_a_generator_is_not_taken_for_a_write_in_place():
+    x = rl.tensor([-1.0, 2.0])
+    with pytest.raises(TypeError, match="generator cannot be passed on"):
+        rl.ops.aten.rrelu(x, 0.1, 0.3, True, rl.Generator())
+    assert x.tolist() == [-1, 2]
