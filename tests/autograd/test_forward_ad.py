@@ -27,6 +27,9 @@ PROGRAMS = {
                          tangent(t, n, t.arange(3.0))[1].detach()][3],
     "gradients too": lambda t: [x := t.arange(3.0, requires_grad=True),
                                 tangent(t, lambda a: (a ** 3).sum(), x)[1].backward(), x.grad][2],
+    "batch norm": lambda t: [m := t.nn.BatchNorm1d(2).requires_grad_(False), m.running_mean,
+                             tangent(t, m, t.arange(6.0).reshape(3, 2) ** 2)[0].detach()][1:],
+    "written twice": lambda t: tangent(t, lambda a: t.zeros(2).index_put((t.tensor([1, 1]),), a), t.full((2,), 3.0)),
     "no tangent": lambda t: [modules(t).unpack_dual(t.ones(2)).tangent is None],
     "after the level": lambda t: after(t),
 }

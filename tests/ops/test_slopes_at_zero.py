@@ -1,8 +1,11 @@
 """Derivatives at exactly 0, where formulas without overflow switch sides, beside PyTorch's."""
+import math
+
 import pytest
 import torch
 
 import rushlight
+from tests.func.judge import compare
 
 FUNCTIONS = {
     "bce": lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, t.tensor([0.9, 0.9, 0.9]),
@@ -24,8 +27,55 @@ def test_the_slope_is_right_at_zero(name):
     for framework in (rushlight, torch):
         x = framework.zeros(3, requires_grad=True)
         y = FUNCTIONS[name](framework, x)
-        found.append((y.tolist(), framework.autograd.grad(y.sum(), x)[0].tolist()))
-    assert found[0][0] == pytest.approx(found[1][0]) and found[0][1] == pytest.approx(found[1][1])
+        slope, = framework.autograd.grad(y.sum(), x, create_graph=True)
+        bend, = framework.autograd.grad(slope.sum() + x.sum(), x)  # + x: some slopes do not depend on x
+        found.append((y.tolist(), slope.tolist(), bend.tolist()))
+    for mine, theirs in zip(*found):
+        assert mine == pytest.approx(theirs)
+
+
+def test_sinc_bends_at_zero():
+    """Where PyTorch's second derivative is NaN."""
+    x = rushlight.zeros(1, dtype=rushlight.float64, requires_grad=True)
+    slope, = rushlight.autograd.grad(rushlight.sinc(x), x, create_graph=True)
+    assert slope.item() == 0
+    assert rushlight.autograd.grad(slope, x)[0].item() == pytest.approx(-math.pi ** 2 / 3)
+
+
+CONSTANT = {  # wherever they are smooth: their slope is 0, also where a factor of it is infinite or NaN
+    "x ** 0": lambda t, x: x ** 0, "trunc": lambda t, x: t.div(x, t.zeros_like(x), rounding_mode="trunc"),
+    "floor": lambda t, x: t.div(x, t.zeros_like(x), rounding_mode="floor"),
+    "count": lambda t, x: t.linalg.vector_norm(x, 0),
+    "log of std": lambda t, x: t.log(t.std(x[2].expand(3))),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_slopes_of_constants_are_0(name):
+    def slope(t):
+        x = t.tensor([math.inf, math.nan, 0.0, 2.0], requires_grad=True)
+        return t.autograd.grad(CONSTANT[name](t, x).sum(), x, materialize_grads=True)
+
+    compare(slope)
+
+
+def test_an_infinite_cotangent_of_a_part_leaves_the_other_part():
+    def slope(t):
+        x = t.tensor([1 + 2j], requires_grad=True)
+        parts = [t.view_as_real(t.autograd.grad((part(x) * math.inf).sum(), x)[0])
+                 for part in (lambda x: x.real, lambda x: x.imag)]
+        return [p.isnan() for p in parts]
+
+    compare(slope)
+
+
+def test_a_side_that_is_not_chosen_has_no_tangent():
+    """Be its tangent infinite or NaN."""
+    def tangents(t):
+        x = t.tensor([0.0, -1.0, 4.0])
+        return t.func.jvp(lambda x: t.where(x > 0, t.sqrt(x), x), (x,), (t.ones(3),))
+
+    compare(tangents)
 
 
 def test_of_equal_numbers_the_first_has_the_slope():

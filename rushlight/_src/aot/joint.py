@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..core.kinds import P
 from ..core.meta import Meta, same_sizes
 from ..graph.graph import Node, map_nodes
-from ..transforms.trace import Several, traced
+from ..transforms.trace import Several, Traced, traced
 
 
 def active_nodes(nodes, sources) -> set:
@@ -34,7 +34,7 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
     last = {owner: None for owner, _ in owners.values()}  # their rules run when all the rest is done
 
     def add(node, g):
-        if g is None or node not in active:
+        if g is None or node not in active or node in gradients and is_zero(g):
             return
         if node in owners:
             owner, place = owners[node]
@@ -42,7 +42,7 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
             parts[place] = g if parts[place] is None else P.add(parts[place], g)
             return
         known = gradients.get(node)
-        gradients[node] = g if known is None else P.add(known, g)
+        gradients[node] = g if known is None or is_zero(known) else P.add(known, g)
 
     for output, g in zip(outputs, cotangents):
         add(output, g)
@@ -66,6 +66,8 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
                         f"the derivative of {node.op.name.rpartition('.')[2]} for argument {place + 1} is not "
                         "implemented")
                 continue
+            if contribution is not None and argument in active and node.op.kind is not None and is_zero(g):
+                contribution = P.full(shape=tuple(argument.shape), value=0, dtype=argument.meta.dtype)
             add(argument, contribution)
     owners = {}
     for node in last:
@@ -73,6 +75,12 @@ def differentiate(nodes, outputs, cotangents, sources) -> list:
             for argument, contribution in node_vjp(node, gradients[node]):
                 add(argument, contribution)
     return [gradients.get(source) for source in sources]
+
+
+def is_zero(g) -> bool:
+    """True if a cotangent is known to be 0, as that of a function which is constant wherever it is smooth. Through
+    primitives, which are linear in it, it stays 0, also where a slope is infinite or NaN."""
+    return isinstance(g, Traced) and g.node.op is P.full and g.node.params["value"] == 0
 
 
 def collects(node) -> bool:

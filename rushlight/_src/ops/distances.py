@@ -5,6 +5,7 @@ from ..core.dtypes import type_name
 from ..core.kinds import P
 from ..core.meta import broadcast
 from ..core.op import OPS, op, rule
+from .reduce import divide_or_zero
 
 F = "nn.functional"
 
@@ -67,7 +68,7 @@ def vjp(g, y, x1, x2):  # noqa: F811
     """Each row moves along its differences; at distance 0 none does."""
     last, rank = len(x1.shape) - 1, len(x1.shape)
     turned = (*range(rank - 2), last, rank - 2)
-    share = P.where(P.eq(y, 0), 0.0, P.div(g, y))
+    share = divide_or_zero(g, y)
     back = P.permute(share, dims=turned)
     return [P.sub(P.mul(x1, P.sum(share, (last,))), P.matmul(share, x2)),
             P.sub(P.mul(x2, P.sum(back, (last,))), P.matmul(back, x1))]

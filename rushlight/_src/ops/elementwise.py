@@ -106,7 +106,10 @@ def floor_quotient(x, y):
     near = P.floor(whole)
     near = P.where(P.gt(P.sub(whole, near), 0.5), P.add(near, 1.0), near)
     near = P.where(P.eq(whole, 0), P.copysign(P.mul(near, 0), P.div(x, y)), near)
-    return P.where(P.eq(y, 0), P.div(x, y), near) if isinstance(y, Tensor) else near if y != 0 else P.div(x, y)
+    if not isinstance(y, Tensor) and y != 0:
+        return near
+    by_zero = P.trunc(P.div(x, y))  # infinite or NaN, without a slope
+    return P.where(P.eq(y, 0), by_zero, near) if isinstance(y, Tensor) else by_zero
 
 
 @op(samples=PAIR, inplace_too=True, operator="floordiv", number_first=True, numbers=True)
@@ -236,22 +239,22 @@ gcd, lcm = of_integers("gcd", np.gcd, "The greatest common divisor."), of_intege
 @op(samples=PAIR[:3])
 def logaddexp(input, other):
     """log(exp(input) + exp(other)), without overflow."""
-    x, y = promoted(input, other)
-    same = P.logical_and(P.eq(x, y), P.eq(P.abs(x), math.inf))
-    if x.dtype.is_complex:
-        ahead = P.ge(P.real(x), P.real(y))
-        big, small = P.where(ahead, x, y), P.where(ahead, y, x)
-        return P.where(same, x, P.add(big, P.log1p(P.exp(P.sub(small, big)))))
-    return P.where(same, x, P.add(P.maximum(x, y), P.log1p(P.exp(P.neg(P.abs(P.sub(x, y)))))))
+    return add_exponentials(input, other, P.exp, lambda x: x)
 
 
 @op(samples=PAIR[:3])
 def logaddexp2(input, other):
     """log2(2**input + 2**other), without overflow."""
+    return add_exponentials(input, other, P.exp2, lambda x: P.mul(x, 1 / math.log(2)))
+
+
+def add_exponentials(input, other, exp, scaled):
+    """The larger plus a logarithm of the difference: not of its absolute value, whose slope jumps at a tie."""
     x, y = promoted(input, other)
-    big = P.maximum(x, y)
     same = P.logical_and(P.eq(x, y), P.eq(P.abs(x), math.inf))
-    return P.where(same, x, P.add(big, P.mul(P.log1p(P.exp2(P.neg(P.abs(P.sub(x, y))))), 1 / math.log(2))))
+    ahead = P.ge(P.real(x), P.real(y)) if x.dtype.is_complex else P.ge(x, y)
+    large, small = P.where(ahead, x, y), P.where(ahead, y, x)
+    return P.where(same, x, P.add(large, scaled(P.log1p(exp(P.sub(small, large))))))
 
 
 @op(samples=PAIR[:3], number_first=True, inplace_too=True)
@@ -416,10 +419,10 @@ def logit(input, eps=None):
 
 @rule(logit)
 def vjp(g, y, input, eps=None):
-    slope = P.div(g, P.mul(input, P.sub(1.0, input)))
+    within = P.mul(input, P.sub(1.0, input))
     if eps is None:
-        return [P.where(P.logical_or(P.lt(input, 0), P.gt(input, 1)), math.nan, slope)]
-    return [P.where(P.logical_or(P.lt(input, eps), P.gt(input, 1 - eps)), 0.0, slope)]
+        return [P.div(g, P.where(P.logical_or(P.lt(input, 0), P.gt(input, 1)), math.nan, within))]
+    return [P.where(P.logical_or(P.lt(input, eps), P.gt(input, 1 - eps)), 0.0, P.div(g, within))]
 
 
 @op(samples=ONE, inplace_too=True)
@@ -427,7 +430,9 @@ def sinc(input):
     """sin(pi x) / (pi x), 1 at 0."""
     x = P.mul(floating(input), math.pi)
     zero = P.eq(x, 0)
-    return P.where(zero, 1.0, P.div(P.sin(x), P.where(zero, 1.0, x)))
+    near = P.where(zero, x, 0.0)
+    return P.where(zero, P.sub(1.0, P.div(P.mul(near, near), 6.0)),  # with the first three derivatives
+                   P.div(P.sin(x), P.where(zero, 1.0, x)))
 
 
 @op(inplace_too=True, out_exact=True)

@@ -202,7 +202,7 @@ def vjp(g, y, input, weight, bias, eps):  # noqa: F811
     """The closed form, from the saved mean and variance."""
     out, mean, var = y
     x = upcast(input)
-    g0 = upcast(g[0]) if g[0] is not None else P.mul(x, 0)
+    g0 = upcast(g[0]) if g[0] is not None else P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)
     dims = (0, *range(2, len(x.shape)))
     count, c = product(x.shape[d] for d in dims), x.shape[1]
     shape = (1, c) + (1,) * (len(x.shape) - 2)

@@ -370,8 +370,14 @@ def root_of_squares(input):
 
 
 @rule(root_of_squares)
-def vjp(g, y, input):  # noqa: F811 - a divisor of infinity, so that second derivatives are 0 there, too
-    return [P.div(g, P.where(P.eq(y, 0), math.inf, P.mul(y, 2.0)))]
+def vjp(g, y, input):  # noqa: F811
+    return [divide_or_zero(g, P.mul(y, 2.0))]
+
+
+def divide_or_zero(x, y):
+    """x / y, and 0 where y is 0, whatever x is. No division by 0 is left that a derivative of it would meet."""
+    zero = P.eq(y, 0)
+    return P.where(zero, 0.0, P.div(x, P.where(zero, 1.0, y)))
 
 
 var, std = variance("var", lambda v, m: (v,)), variance("std", lambda v, m: (root_of_squares(v),))
@@ -458,18 +464,19 @@ def complex_norm_vjp(g, y, x, ord, dims):
 
 def norm_slope(g, y, x, ord, dims, size, sign):
     if ord == 0:
-        return P.mul(x, 0)
+        return P.full(shape=tuple(x.shape), value=0, dtype=x.dtype)
     if ord == 1:
         return P.mul(g, sign)
+    zero = P.eq(y, 0)
     if ord == 2:
-        return P.mul(g, P.where(P.eq(y, 0), 0.0, P.div(x, y)))
+        return P.where(zero, 0.0, P.mul(g, P.div(x, P.where(zero, 1.0, y))))
     if ord in (math.inf, -math.inf):
         hit = P.convert(P.logical_or(P.eq(size, y), P.logical_and(P.ne(y, y), P.ne(size, size))), dtype=x.dtype)
         return P.mul(P.mul(sign, hit), P.div(g, P.sum(hit, dims) if dims else hit))
+    powered = P.where(P.eq(size, 0), 0.0, P.pow(P.where(P.eq(size, 0), 1.0, size), ord - 1.0))
     if ord < 1:
-        scaled = P.mul(sign, P.where(P.eq(size, 0), 0.0, P.pow(size, ord - 1.0)))
-        return P.mul(scaled, P.mul(g, P.pow(y, 1.0 - ord)))
-    return P.mul(P.mul(sign, P.pow(size, ord - 1.0)), P.where(P.eq(y, 0), 0.0, P.div(g, P.pow(y, ord - 1.0))))
+        return P.mul(P.mul(sign, powered), P.mul(g, P.pow(y, 1.0 - ord)))
+    return P.mul(P.mul(sign, powered), P.where(zero, 0.0, P.div(g, P.pow(P.where(zero, 1.0, y), ord - 1.0))))
 
 
 @op(composite=True)

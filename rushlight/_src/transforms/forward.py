@@ -114,6 +114,9 @@ class Forward(Level):
     def adopt(self, results):
         return map_results(lambda r: Dual(self, r) if not isinstance(r, Dual) else r, results)
 
+    def carries(self, tensors) -> bool:
+        return any(self.owns(t) and t.tangent is not None for t in tensors)
+
     def separates(self, op: Op) -> bool:
         # a detached tensor shares the value's memory and has a tangent of its own
         return self.takes_contexts and bool(op.traits.get("detaches"))
@@ -216,7 +219,7 @@ def elementwise(op, y, args, tangents, params):
         return op(tangents[0], **params)
     total = None
     for t, p in zip(tangents, op.kind.partials(y, *args, **params)):
-        if not is_tensor(t) or p is None:
+        if not is_tensor(t) or p is None or type(p) is int and p == 0:  # 0: no multiple of a tangent, which may be NaN
             continue
         if p is NotImplemented:
             name = op.name.rpartition(".")[2]
@@ -249,6 +252,15 @@ def gather(op, y, args, tangents, params):
     return op(tangents[0], args[1], **params)
 
 
+def scatter(op, y, args, tangents, params):
+    """Where several elements are written to one place, the tangent there is that of the element which stays."""
+    if params["combine"] not in ("set", "add"):
+        return None
+    x, source = (t if t is not None else P.full(shape=tuple(a.shape), value=0, dtype=a.dtype)
+                 for t, a in ((tangents[0], args[0]), (tangents[2], args[2])))
+    return op(x, args[1], source, **params)
+
+
 def contract(op, y, args, tangents, params):
     total = None
     for k, t in enumerate(tangents):
@@ -259,7 +271,7 @@ def contract(op, y, args, tangents, params):
 
 
 RULES = {"bytes": lambda op, y, args, tangents, params: None, "elementwise": elementwise, "view": view, "recast": view,
-         "join": join, "reduce": reduce, "gather": gather, "contract": contract}
+         "join": join, "reduce": reduce, "gather": gather, "scatter": scatter, "contract": contract}
 
 
 # --- transposition ----------------------------------------------------------------------------------------------------

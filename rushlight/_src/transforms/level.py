@@ -287,6 +287,10 @@ class Level(Interpreter):
                 return True
         return False
 
+    def carries(self, tensors) -> bool:
+        """True if a tensor from outside of this level can't take what these hold."""
+        return self.among(tensors)
+
     def separates(self, op: Op) -> bool:
         """True if writes to a view that ``op`` made reach the viewed tensor through memory alone."""
         return False
@@ -311,7 +315,7 @@ class Level(Interpreter):
         below = self.opened(args, tensors)
         named = dict(zip(kwargs, self.opened(kwargs.values(), tensors)))
         if not self.owns(target):
-            if self.among(tensors):
+            if self.carries(tensors):
                 self.refuse(op, target)
             with self.below():
                 return op(*args, **kwargs)

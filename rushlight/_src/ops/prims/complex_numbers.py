@@ -9,6 +9,7 @@ from ...core.kinds import Bytes, Elementwise, P, Recast, Turn, sum_to
 from ...core.meta import CONJUGATED, NEGATED, Meta
 from ...core.narrow import narrow, widen
 from .elementwise import abs, real_result, sgn
+from .indexed import zeros_like
 from .primitive import primitive, unary
 
 
@@ -33,9 +34,9 @@ def unpaired_alias(m):
 
 
 real = primitive("real", Recast(np.real, component_alias(0), lambda x, value: P.complex(value, P.imag(x)),
-                                lambda g: P.complex(g, P.mul(g, 0))), lambda x: 0)
+                                lambda g: P.complex(g, zeros_like(g, g.dtype))), lambda x: 0)
 imag = primitive("imag", Recast(np.imag, component_alias(1), lambda x, value: P.complex(P.real(x), value),
-                                lambda g: P.complex(P.mul(g, 0), g)), lambda x: 0)
+                                lambda g: P.complex(zeros_like(g, g.dtype), g)), lambda x: 0)
 view_as_real = primitive("view_as_real", Recast(
     lambda x: np.stack((x.real, x.imag), -1), pairs_alias, lambda x, value: P.view_as_complex(value),
     lambda g: P.view_as_complex(g)), lambda x: 0)
@@ -60,20 +61,23 @@ abs.rules["vjp"] = lambda g, y, x: [P.mul(P.convert(g, dtype=x.dtype), P.sgn(x))
 
 def sgn_vjp(g, y, x):
     if not x.dtype.is_complex:
-        return [P.mul(g, 0)]
+        return [zeros_like(g, g.dtype)]
     size = P.abs(x)
+    zero = P.eq(size, 0)
     along = P.real(P.mul(P.conj(y), g))
-    flat = P.div(P.sub(g, P.mul(y, P.convert(along, dtype=g.dtype))), P.convert(size, dtype=g.dtype))
-    return [P.where(P.eq(size, 0), 0, flat)]
+    flat = P.div(P.sub(g, P.mul(y, P.convert(along, dtype=g.dtype))), P.convert(P.where(zero, 1, size), dtype=g.dtype))
+    return [P.where(zero, 0, flat)]
 
 
 def angle_vjp(g, y, x):
     if not x.dtype.is_complex:
-        return [P.mul(g, 0)]
+        return [zeros_like(g, g.dtype)]
     a, b = P.real(x), P.imag(x)
     square = P.add(P.mul(a, a), P.mul(b, b))
+    zero = P.eq(square, 0)
+    square = P.where(zero, 1, square)
     turned = P.complex(P.div(P.neg(P.mul(b, g)), square), P.div(P.mul(a, g), square))
-    return [P.where(P.eq(square, 0), 0, turned)]
+    return [P.where(zero, 0, turned)]
 
 
 sgn.rules["vjp"], angle.rules["vjp"] = sgn_vjp, angle_vjp

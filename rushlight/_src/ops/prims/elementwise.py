@@ -92,7 +92,7 @@ def share(beyond, a, b, y):
 
 def power_base(a, b):
     if not is_tensor(b):
-        return P.mul(P.pow(a, b - 1), b) if b != 0 else P.mul(a, 0)
+        return P.mul(P.pow(a, b - 1), b) if b != 0 else 0
     return P.where(P.eq(b, 0), 0, P.mul(b, P.pow(a, P.sub(b, 1)))) if is_tensor(a) else None
 
 
@@ -192,7 +192,16 @@ def where_vjp(g, y, c, a, b):
     return [None, left, right]
 
 
-where.rules["vjp"] = where_vjp
+def where_jvp(op, y, args, tangents, params):
+    """The chosen side's tangent; that of the other, which may be infinite or NaN, is not read."""
+    left, right = (t if is_tensor(t) else None for t in tangents[1:])  # numbers stay themselves
+    if left is None and right is None or not y.dtype.is_inexact:
+        return P.full(shape=tuple(y.shape), value=0, dtype=y.dtype)
+    moved = op(args[0], 0 if left is None else left, 0 if right is None else right)
+    return moved if tuple(moved.shape) == tuple(y.shape) else P.expand(moved, shape=tuple(y.shape))
+
+
+where.rules["vjp"], where.rules["jvp"] = where_vjp, where_jvp
 where.kind.computes = False
 
 
