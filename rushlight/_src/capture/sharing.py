@@ -86,10 +86,11 @@ class SegmentCode:
         if not are_distinct(modules.values()):
             return None
         names = self.shape | {name: Unowned(module) for name, module in modules.items()}
+        named = [value() for value in names.values() if isinstance(value, Unowned)]
         made = self.bind(entry.owner, names, (), roots)
-        if not made.guard(values) or not are_distinct(made.arming.inputs):
+        if None in named or not made.guard(values) or not are_distinct(made.arming.inputs):
             return None
-        made.end_with([value() for value in names.values() if isinstance(value, Unowned)], entry)
+        made.end_with(named, entry)
         return made
 
 
