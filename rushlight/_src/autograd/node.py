@@ -202,8 +202,8 @@ def name_extreme(overload: int):
 
 # operators named otherwise by PyTorch, also composites, of which it records the operators they call:
 # name -> a function of the call that names the (last) node
-COMPOSITES = {"linear": name_linear, "extreme_along": name_extreme(0), "extreme_of_all": name_extreme(1), **{f"{stem}{rank}d": name_convolution
-                                        for stem in ("conv", "conv_transpose") for rank in (1, 2, 3)}}
+COMPOSITES = {"linear": name_linear, "extreme_along": name_extreme(0), "extreme_of_all": name_extreme(1),
+              **{f"{stem}{rank}d": name_convolution for stem in ("conv", "conv_transpose") for rank in (1, 2, 3)}}
 
 
 def edges_of(node: GradNode):
