@@ -98,7 +98,7 @@ def relate(op, args, kwargs, results, found):
             continue
         out._base, out._rush_seen = source if source._base is None else source._base, history.made_at(source)
         given = tree_map(lambda value: VIEWED if value is source else value, (tuple(args), kwargs))
-        out._rush_views = (*source._rush_views, ViewStep(op, *given, k if outputs is results else None))
+        out._rush_views = (*source._rush_views, ViewStep(op, *given, k if outputs is results else None, source))
         if outputs is results:
             history.note_multiple(out)
     return results

@@ -211,8 +211,9 @@ VIEWED = object()  # stands for the tensor that a step shows
 class ViewStep:
     """The call of a view operator on an instance of a class that answers operators; its result, or one of several."""
 
-    def __init__(self, op, args, kwargs, index):
+    def __init__(self, op, args, kwargs, index, source=None):
         self.op, self.args, self.kwargs, self.index = op, args, kwargs, index
+        self.layout = None if source is None else layout_of(source)
 
     def repeat(self, tensor):
         """Return the view of another tensor."""
@@ -221,8 +222,15 @@ class ViewStep:
         return result if self.index is None else result[self.index]
 
 
+def layout_of(tensor) -> tuple:
+    return tuple(tensor.shape), tuple(tensor._rush_meta.strides)
+
+
 def repeat_views(steps, tensor):
-    """Return what steps of views show of a tensor."""
+    """Return what steps of views show of a tensor.  RuntimeError if it has become a view of itself since."""
+    if steps and steps[0].layout not in (None, layout_of(tensor)):
+        raise RuntimeError(f"a view of a {type(tensor).__name__} was made before that changed its shape or strides in "
+                           "place (t_, squeeze_, ...), and is used after it: make the view again")
     for step in steps:
         tensor = step.repeat(tensor)
     return tensor

@@ -144,11 +144,18 @@ def strides_in(memory_format, shape) -> tuple:
     return channels_last_strides(shape)
 
 
+def require_memory(input, name: str):
+    """Raise NotImplementedError for a tensor that stands for others, whose memory cannot be replaced."""
+    if getattr(input, "_wraps", False):
+        raise NotImplementedError(f"{name} is not supported for a {type(input).__name__}, which has no memory of its own")
+
+
 @op(composite=True, inplace=True)
 def resize_(input, *sizes, memory_format=None):
     """Change the shape; the storage grows if necessary (new elements are uninitialized).  Row-major or in
     ``memory_format``."""
     from .shape import sizes_of
+    require_memory(input, "resize_")
     shape = tuple(sizes_of(sizes))
     meta = input._rush_meta.like(shape, strides_in(memory_format, shape))
     if any(s < 0 for s in meta.shape):
@@ -200,6 +207,7 @@ def channels_last_of(shape):
 @op(composite=True, inplace=True)
 def set_(input, source=None, storage_offset=0, size=None, stride=None):
     """Take over the storage of another tensor, with its shape and strides or those given."""
+    require_memory(input, "set_")
     if source is None:
         source = empty_of(input._rush_meta.like((0,)))
     if source.dtype is not input.dtype:

@@ -114,6 +114,17 @@ class DTensor(Tensor):
         Tensor.data.fset(self, value)
         self._local_tensor, self._spec = value._local_tensor.detach(), value._spec
 
+    def _rush_become(self, view):
+        """Become a view of itself (``t_()``): also this process's part.  NotImplementedError for a view in memory of
+        its own."""
+        if view._apart is not None:
+            raise NotImplementedError("an in-place view of a DTensor that must be redistributed would leave its memory: "
+                                      "use the operator that returns a view, or redistribute first")
+        Tensor._rush_become(self, view)
+        self._local_tensor, self._spec = view._local_tensor, view._spec
+        if self._base is not None:
+            self._rush_views = view._rush_views
+
     def __repr__(self, *, tensor_contents=None):
         return (f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, "
                 f"placements={self._spec.placements})")
