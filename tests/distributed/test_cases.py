@@ -118,7 +118,7 @@ def test_processes():
     assert found["test_passes"] == "passed"
     assert "Process 1 exited" in found["test_one_fails_while_the_other_waits"]
     assert "KeyError: 'rank 1'" in found["test_one_fails_while_the_other_waits"]
-    assert found["test_is_skipped"] == "skipped: no such machine"
+    assert found["test_is_skipped"] == "skipped: no such host"
     assert found["test_wants_gpus"].startswith("skipped: Need at least 2") or torch.cuda.device_count() > 1
     assert "Expected exit code 0 but got 3" in found["test_ends"]
 

@@ -188,11 +188,13 @@ def test_templates_ask_for_the_processor_that_is_targeted():
 
 @x86
 def test_a_package_asks_for_all_instructions_that_compilers_choose_by_themselves():
-    """What LLVM knows beyond them are instructions of systems, of cryptography, and those that every x86-64 has."""
+    """What LLVM knows beyond them are instructions of systems, of cryptography, and those that every x86-64 has;
+    avx10.1 is a name for all of AVX-512, whose parts are asked for."""
     never = {"64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "sahf", "crc32", "adx", "aes", "vaes", "pclmul",
              "vpclmulqdq", "sha", "clflushopt", "clwb", "clzero", "fsgsbase", "invpcid", "prfchw", "rdpid", "rdrnd",
              "rdseed", "shstk", "xsave", "xsavec", "xsaveopt", "xsaves", "serialize", "cldemote", "enqcmd", "movdir64b",
              "movdiri", "pconfig", "ptwrite", "tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "pku", "rtm", "mwaitx", "lwp",
-             "hreset", "kl", "widekl", "usermsr", "cmpccxadd", "prefetchi", "rdpru", "sgx", "invlpgb", "raoint"}
+             "hreset", "kl", "widekl", "usermsr", "cmpccxadd", "prefetchi", "rdpru", "sgx", "invlpgb", "raoint",
+             "avx10.1", "avx10.1-256", "avx10.1-512"}
     found = {one[1:] for one in host().text.split(",") if one.startswith("+")}
     assert found - never <= {name for name, *_ in INSTRUCTIONS}

@@ -21,6 +21,7 @@ from .equality import is_immutable
 from .guards import TensorCheck, Unowned, code_of, guard_function
 from .segment import Segment
 from .values import IDENTITIES
+from .wrapper_specs import WrapperSpec
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), type(...), slice, range)
 CONTAINERS = (tuple, list, set, frozenset)
@@ -52,7 +53,10 @@ class SegmentCode:
     # --- sharing ------------------------------------------------------------------------------------------------------
     def offer(self, entry, names, roots, settings):
         """Offer this to other entries of the same program: for other modules, unless a constant of it belongs to those
-        that it was captured for, else for the same ones; ``settings``: objects whose attributes it reads."""
+        that it was captured for, else for the same ones; ``settings``: objects whose attributes it reads.
+        Segments with constants of one rank are not offered: ranks may be threads."""
+        if any(map(is_of_rank, names.values())):
+            return
         paths: dict = {}
         for k, (_, root) in enumerate(roots):
             for path, module in Module.named_modules(root):
@@ -111,6 +115,14 @@ def find_shared(entry, values):
 def are_distinct(values) -> bool:
     """True if no object occurs twice."""
     return len(set(map(id, values))) == len(values)
+
+
+def is_of_rank(value) -> bool:
+    """True if a constant belongs to one rank, and equals those of other ranks: a mesh, a group, a layout of a
+    distributed tensor."""
+    if isinstance(value, CONTAINERS):
+        return any(map(is_of_rank, value))
+    return isinstance(value, WrapperSpec) or type(value).__module__.partition(".")[2].startswith("distributed.")
 
 
 def is_independent(value) -> bool:

@@ -147,7 +147,8 @@ def strides_in(memory_format, shape) -> tuple:
 def require_memory(input, name: str):
     """Raise NotImplementedError for a tensor that stands for others, whose memory cannot be replaced."""
     if getattr(input, "_wraps", False):
-        raise NotImplementedError(f"{name} is not supported for a {type(input).__name__}, which has no memory of its own")
+        raise NotImplementedError(
+            f"{name} is not supported for a {type(input).__name__}, which has no memory of its own")
 
 
 @op(composite=True, inplace=True)

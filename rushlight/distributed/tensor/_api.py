@@ -116,10 +116,11 @@ class DTensor(Tensor):
 
     def _rush_become(self, view):
         """Become a view of itself (``t_()``): also this process's part.  NotImplementedError for a view in memory of
-        its own."""
-        if view._apart is not None:
-            raise NotImplementedError("an in-place view of a DTensor that must be redistributed would leave its memory: "
-                                      "use the operator that returns a view, or redistribute first")
+        its own, and while gradients are recorded: nodes read the shape that the tensor had."""
+        if view._apart is not None or view._rush_grad_node is not None:
+            raise NotImplementedError("t_, squeeze_ and other in-place views of a DTensor are not supported if the "
+                                      "DTensor requires a gradient, or must be redistributed: use the operator that "
+                                      "returns a view")
         Tensor._rush_become(self, view)
         self._local_tensor, self._spec = view._local_tensor, view._spec
         if self._base is not None:
