@@ -112,7 +112,7 @@ def compiled_beside():
     line = CompileQueue()
     try:
         made = [line.add(text, 1) for text in ("a", "b")]
-        line.share()
+        apart(line.share)
         assert [one.image() for one in made] == [b"a", b"b"]
     finally:
         line.end()
