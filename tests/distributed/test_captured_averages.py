@@ -2,7 +2,6 @@
 import contextlib
 import functools
 import logging
-import threading
 
 import pytest
 
@@ -12,13 +11,11 @@ from rushlight.distributed import carrier, threads
 from rushlight.nn.parallel import DistributedDataParallel
 from rushlight.utils.checkpoint import checkpoint
 
-
-SEEDED = threading.Lock()  # ranks are threads of this process, which have one generator
+from .seeds import seeded
 
 
 def network():
-    with SEEDED:
-        torch.manual_seed(0)
+    with seeded():
         return torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Tanh(),
                                    torch.nn.Linear(40, 3))
 
