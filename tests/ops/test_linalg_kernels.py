@@ -1,5 +1,8 @@
 """Kernels of linear algebra beside NumPy in double precision: every size of block, batches, flags, and matrices without
 an answer."""
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -144,6 +147,36 @@ def test_determinants_of_singular_matrices():
     assert linalg.det(a).tolist() == [0.0, 1.0, -1.0]
     sign, log = linalg.slogdet(a)
     assert sign.tolist() == [0.0, 1.0, -1.0] and log.tolist() == [-float("inf"), 0.0, 0.0]
+
+
+def leibniz(a):
+    """The determinant as a polynomial of its elements, which has derivatives of every order everywhere."""
+    n = a.shape[-1]
+    return sum(round(np.linalg.det(np.eye(n)[list(order)])) * math.prod(a[..., i, k] for i, k in enumerate(order))
+               for order in itertools.permutations(range(n)))
+
+
+@pytest.mark.parametrize("singular", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_higher_derivatives_of_determinants(n, dtype, singular):
+    unit = 1j if dtype is np.complex128 else 0.0
+    given, weights = (drawn(2, n, n, dtype=dtype, seed=k) + unit * drawn(2, n, n, dtype=dtype, seed=k + 9)
+                      for k in (1, 2))
+    if singular:
+        given[..., 0] = given[..., 1]
+
+    def derivatives(function):
+        a = rushlight.tensor(given, requires_grad=True)
+        value, found = function(a), []
+        value = (value.real.square() + value.imag.square() + value.real if a.is_complex() else value).sum()
+        for _ in range(2 if singular else 3):  # the third has no limit of its own at singular matrices
+            gradient, = rushlight.autograd.grad(value, a, create_graph=True)
+            found.append(gradient.detach().numpy())
+            value = (gradient * rushlight.tensor(weights)).abs().square().sum()
+        return found
+    for found, expected in zip(derivatives(linalg.det), derivatives(leibniz), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
 
 
 def test_views_and_broadcast_batches():

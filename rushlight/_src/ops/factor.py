@@ -193,21 +193,63 @@ P_lstsq = primitive("lstsq", Foreign(
 
 
 # --- determinants -----------------------------------------------------------------------------------------------------
+def without_one(s):
+    """Products of all but one of the singular values s, [..., n] -> [..., n]."""
+    ones = np.ones((*s.shape[:-1], 1), s.dtype)
+    left = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
+    right = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
+    return left * right if s.shape[-1] else s
+
+
+def without_two(s):
+    """Products of all but two of the singular values s, [..., n] -> [..., n, n]; 0 on the diagonal."""
+    n = s.shape[-1]
+    found, before = np.zeros((*s.shape, n), s.dtype), np.ones_like(s)  # before[i]: the product of s before i
+    between, after = np.ones_like(s), np.ones_like(s)  # between[i]: of s after i and before j
+    before[..., 1:] = np.cumprod(s[..., :-1], -1)
+    after[..., :-1] = np.cumprod(s[..., :0:-1], -1)[..., ::-1]
+    for j in range(1, n):
+        found[..., :j, j] = found[..., j, :j] = (before * between)[..., :j] * after[..., j, None]
+        between[..., :j] *= s[..., j, None]
+    return found
+
+
 def cofactor_numpy(a):
     """det(a) a^-T without division, from the singular values: right for singular matrices too."""
     u, s, vh = np.linalg.svd(a)
-    n = a.shape[-1]
-    ones = np.ones((*s.shape[:-1], 1), s.dtype)
-    left = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)[..., :n]
-    right = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., :n][..., ::-1]
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * np.conj((u * (left * right)[..., None, :]) @ vh)
+    return sign[..., None, None] * np.conj((u * without_one(s)[..., None, :]) @ vh)
+
+
+def cofactor_slope_numpy(a, e):
+    """The derivative of the cofactor matrix of a in the direction e, without division."""
+    u, s, vh = np.linalg.svd(a)
+    turned, others = np.swapaxes(u, -1, -2).conj() @ e @ np.swapaxes(vh, -1, -2).conj(), without_two(s)
+    slope = -np.swapaxes(turned, -1, -2) * others
+    k = np.arange(s.shape[-1])
+    slope[..., k, k] = (others * turned[..., k, k][..., None, :]).sum(-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * (u.conj() @ slope @ vh.conj())
+
+
+def cofactor_slope_gradient(g, y, a, e):
+    """The cofactor matrix is holomorphic in a, and its derivative symmetric: sum(h * slope(e)) = sum(e * slope(h))."""
+    w, h = P.inverse(a, check=False)[0].mT, g.conj()
+    along_e, along_h = ((w * x).sum((-2, -1), keepdim=True) for x in (e, h))
+    q, r = w @ e.mT @ w, w @ h.mT @ w
+    scale = (a * P.cofactor(a)).sum((-2, -1), keepdim=True) / max(a.shape[-1], 1)  # the determinant
+    slope = w * (h * y).sum((-2, -1), keepdim=True)
+    return [(slope + scale * (q @ h.mT @ w + w @ h.mT @ q - along_h * q - along_e * r)).conj(),
+            P.cofactor_slope(a, h).conj()]
+
+
+P_cofactor_slope = primitive("cofactor_slope", Foreign(
+    converging(cofactor_slope_numpy, "det"), lambda a, e: a.like(tuple(a.shape)), cofactor_slope_gradient),
+    lambda a, e: 0, arity=2)
 
 
 def cofactor_gradient(g, y, a):
-    inverse, yc = P.inverse(a, check=False)[0].mH, y.conj()
-    along = (yc * g).sum((-2, -1), keepdim=True)
-    return [along * inverse - inverse @ g.mT @ yc]
+    return [P.cofactor_slope(a, g.conj()).conj()]
 
 
 P_cofactor = primitive("cofactor", Foreign(converging(cofactor_numpy, "det"), lambda a: a.like(tuple(a.shape)),
