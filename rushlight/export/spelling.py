@@ -9,7 +9,7 @@ from .._src.capture.control import Flow
 from .._src.capture.unbacked import HOLD, ITEM, NUMBER, PICK, REQUIRE, SIZE, Reading
 from .._src.capture.unknown import UNTOLD
 from .._src.checks import NOT_TRUE
-from .._src.core.expr import Expr
+from .._src.core.expr import Expr, terms
 from .._src.core.interpret import active
 from .._src.core.devices import meta as meta_device
 from .._src.core.dtypes import int64
@@ -29,10 +29,39 @@ from . import function_calls
 from .function_calls import CALLS, WHOLE
 
 CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
-# of a comparison of sizes and of its opposite: (function of both, function of both in the other order)
-RELATIONS = {"<": (operator.lt, operator.gt), "==": (operator.eq, operator.eq)}
-OPPOSITES = {"<": (operator.ge, operator.le), "==": (operator.ne, operator.ne)}
+# of a comparison of sizes and of its opposite: (symbol of both, symbol of both in the other order)
+RELATIONS = {"<": ("<", ">"), "==": ("==", "==")}
+OPPOSITES = {"<": (">=", "<="), "==": ("!=", "!=")}
+JOINTS = {"logical_and": "&", "logical_or": "|"}
+COMPUTED = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq,
+            "!=": operator.ne, "&": operator.and_, "|": operator.or_}
 FAR = 2 ** 63 - 1  # where a slice without an end ends
+
+
+def condition_of(e):
+    """Return a condition on integers as (symbol, a, b): a comparison with the number last and ``x + 1 > n`` as
+    ``x >= n``, the opposite of a comparison, or two conditions joined; None for other expressions."""
+    if e.op in JOINTS:
+        return JOINTS[e.op], *e.args
+    inner, table = (e.args[0], OPPOSITES) if e.op == "logical_not" else (e, RELATIONS)
+    if not isinstance(inner, Expr) or inner.op not in table:
+        return None
+    (a, b), (symbol, mirrored) = inner.args, table[inner.op]
+    if a.op != "const":
+        return symbol, a, b
+    if mirrored == ">" and terms(b)[1] == 1:
+        return ">=", b - 1, a
+    return mirrored, b, a
+
+
+def text_of(e) -> str:
+    """Return a condition as its nodes spell it."""
+    found = condition_of(e)
+    if found is None:
+        return str(e)
+    symbol, a, b = found
+    return " ".join((f"({text_of(a)})" if e.op in JOINTS else str(a), symbol,
+                     f"({text_of(b)})" if e.op in JOINTS else str(b)))
 
 
 def indexed(input, index):
@@ -322,7 +351,7 @@ class AtenView(View):
         if node.op is REQUIRE:
             condition, error = node.args
             given = self.value(condition)
-            message = f"Runtime assertion failed for expression {condition} on node '{given}'" if str(
+            message = f"Runtime assertion failed for expression {text_of(condition)} on node '{given}'" if str(
                 error) == UNTOLD and isinstance(condition, Expr) else str(error)
             return self.graph.call_function(ops.aten._assert_scalar.default, (given, message),
                                             name="_assert_scalar_default")
@@ -351,15 +380,9 @@ class AtenView(View):
         return made
 
     def condition(self, e):
-        """A node for a comparison with the number last, or for the opposite of a comparison; None for others."""
-        inner, table = (e.args[0], OPPOSITES) if e.op == "logical_not" else (e, RELATIONS)
-        if not isinstance(inner, Expr) or inner.op not in table:
-            return None
-        first, last = inner.args
-        functions = table[inner.op]
-        if first.op != "const":
-            return self.graph.call_function(functions[0], (self.size(first), self.size(last)))
-        return self.graph.call_function(functions[1], (self.size(last), self.size(first)))
+        """A node for a condition on integers; None for other expressions."""
+        found = condition_of(e)
+        return None if found is None else self.graph.call_function(COMPUTED[found[0]], tuple(map(self.size, found[1:])))
 
     def note(self, made, node):
         super().note(made, node)

@@ -7,6 +7,7 @@ import io
 import pickle
 
 import pytest
+import torch as judge
 
 import rushlight as torch
 
@@ -179,3 +180,43 @@ def test_signatures_tell_results_from_writes():
     assert signature.user_outputs == tuple(node.name for node in results[1:])
     assert signature.user_inputs_to_mutate == signature.parameters_to_mutate == {}
     assert signature.backward_signature is None
+
+
+JOINED = {"both": (lambda n: (n >= 2) & (n < 10), (2, 9), (1, 10)),
+          "either": (lambda n: (n == 3) | (n > 7), (3, 8), (0, 7)),
+          "nested": (lambda n: (n >= 2) & ((n < 4) | (n > 5)), (3, 6), (1, 5))}
+
+
+@pytest.mark.parametrize("library", [torch, judge])
+@pytest.mark.parametrize("name", JOINED)
+def test_conditions_are_joined(name, library):
+    condition, right, wrong = JOINED[name]
+
+    class Sized(library.nn.Module):
+        def forward(self, x):
+            n = x.item()
+            library._check(n >= 0)
+            library._check(condition(n))
+            return library.ones(n)
+
+    program = library.export.export(Sized(), (library.tensor(right[0]),))
+    file = io.BytesIO()
+    library.export.save(program, file)
+    for run in (program.module(), library.export.load(io.BytesIO(file.getvalue())).module()):
+        for n in right:
+            assert run(library.tensor(n)).shape == (n,)
+        for n in wrong:
+            with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+                run(library.tensor(n))
+
+
+def test_checks_are_spelled_as_written():
+    class Sized(torch.nn.Module):
+        def forward(self, x):
+            n = x.item()
+            torch._check(n >= 2)
+            torch._check((n != 5) | (n > 7))
+            return torch.ones(n)
+
+    text = str(torch.export.export(Sized(), (torch.tensor(3),)).graph)
+    assert "expression u0 >= 2 on" in text and "expression (u0 != 5) | (u0 > 7) on" in text

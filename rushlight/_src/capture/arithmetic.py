@@ -35,7 +35,8 @@ COMPARISONS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__
                "!=": ("__ne__", "__ne__"), ">": ("__gt__", "__lt__"),
                ">=": ("__ge__", "__le__")}
 WHOLE = frozenset("+-*") | {"//", "%"}  # operators that are closed over integers and known to algebra
-SYMBOLIC = WHOLE | {"/", "**"}
+JOINTS = {"&": "logical_and", "|": "logical_or"}  # of conditions
+SYMBOLIC = WHOLE | JOINTS.keys() | {"/", "**"}
 RUN_TIME = frozenset("+-*/")  # operators on a tensor and a number that accept the number at run time
 
 

@@ -6,9 +6,9 @@ import threading
 
 from ..checks import _check_tensor_all_with, _check_with
 from ..core.dtypes import bool_
-from ..core.expr import Expr, eq, logical_not, maximum, minimum
+from ..core.expr import Expr, apply, eq, logical_not, maximum, minimum
 from ..core.native import Tensor, mine
-from .arithmetic import BINARY, COMPARE, CONDITIONS, exact, whole
+from .arithmetic import BINARY, COMPARE, CONDITIONS, JOINTS, exact, whole
 from .classes import is_framework
 from .errors import Break
 from .parts import CALLED, Part
@@ -43,6 +43,8 @@ class Unknown(Part, part="numbers"):
 
     def unknown_binary(self, symbol, a, b):
         """Evaluate arithmetic and comparisons of data-dependent numbers."""
+        if symbol in JOINTS:
+            return self.join(symbol, a, b)
         if symbol == "**":
             return self.power(a, b)
         if symbol in ("/", "//", "%") and not (isinstance(b, Constant) and b.value):
@@ -55,6 +57,14 @@ class Unknown(Part, part="numbers"):
         if symbol in ("//", "%"):
             raise Break("RB003", f"{symbol} of a float that depends on data")
         return Number(kind(3), fake=self.machine.recorder.compute(symbol, self.operand(a), self.operand(b), kind))
+
+    def join(self, symbol, a, b):
+        """Return ``a & b`` or ``a | b`` of two data-dependent conditions on integers; None for other operands."""
+        if not all(isinstance(v, Number) and v.expr is not None and v.expr.dtype is bool_ for v in (a, b)):
+            return None
+        condition = apply(JOINTS[symbol], a.expr, b.expr)
+        found = self.machine.shape_env.proven(condition)
+        return Number(True, condition) if found is None else Constant(found)
 
     def power(self, base, exponent):
         """Return a data-dependent integer to a constant power, expanded into multiplications; None for others."""
@@ -180,6 +190,10 @@ class Unknown(Part, part="numbers"):
 
     def require_now(self, condition, error):
         """Record a check that a condition holds, which is assumed afterwards."""
+        if condition.expr is not None and condition.expr.op == "logical_and":
+            for part in condition.expr.args:
+                self.require_now(Number(True, part), error)
+            return
         if condition.expr is not None:
             self.machine.shape_env.assume(condition.expr)
         self.machine.recorder.require(condition.fake if condition.expr is None else condition.expr, error)
