@@ -6,17 +6,18 @@ import datetime
 import functools
 import threading
 
+from .._src.core.random import default_generator
 from .._src.core.settings import settings
 from .membership import _abort_process_group, destroy_process_group, init_process_group
 from .stores import HashStore
-from .worlds import OF_THREAD, World
+from .worlds import OF_THREAD, PROCESS, World
 
 PATIENCE = datetime.timedelta(minutes=10)
 
 
 def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo") -> list:
     """Return the results of ``function(rank, *args)`` in ``world_size`` threads, which form a group; it may call all of
-    ``torch.distributed``.
+    ``torch.distributed``.  Each thread has a default random stream of its own, a copy of the caller's.
 
     If it raises in a thread, the others' collectives fail, and the first error is raised here.
 
@@ -31,10 +32,11 @@ def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo
     """
     store, results, errors = HashStore(), [None] * world_size, []
     store.set_timeout(timeout)
+    place = default_generator.place  # processes that are forked have copies of it
     overrides = settings.overrides.values  # processes inherit the environment; these threads, the caller's settings
 
     def live(rank: int):
-        OF_THREAD.world = World()
+        World(place).enter()
         try:
             with settings.set(**overrides):
                 init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
@@ -46,7 +48,7 @@ def run(world_size: int, function, *args, timeout=PATIENCE, backend: str = "gloo
             if OF_THREAD.world.default is not None:
                 _abort_process_group()
         finally:
-            del OF_THREAD.world
+            PROCESS.enter()
 
     threads = [threading.Thread(target=live, args=(rank,), name=f"rank {rank}") for rank in range(world_size)]
     for thread in threads:

@@ -1,18 +1,23 @@
 """The groups of a process, or of a thread that acts as a process (``threads.py``)."""
 from __future__ import annotations
 
+import ctypes
 import threading
+
+from .._src.core.native import mine
 
 
 class World:
     """The groups of a process.  ``default``: the one of all processes; ``count``: the number of groups made; ``names``:
     groups by name; ``names_given``: the number of groups made of the same ranks; ``owned``: the store that
     ``init_process_group`` opened; ``ring``, ``asked``, ``dumped``, ``dumping`` and ``watchdog``: the flight recorder's;
-    ``rpc``: the agent of ``init_rpc``; ``savers``: processes that write checkpoints, by the ranks of their groups."""
+    ``rpc``: the agent of ``init_rpc``; ``savers``: processes that write checkpoints, by the ranks of their groups;
+    ``stream``: the seed and position of the default random stream of its threads, or None: that of the process."""
 
     rpc = None
 
-    def __init__(self):
+    def __init__(self, stream=None):
+        self.stream = stream and (ctypes.c_int64 * 2)(*stream)
         self.default, self.groups, self.count, self.names, self.names_given, self.owned = None, [], 0, {}, {}, None
         self.ring, self.asked, self.dumped, self.watchdog = None, None, False, None
         self.dumping, self.savers = threading.Lock(), {}
@@ -27,6 +32,7 @@ class World:
     def enter(self):
         """Make the calling thread belong to this world: it works for a thread that acts as a process."""
         OF_THREAD.world = self
+        mine.stream = ctypes.addressof(self.stream) if self.stream else 0
 
     def add(self, group):
         self.groups.append(group)

@@ -10,12 +10,10 @@ from rushlight.distributed.chains import Chain
 from rushlight.distributed.engine import Engine, Region
 from rushlight.nn.parallel import DistributedDataParallel
 
-from .seeds import seeded
-
 
 def tensors(rank, sizes):
-    with seeded(rank):
-        found = [torch.randn(n) if k % 3 else torch.randint(9, (n,)) for k, n in enumerate(sizes)]
+    torch.manual_seed(rank)
+    found = [torch.randn(n) if k % 3 else torch.randint(9, (n,)) for k, n in enumerate(sizes)]
     return [t.reshape(2, -1).t() if k % 2 and t.numel() % 2 == 0 and t.numel() else t for k, t in enumerate(found)]
 
 
@@ -81,6 +79,7 @@ def test_engines_without_an_entry_of_their_own_copy():
 def test_gradients_are_averaged_where_they_lie(view):
     """Without a hook nothing goes through a vector of a bucket but gradients that are views of one."""
     def member(rank):
+        torch.manual_seed(0)
         model = DistributedDataParallel(torch.nn.Linear(3, 2), gradient_as_bucket_view=view)
         for _ in range(2):
             model(torch.full((1, 3), rank + 1.0)).sum().backward()

@@ -201,19 +201,19 @@ DRAWING = {
 }
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("name", DRAWING)
-def test_programs_draw_what_they_draw_uncompiled(name):
-    """Values, gradients and the stream afterwards are those of eager calls, at each call; here in one process, for
-    threads that stand for processes have one stream."""
+def test_programs_draw_what_they_draw_uncompiled(name, ranks):
+    """Values, gradients and the stream afterwards are those of eager calls, at each call."""
     def member(rank):
-        mesh, found = init_device_mesh("cpu", (1,)), []
+        mesh, found = init_device_mesh("cpu", (ranks,)), []
         for function in (DRAWING[name], rl.compile(DRAWING[name], fullgraph=True)):
             rl.manual_seed(3)
             found.append([answers(function, mesh) for _ in range(2)] + [rl.get_rng_state().tolist()])
         return found
     with settings.set(kernels=name == "attention"):
-        (eager, compiled), = run(1, member)
-    assert near(compiled[:2], eager[:2]) and compiled[2] == eager[2] and not near(eager[0], eager[1])
+        for eager, compiled in run(ranks, member):
+            assert near(compiled[:2], eager[:2]) and compiled[2] == eager[2] and not near(eager[0], eager[1])
 
 
 def test_processes_draw_alike():

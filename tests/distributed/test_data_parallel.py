@@ -12,8 +12,6 @@ from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks
 from rushlight.nn.parallel import DataParallel, DistributedDataParallel, gather, parallel_apply, replicate, scatter
 from rushlight.nn.parallel.scatter_gather import scatter_kwargs
 
-from .seeds import seeded
-
 
 @pytest.fixture
 def group():
@@ -23,8 +21,8 @@ def group():
 
 
 def network():
-    with seeded():
-        return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
 
 
 def test_gradients_are_those_of_the_module(group):

@@ -13,15 +13,13 @@ from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, power
 from rushlight.distributed.algorithms.join import Join
 from rushlight.nn.parallel import DistributedDataParallel
 
-from .seeds import seeded
-
 SAMPLES = torch.randn(12, 6, generator=torch.Generator().manual_seed(1))
 
 
 def network(buffers=False):
-    with seeded():
-        return torch.nn.Sequential(torch.nn.Linear(6, 40), *([torch.nn.BatchNorm1d(40)] if buffers else []),
-                                   torch.nn.ReLU(), torch.nn.Linear(40, 2))
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 40), *([torch.nn.BatchNorm1d(40)] if buffers else []),
+                               torch.nn.ReLU(), torch.nn.Linear(40, 2))
 
 
 class Branches(torch.nn.Module):
@@ -29,8 +27,8 @@ class Branches(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        with seeded():
-            self.a, self.b, self.c = (torch.nn.Linear(6, 2) for _ in range(3))
+        torch.manual_seed(0)
+        self.a, self.b, self.c = (torch.nn.Linear(6, 2) for _ in range(3))
 
     def forward(self, x, first):
         return self.a(x) if first else self.b(x)

@@ -28,6 +28,27 @@ OPS = {"SUM": sum, "PRODUCT": lambda xs: functools.reduce(operator.mul, xs),
        "BXOR": lambda xs: functools.reduce(operator.xor, xs)}
 
 
+def test_random_streams_are_of_each_member():
+    """As processes have: seeds and draws of one do not move another, nor the caller."""
+    torch.manual_seed(11)
+    expected = [torch.randn(3).tolist() for _ in range(4)]
+    torch.manual_seed(11)
+    place = torch.get_rng_state()
+
+    def member(rank):
+        found = []
+        for k in range(200):
+            if k % 2:
+                torch.manual_seed(11)
+            elif k:
+                torch.set_rng_state(place)
+            found.append([torch.randn(3).tolist() for _ in range(1 + rank)])
+        return found
+    for rank, found in enumerate(threads.run(3, member)):
+        assert found == [expected[:rank + 1]] * 200
+    assert torch.randn(3).tolist() == expected[0]
+
+
 @pytest.mark.parametrize("size", [2, 3])
 def test_reductions_of_all_dtypes(size):
     def member(rank):

@@ -21,6 +21,7 @@ class Local:
     plain: i64  # number of active blocks in which classes with ``__torch_function__`` are treated as plain tensors
     device: object  # of factory functions that name none; None for the CPU
     devices: tuple  # the previous values, outside of ``with device`` blocks
+    stream: i64  # address of the default random stream's seed and position in a thread that has its own; else 0
     seed: i64  # where in the random stream the thread's last program began to draw
     drawn: i64
     queue: object  # the device's queue that the driver's calls of the thread are for, or None

@@ -204,9 +204,14 @@ def run_unlocked(plan: Plan, args: Args, values: i64, used: i64, held: tuple) ->
 def draw(place: i64, blocks: i64) -> None:
     """Takes the next ``blocks`` blocks of the default random stream: its seed and the first of them go to ``place``."""
     own = mine
-    own.seed = state.seed
-    own.drawn = state.position
-    state.position += blocks
+    if own.stream != 0:
+        own.seed = load_i64(own.stream, 0)
+        own.drawn = load_i64(own.stream, 1)
+        store_i64(own.stream, 1, own.drawn + blocks)
+    else:
+        own.seed = state.seed
+        own.drawn = state.position
+        state.position += blocks
     store_i64(place, 0, own.seed)
     store_i64(place, 1, own.drawn)
 
@@ -215,6 +220,11 @@ def draw(place: i64, blocks: i64) -> None:
 @exclusive
 def reserve(blocks: i64) -> tuple:
     """Takes the next ``blocks`` blocks of the default random stream: (seed, first block)."""
+    own = mine
+    if own.stream != 0:
+        first = load_i64(own.stream, 1)
+        store_i64(own.stream, 1, first + blocks)
+        return (load_i64(own.stream, 0), first)
     first = state.position
     state.position += blocks
     return (state.seed, first)
@@ -224,5 +234,10 @@ def reserve(blocks: i64) -> tuple:
 @exclusive
 def seek(seed: i64, position: i64) -> None:
     """Goes to a place in the default random stream."""
-    state.seed = seed
-    state.position = position
+    own = mine
+    if own.stream != 0:
+        store_i64(own.stream, 0, seed)
+        store_i64(own.stream, 1, position)
+    else:
+        state.seed = seed
+        state.position = position
