@@ -223,6 +223,7 @@ class ViewStep:
 
 
 def layout_of(tensor) -> tuple:
+    """Return the shape and strides of a tensor, which views of it depend on."""
     return tuple(tensor.shape), tuple(tensor._rush_meta.strides)
 
 

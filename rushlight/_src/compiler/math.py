@@ -367,11 +367,13 @@ def cos(x):
 
 @expansion("sin_of_moderate")
 def sin_of_moderate(x):
+    """The sine of an angle whose ``bound`` is below that of ``sin``'s branch for large angles, without that branch."""
     return where(apply("eq", x, 0.0), x, (moderate if x.dtype is float64 else quarter32)(x, 0))
 
 
 @expansion("cos_of_moderate")
 def cos_of_moderate(x):
+    """The cosine of an angle whose ``bound`` is below that of ``cos``'s branch for large angles, without it."""
     return (moderate if x.dtype is float64 else quarter32)(x, 1)
 
 

@@ -371,6 +371,7 @@ def root_of_squares(input):
 
 @rule(root_of_squares)
 def vjp(g, y, input):  # noqa: F811
+    """That of the square root; 0 where the root is 0."""
     return [divide_or_zero(g, P.mul(y, 2.0))]
 
 
