@@ -60,7 +60,7 @@ def test_gradient_of_the_wrong_shape():
 
 def test_gradient_of_the_wrong_type():
     Given.gradient = 3.0
-    with pytest.raises(TypeError, match="got float"):
+    with pytest.raises(RuntimeError, match="got float"):
         Given.apply(rl.ones(4, requires_grad=True)).backward()
 
 

@@ -257,3 +257,36 @@ def test_arguments_that_are_no_tensors_and_come_last_need_no_gradient():
     assert torch.equal(y, x.cos())
     y.sum().backward()
     assert x.grad.tolist() == [3.0] * 3
+
+
+class Given(torch.autograd.Function):
+    """x * w, with what ``change`` makes of the gradient of w."""
+
+    @staticmethod
+    def forward(ctx, x, w, change):
+        ctx.save_for_backward(x, w)
+        ctx.change = change
+        return x * w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g * w, ctx.change(g * x), None
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("change", [lambda g: g, lambda g: g.sum(0), lambda g: g.double(), lambda g: g.sum(),
+                                    lambda g: g[:, :2], lambda g: 1.5],
+                         ids=["wider", "exact", "float64", "scalar", "narrow", "number"])
+def test_gradients_fit_as_in_eager_calls(change, dynamic):
+    def outcome(function):
+        x, w = torch.arange(6.0).reshape(2, 3).requires_grad_(), torch.ones(3, requires_grad=True)
+        try:
+            function(x, w).sum().backward()
+        except RuntimeError as error:
+            return str(error)
+        return x.grad.tolist(), w.grad.tolist(), w.grad.dtype
+
+    def call(x, w):
+        return Given.apply(x, w, change)
+    assert outcome(torch.compile(call, fullgraph=True, dynamic=dynamic)) == outcome(call)

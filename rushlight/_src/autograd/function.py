@@ -180,7 +180,7 @@ class Function:
         if gradient is None:
             return None
         if not isinstance(gradient, Tensor):
-            raise TypeError(
+            raise RuntimeError(
                 f"expected Variable or None (got {type(gradient).__name__}): gradient {k} of {cls.__name__}Backward")
         if gradient.is_sparse or gradient.is_nested:
             return gradient

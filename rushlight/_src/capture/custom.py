@@ -85,7 +85,8 @@ def operator(function, args):
         return fresh if isinstance(results, (tuple, list)) or len(fresh) > 1 else fresh[0]
 
     def vjp(g, y, *tensors):
-        _, several, ctx = forward(function, filled(tensors), flags)
+        values = filled(tensors)
+        _, several, ctx = forward(function, values, flags)
         results = close_each(outputs.specs, y if isinstance(y, tuple) else (y,))
         ctx._saved = tuple(next((r for r, own in zip(results, several) if own is s), s) for s in ctx._saved)
         gradients = close_gradients(outputs.specs, list(g) if isinstance(g, (tuple, list)) else [g])
@@ -97,6 +98,8 @@ def operator(function, args):
         if len(given) >= needed:  # trailing arguments that are not tensors may be missing
             given = (*given, *[None] * (len(args) - len(given)))
         function.check_count(given, len(args))
+        given = [function.fitted(k, gradient, own._rush_meta) if isinstance(own, Tensor) else gradient
+                 for k, (gradient, own) in enumerate(zip(given, values))]
         return [part for one, k in zip(given_specs, owners)
                 for part in open_gradient(one, None if k is None else given[k])]
 
@@ -201,6 +204,10 @@ class OperatorCall:
 
     def check_count(self, found, count):
         """Nothing: there is one for each tensor."""
+
+    def fitted(self, k, gradient, meta):
+        """Return the gradient as it is: operators give those of their arguments."""
+        return gradient
 
 
 def allowed(function, args, kwargs):
