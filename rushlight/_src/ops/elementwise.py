@@ -457,11 +457,12 @@ def lerp(input, end, weight: Scalar):
     needs(FLOATING, "lerp", input)
     weight = held(weight, input.dtype, True)
     difference = P.sub(end, input)
-    low = P.add(input, P.mul(difference, weight))
     if not isinstance(weight, Tensor):
-        return low if abs_(weight) < 0.5 else P.sub(end, P.mul(difference, 1 - weight))
-    high = P.sub(end, P.mul(difference, P.sub(1.0, weight)))
-    return P.where(P.lt(P.abs(weight) if weight.dtype.is_complex else weight, 0.5), low, high)
+        near = abs_(weight) < 0.5
+        return P.add(input if near else end, P.mul(difference, weight if near else weight - 1))
+    near = P.lt(P.abs(weight) if weight.dtype.is_complex else weight, 0.5)
+    # chosen before they are multiplied: the gradient of a product that is not chosen is 0 times an infinity
+    return P.add(P.where(near, input, end), P.mul(difference, P.where(near, weight, P.sub(weight, 1.0))))
 
 
 @op(samples=(sample((2, 3), (2, 3), (3,)),), inplace_too=True, otherwise=former("addcmul"))

@@ -1,0 +1,23 @@
+"""Gradients beside infinities and ties, and of singular matrices, beside PyTorch's."""
+import math
+
+import pytest
+
+from tests.func.judge import compare
+
+INF = math.inf
+
+
+def gradients(t, function, *values):
+    """The gradients of the sum of a function's result by tensors of these values."""
+    inputs = [t.tensor(v, requires_grad=True) for v in values]
+    return t.autograd.grad(function(t, *inputs).sum(), inputs)
+
+
+LERP = {"infinite weights": ([INF, 0.5, 1.0, 2.0], [1.0, 2.0, 3.0, 1.0], [0.25, -INF, INF, 0.75]),
+        "infinite differences": ([INF, 1.0, -INF, 2.0], [1.0, INF, 1.0, 3.0], [0.25, 0.25, 0.75, 0.5])}
+
+
+@pytest.mark.parametrize("name", LERP)
+def test_the_formula_of_lerp_that_is_not_chosen_has_no_gradient(name):
+    compare(lambda t: gradients(t, lambda t, *given: t.lerp(*given), *LERP[name]))
