@@ -21,3 +21,14 @@ LERP = {"infinite weights": ([INF, 0.5, 1.0, 2.0], [1.0, 2.0, 3.0, 1.0], [0.25, 
 @pytest.mark.parametrize("name", LERP)
 def test_the_formula_of_lerp_that_is_not_chosen_has_no_gradient(name):
     compare(lambda t: gradients(t, lambda t, *given: t.lerp(*given), *LERP[name]))
+
+
+@pytest.mark.parametrize("target", [0.0, 0.25, 1.0])
+def test_infinite_logits_have_slopes_beside_a_weight_of_positives(target):
+    def slopes(t):
+        weight = t.tensor([0.5, 0.5, 3.0, 3.0, 2.0])
+        loss = lambda t, x, y: t.nn.functional.binary_cross_entropy_with_logits(  # noqa: E731
+            x, y, pos_weight=weight, reduction="none")
+        return gradients(t, loss, [INF, -INF, INF, -INF, 0.0], [target] * 5)
+
+    compare(slopes)

@@ -7,7 +7,7 @@ from ..core.kinds import P
 from ..core.meta import broadcast, product
 from ..core.op import op, rule
 from ..core.tensor import refuse_where
-from .activation import below_zero, logsigmoid, soft
+from .activation import below_zero, logsigmoid
 from .loss import F, chosen, finish, reduced
 from .promotion import downcast, needs, promoted, upcast
 
@@ -71,12 +71,12 @@ def bce_logits_core(input, target, weight, pos_weight, reduction):
     """The cross entropy of logits, without overflow, in the dtype of the targets."""
     needs(FLOATING, "binary_cross_entropy_with_logits", input, FLOATING)
     x, y = (upcast(value) for value in promoted(input, target))
-    if pos_weight is None:
-        # one factor of x for each sign: of an infinite x no two infinities are subtracted
-        loss = P.add(P.mul(P.where(P.lt(x, 0), P.neg(y), P.sub(1.0, y)), x), P.log1p(P.exp(below_zero(x))))
-    else:
-        scale = P.add(weigh(y, P.sub(*promoted(pos_weight, 1.0))), 1.0)
-        loss = P.add(P.mul(P.sub(1.0, y), x), P.mul(scale, soft(P.neg(x))))
+    positive, rest = y, P.log1p(P.exp(below_zero(x)))
+    if pos_weight is not None:
+        positive, excess = weigh(y, pos_weight), weigh(y, P.sub(*promoted(pos_weight, 1.0)))
+        rest = P.mul(P.add(excess, 1.0), rest)
+    # one factor of x for each sign: of an infinite x no two infinities are subtracted
+    loss = P.add(P.mul(P.where(P.lt(x, 0), P.neg(positive), P.sub(1.0, y)), x), rest)
     if weight is not None:
         loss = weigh(loss, weight)
     return downcast(reduced(loss, reduction), target)
