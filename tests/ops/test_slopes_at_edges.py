@@ -32,3 +32,14 @@ def test_infinite_logits_have_slopes_beside_a_weight_of_positives(target):
         return gradients(t, loss, [INF, -INF, INF, -INF, 0.0], [target] * 5)
 
     compare(slopes)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5], [2.0, 2.0], [0.5, 0.5]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]],
+                         ids=["rank 1", "rank 2"])
+def test_least_squares_of_a_lower_rank_have_a_slope(driver, rows):
+    def slopes(t):
+        return gradients(t, lambda t, a, b: t.linalg.lstsq(a, b, driver=driver).solution, rows, [[1.0], [2.0], [4.0]])
+
+    if driver != "gels" or rows[0][0] != rows[0][1]:  # which assumes full rank
+        compare(slopes, rtol=1e-3, atol=1e-4)

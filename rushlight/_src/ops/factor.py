@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ..core import failures
-from ..core.dtypes import int32, int64
+from ..core.dtypes import finfo, int32, int64
 from ..core.kinds import Foreign, P
 from ..core.op import OPS, op, rule
 from . import indefinite, lapack
@@ -180,7 +180,8 @@ def full_rank_solution(a, b):
 def lstsq_gradient(g, y, a, b, cutoff):
     if g[0] is None:
         return [None, None]
-    none, least = (P.full(shape=(), value=value, dtype=a.dtype.to_real()) for value in (0.0, float(cutoff or 0.0)))
+    least = finfo(a.dtype).eps * max(a.shape[-2:]) if cutoff is None else float(cutoff)
+    none, least = (P.full(shape=(), value=value, dtype=a.dtype.to_real()) for value in (0.0, least))
     inverse = pseudoinverse(a, none, least, False)
     return [pinv_slope(g[0] @ b.mH, inverse, a), inverse.mH @ g[0]]
 
