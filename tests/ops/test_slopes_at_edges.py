@@ -43,3 +43,12 @@ def test_least_squares_of_a_lower_rank_have_a_slope(driver, rows):
 
     if driver != "gels" or rows[0][0] != rows[0][1]:  # which assumes full rank
         compare(slopes, rtol=1e-3, atol=1e-4)
+
+
+def test_a_determinant_with_an_infinity_has_a_slope():
+    """NaN, which steps of training skip, for the matrix with an infinity, and no error."""
+    import rushlight
+    one, other = gradients(rushlight, lambda t, a: t.linalg.det(a), [[[INF, 1.0], [2.0, 3.0]],
+                                                                     [[1.0, 1.0], [2.0, 3.0]]])[0].tolist()
+    assert all(math.isnan(v) for row in one for v in row)
+    assert other == [pytest.approx([3.0, -2.0]), pytest.approx([-1.0, 1.0])]

@@ -215,22 +215,30 @@ def without_two(s):
     return found
 
 
+def factors_with_sign(a):
+    """Return which matrices are finite, the singular values and vectors (of zeros for the others), and the sign of the
+    determinant, a phase if they are complex."""
+    finite = np.isfinite(a).all((-2, -1), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(finite, a, 0))
+    return finite, u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+
+
 def cofactor_numpy(a):
-    """det(a) a^-T without division, from the singular values: right for singular matrices too."""
-    u, s, vh = np.linalg.svd(a)
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * np.conj((u * without_one(s)[..., None, :]) @ vh)
+    """det(a) a^-T without division, from the singular values: right for singular matrices too; NaN if an element is
+    infinite or NaN."""
+    finite, u, s, vh, sign = factors_with_sign(a)
+    return np.where(finite, sign * np.conj((u * without_one(s)[..., None, :]) @ vh), np.nan)
 
 
 def cofactor_slope_numpy(a, e):
-    """The derivative of the cofactor matrix of a in the direction e, without division."""
-    u, s, vh = np.linalg.svd(a)
+    """The derivative of the cofactor matrix of a in the direction e, without division; NaN if an element of a is
+    infinite or NaN."""
+    finite, u, s, vh, sign = factors_with_sign(a)
     turned, others = np.swapaxes(u, -1, -2).conj() @ e @ np.swapaxes(vh, -1, -2).conj(), without_two(s)
     slope = -np.swapaxes(turned, -1, -2) * others
     k = np.arange(s.shape[-1])
     slope[..., k, k] = (others * turned[..., k, k][..., None, :]).sum(-1)
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * (u.conj() @ slope @ vh.conj())
+    return np.where(finite, sign * (u.conj() @ slope @ vh.conj()), np.nan)
 
 
 def cofactor_slope_gradient(g, y, a, e):
