@@ -52,3 +52,19 @@ def test_a_determinant_with_an_infinity_has_a_slope():
                                                                      [[1.0, 1.0], [2.0, 3.0]]])[0].tolist()
     assert all(math.isnan(v) for row in one for v in row)
     assert other == [pytest.approx([3.0, -2.0]), pytest.approx([-1.0, 1.0])]
+
+
+BAGS = {"rows": ([[0, 1, 2], [3, 3, 1], [2, 1, 0]], None, None), "padded rows": ([[0, 1, 2], [3, 3, 1]], None, 3),
+        "runs": ([0, 1, 2, 3, 3, 1, 2, 1, 0], [0, 3, 3, 6], None), "padded runs": ([0, 1, 2, 3, 1], [0, 3], 3)}
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_the_first_of_equal_elements_of_a_bag_has_the_slope(name):
+    positions, offsets, padding = BAGS[name]
+
+    def slopes(t):
+        bags = lambda t, table: t.nn.functional.embedding_bag(  # noqa: E731
+            t.tensor(positions), table, offsets and t.tensor(offsets), mode="max", padding_idx=padding)
+        return gradients(t, bags, [[1.0, 2.0, INF], [1.0, 3.0, INF], [1.0, 3.0, -INF], [0.0, -1.0, 0.0]])
+
+    compare(slopes)

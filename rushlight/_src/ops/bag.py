@@ -129,7 +129,36 @@ def in_rows(rows, mode):
     bags, size, width = rows.shape
     if mode == "max" and type(size) is int and size == 0:
         return P.full(shape=(bags, width), value=0, dtype=rows.dtype)
-    return P.reshape((P.amax if mode == "max" else P.sum)(rows, (1,)), shape=(bags, width))
+    return P.reshape(largest_of_rows(rows) if mode == "max" else P.sum(rows, (1,)), shape=(bags, width))
+
+
+@op(method=False, name="_largest_of_rows")
+def largest_of_rows(rows):
+    """[b, n, d] -> [b, 1, d]: the largest of n; the gradient goes to the first of equal elements."""
+    return P.amax(rows, (1,))
+
+
+@rule(largest_of_rows)
+def vjp(g, y, rows):
+    return [P.scatter(P.full(shape=tuple(rows.shape), value=0, dtype=g.dtype), P.argmax(rows, (1,)), g, dim=1,
+                      combine="set")]
+
+
+@op(method=False, name="_largest_of_runs")
+def largest_of_runs(rows, bag, count):
+    """[n, d] -> [count, d]: the largest of each bag; the gradient goes to the first of equal elements."""
+    return P.put(P.full(shape=(count, rows.shape[1]), value=-math.inf, dtype=rows.dtype), bag, rows, dim=0,
+                 combine="max")
+
+
+@rule(largest_of_runs)
+def vjp(g, y, rows, bag, count):  # noqa: F811
+    size, own = rows.shape[0], P.take(y, bag, dim=0)
+    hit = P.logical_or(P.eq(rows, own), P.logical_and(P.ne(rows, rows), P.ne(own, own)))
+    order = P.reshape(P.iota(size=size, dtype=int64), shape=(size, 1))
+    first = P.put(P.full(shape=tuple(y.shape), value=size, dtype=int64), bag, P.where(hit, order, size), dim=0,
+                  combine="min")
+    return [P.where(P.eq(order, P.take(first, bag, dim=0)), P.take(g, bag, dim=0), 0), None]
 
 
 def in_runs(rows, counted, offsets, nothing, reaching):
@@ -144,8 +173,8 @@ def in_runs(rows, counted, offsets, nothing, reaching):
     bag = P.sub(P.slice(P.cumsum(starts, dim=0), starts=(0,), steps=(1,), shape=(size,)), 1)
     if reaching and (type(count) is not int or count > 1):
         bag = P.minimum(bag, count - 2)
-    total = P.put(P.full(shape=(count, width), value=nothing, dtype=rows.dtype), bag, rows, dim=0,
-                  combine="max" if nothing else "add")
+    total = largest_of_runs(rows, bag, count) if nothing else P.put(
+        P.full(shape=(count, width), value=0.0, dtype=rows.dtype), bag, rows, dim=0, combine="add")
     found = P.put(P.full(shape=(count,), value=0, dtype=rows.dtype), bag, counted, dim=0, combine="add")
     bags = count if reaching is None else count - 1
     return P.slice(total, starts=(0, 0), steps=(1, 1),
@@ -180,7 +209,7 @@ def in_segments(data, place, count, start, axis, combine):
 
 
 @rule(in_segments)
-def vjp(g, y, data, place, count, start, axis, combine):
+def vjp(g, y, data, place, count, start, axis, combine):  # noqa: F811
     """Extremes: the gradient in equal parts to the elements that equal the extreme, NaN included.  "mul": times the
     product of the other elements, also if the element is zero or NaN."""
     if not count:
