@@ -68,3 +68,12 @@ def test_the_first_of_equal_elements_of_a_bag_has_the_slope(name):
         return gradients(t, bags, [[1.0, 2.0, INF], [1.0, 3.0, INF], [1.0, 3.0, -INF], [0.0, -1.0, 0.0]])
 
     compare(slopes)
+
+
+def test_padding_beside_infinite_weights_of_samples_has_no_slope():
+    def slopes(t):
+        bags = lambda t, table, scale: t.nn.functional.embedding_bag(  # noqa: E731
+            t.tensor([0, 3, 1, 3]), table, t.tensor([0, 2]), mode="sum", padding_idx=3, per_sample_weights=scale)
+        return gradients(t, bags, [[1.0], [2.0], [3.0], [INF]], [2.0, INF, 3.0, math.nan])
+
+    compare(slopes)

@@ -105,11 +105,14 @@ def bags_of_rows(rows, input, offsets, scale, mode, padding_idx, include_last_of
     ``padding_idx`` do not count."""
     dtype, nothing = rows.dtype, -math.inf if mode == "max" else 0.0
     rows, counted = upcast(rows), None
-    if scale is not None:
-        rows = P.mul(rows, P.reshape(upcast(scale), shape=(*input.shape, 1)))
+    scale = scale if scale is None else P.reshape(upcast(scale), shape=(*input.shape, 1))
     if padding_idx is not None:
         counted = P.ne(input, padding_idx)
-        rows = P.where(P.reshape(counted, shape=(*input.shape, 1)), rows, nothing)
+        kept = P.reshape(counted, shape=(*input.shape, 1))
+        # both sides: a gradient of 0 times an infinite scale would be NaN
+        rows, scale = P.where(kept, rows, nothing), scale if scale is None else P.where(kept, scale, 1.0)
+    if scale is not None:
+        rows = P.mul(rows, scale)
     counted = P.full(shape=tuple(input.shape), value=1,
                      dtype=rows.dtype) if counted is None else P.convert(counted, dtype=rows.dtype)
     if offsets is None:
