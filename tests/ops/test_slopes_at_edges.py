@@ -77,3 +77,15 @@ def test_padding_beside_infinite_weights_of_samples_has_no_slope():
         return gradients(t, bags, [[1.0], [2.0], [3.0], [INF]], [2.0, INF, 3.0, math.nan])
 
     compare(slopes)
+
+
+@pytest.mark.parametrize("reduce, value", [("amax", -INF), ("amin", INF)])
+@pytest.mark.parametrize("name", ["scatter_reduce", "index_reduce"])
+def test_excluded_elements_take_no_part_in_ties(name, reduce, value):
+    """Also where all sources are what an excluded element is replaced by."""
+    def slopes(t):
+        into = lambda t, x, s: getattr(x, name)(0, t.tensor([0, 1, 0, 1, 0]), s, reduce,  # noqa: E731
+                                                include_self=False)
+        return gradients(t, into, [7.0, 8.0, 3.0], [1.0, value, 1.0, value, 2.0])
+
+    compare(slopes)

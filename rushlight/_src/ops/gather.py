@@ -5,7 +5,7 @@ from ..core.dtypes import bound, int32, int64, uint8
 from ..core.errors import StorageBoundsError
 from ..core.kinds import P
 from ..core.meta import broadcast, product, row_major, span
-from ..core.op import Scalar, op
+from ..core.op import Scalar, op, rule
 from ..core.tensor import Tensor, wrapped
 from .prims.views import laid_down, overlapping
 from .promotion import as_dtype, held, is_number
@@ -143,8 +143,8 @@ def scatter_arguments(name, input, dim, index, src):
         shape=shape, value=value, dtype=input.dtype)
 
 
-def scattered(input, at, index, src, combine):
-    return P.reshape(P.scatter(lifted(input), index, src, dim=at, combine=combine), shape=tuple(input.shape))
+def scattered(input, at, index, src, combine, write=P.scatter):
+    return P.reshape(write(lifted(input), index, src, dim=at, combine=combine), shape=tuple(input.shape))
 
 
 @op(inplace_too=True, out_of_range=RuntimeError, moves=True)
@@ -167,12 +167,33 @@ def scatter_add(input, dim, index, src):
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """src combined into a copy of input along a dimension: sum, prod, mean, amax or amin."""
     at, index, source = scatter_arguments("scatter_reduce", input, dim, index, src)
-    return reduce_into(input, source, lambda base, values, combine: scattered(base, at, index, values, combine), reduce,
-                       include_self)
+    return reduce_into(input, source, lambda base, *how: scattered(base, at, index, *how), reduce, include_self)
+
+
+@op(method=False, name="_extremes_of_sources")
+def extremes_of_sources(base, index, source, dim, combine):
+    """``base`` with the largest (smallest) of several sources at each place of ``index``: elements, or slices where
+    ``index`` has fewer dimensions. Where sources go ``base`` is neutral: equal to the result by chance, it shares no
+    gradient."""
+    return writing(index, source)[0](base, index, source, dim=dim, combine=combine)
+
+
+@rule(extremes_of_sources)
+def vjp(g, y, base, index, source, dim, combine):
+    write, read = writing(index, source)
+    hit = P.convert(P.eq(source, read(y, index, dim=dim)), dtype=g.dtype)
+    count = write(P.full(shape=tuple(base.shape), value=0, dtype=g.dtype), index, hit, dim=dim, combine="add")
+    return [g, None, P.mul(read(P.div(g, count), index, dim=dim), hit)]
+
+
+def writing(index, source):
+    """The primitives that write sources to the places of ``index``, and read there."""
+    return (P.scatter, P.gather) if len(index.shape) == len(source.shape) else (P.put, P.take)
 
 
 def reduce_into(input, source, place, reduce, include_self):
-    """Combine ``source`` into a copy of input by ``place(base, values, combine)``."""
+    """Combine ``source`` into a copy of input by ``place(base, values, combine)``, or ``(..., write)`` to write by
+    another operator."""
     combine = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}.get(reduce)
     if combine is None:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -181,7 +202,8 @@ def reduce_into(input, source, place, reduce, include_self):
     if not include_self:
         touched = place(P.full(shape=tuple(input.shape), value=0, dtype=input.dtype), ones, "set")
         base = P.where(P.ne(touched, 0), neutral_of(combine, input.dtype), input)
-    out = place(base, source, combine)
+    apart = not include_self and combine in ("max", "min")
+    out = place(base, source, combine, *[extremes_of_sources] * apart)
     if reduce != "mean":
         return out
     count = place(P.full(shape=tuple(input.shape), value=1 if include_self else 0, dtype=input.dtype), ones, "add")
@@ -246,8 +268,8 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError(
             f"index_reduce(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
             f"({values.shape[at]}), for dim: {dim}")
-    out = reduce_into(x, values, lambda base, v, combine: P.put(base, index, v, dim=at, combine=combine), reduce,
-                      include_self)
+    out = reduce_into(x, values, lambda base, v, combine, write=P.put: write(base, index, v, dim=at, combine=combine),
+                      reduce, include_self)
     return P.reshape(out, shape=tuple(input.shape))
 
 
