@@ -1,8 +1,10 @@
-"""Gradients beside infinities and ties, and of singular matrices, beside PyTorch's."""
+"""Gradients beside infinities and ties, and of singular matrices, beside PyTorch's; factors of infinities."""
 import math
 
 import pytest
+import torch
 
+import rushlight
 from tests.func.judge import compare
 
 INF = math.inf
@@ -47,7 +49,6 @@ def test_least_squares_of_a_lower_rank_have_a_slope(driver, rows):
 
 def test_a_determinant_with_an_infinity_has_a_slope():
     """NaN, which steps of training skip, for the matrix with an infinity, and no error."""
-    import rushlight
     one, other = gradients(rushlight, lambda t, a: t.linalg.det(a), [[[INF, 1.0], [2.0, 3.0]],
                                                                      [[1.0, 1.0], [2.0, 3.0]]])[0].tolist()
     assert all(math.isnan(v) for row in one for v in row)
@@ -89,3 +90,26 @@ def test_excluded_elements_take_no_part_in_ties(name, reduce, value):
         return gradients(t, into, [7.0, 8.0, 3.0], [1.0, value, 1.0, value, 2.0])
 
     compare(slopes)
+
+
+def test_least_squares_of_infinities_end():
+    """Where LAPACK's iteration does not, for this matrix: NaN; other matrices of a batch keep their solutions."""
+    infinite = [[0.5, 2.0, 2.0], [0.5, 2.0, 2.0], [INF, INF, 0.5], [0.5, 0.5, 0.5]]
+    finite = [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]]
+    found = rushlight.linalg.lstsq(rushlight.tensor([infinite, finite]), rushlight.ones(2, 4, 1), driver="gelsd")
+    assert found.solution[0].isnan().all() and found.rank.tolist() == [0, 3]
+    assert found.solution[1, :, 0].tolist() == pytest.approx([1.0, 0.5, 0.25])
+    right = rushlight.tensor([[1.0, 1.0], [1.0, INF], [1.0, 0.0], [1.0, 0.0]])
+    found = rushlight.linalg.lstsq(rushlight.tensor(finite), right, driver="gelsd").solution
+    assert found.isnan().all(0).tolist() == [False, True]
+
+
+def test_singular_vectors_of_infinities_end():
+    """NaN for the matrix with infinities, for which LAPACK's iteration does not end; NaN among elements is refused."""
+    infinite = [[-1e30, 0.0, -INF, -INF, -INF], [0.0, -INF, 2.0, -INF, -INF], [2.0, 0.0, 2.0, 0.0, 2.0]]
+    finite = [[0.0, 3.0, 0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0]]
+    for factor in rushlight.linalg.svd(rushlight.tensor([infinite, finite])):
+        assert factor[0].isnan().all() and factor[1].isfinite().all()
+    for t in (rushlight, torch):
+        with pytest.raises(t.linalg.LinAlgError):
+            t.linalg.svd(t.tensor([[1.0, math.nan], [2.0, 3.0]]))

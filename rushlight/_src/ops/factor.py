@@ -526,11 +526,22 @@ def svd_meta(a, full):
     return matrix(a, m, m if full else k), vector(a, k, a.dtype.to_real()), matrix(a, n if full else k, n)
 
 
-P_svdvals = primitive("svdvals", Foreign(converging(lambda a, full: np.linalg.svd(a, compute_uv=False), "svdvals"),
+def svd_numpy(a, **how):
+    """NumPy's, which might not end for infinities or NaN: NaN for matrices with infinities, an error for NaN."""
+    if np.isnan(a).any():
+        raise np.linalg.LinAlgError("an element is NaN")
+    infinite = np.isinf(a).any((-2, -1))
+    found = np.linalg.svd(np.where(infinite[..., None, None], 0, a), **how)
+    for factor in found if isinstance(found, tuple) else (found,):
+        factor[infinite] = np.nan
+    return found
+
+
+P_svdvals = primitive("svdvals", Foreign(converging(lambda a, full: svd_numpy(a, compute_uv=False), "svdvals"),
                                          lambda a, full: svd_meta(a, full)[1],
                                          lambda g, y, a, full: svd_gradient((None, g, None), P.svd(a, full=False), a,
                                                                             False)), lambda a, full: 0, arity=1)
-P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(np.linalg.svd(a, full_matrices=full)), "svd"),
+P_svd = primitive("svd", Foreign(converging(lambda a, full: tuple(svd_numpy(a, full_matrices=full)), "svd"),
                                  svd_meta, svd_gradient),
                   lambda a, full: 0, arity=1, alone=(1, P_svdvals))
 

@@ -130,12 +130,20 @@ def geqrf(a):
 
 
 def least_squares(a, b, cutoff):
-    """The minimum-norm solution of min |a x - b|, the rank and the singular values, matrix by matrix."""
+    """The minimum-norm solution of min |a x - b|, the rank and the singular values, matrix by matrix.
+
+    Of infinities or NaN in a, for which LAPACK's iteration might not end, NaN and a rank of 0; NaN for columns of b.
+    """
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
     x, rank = np.zeros((*lead, n, b.shape[-1]), a.dtype), np.zeros(lead, np.int64)
     values = np.zeros((*lead, min(m, n)), a.real.dtype)
     for at in np.ndindex(*lead):
-        x[at], _, rank[at], values[at] = np.linalg.lstsq(a[at], b[at], cutoff)
+        if not np.isfinite(a[at]).all():
+            x[at] = values[at] = np.nan
+            continue
+        finite = np.isfinite(b[at]).all(0)
+        x[at], _, rank[at], values[at] = np.linalg.lstsq(a[at], np.where(finite, b[at], 0), cutoff)
+        x[at][:, ~finite] = np.nan
     return x, rank, values
 
 
