@@ -11,8 +11,7 @@ from .errors import Error  # noqa: F401
 from .frozen import freeze, optimize_for_inference  # noqa: F401
 from .kinds import TracerWarning  # noqa: F401
 from .storage import load, save  # noqa: F401
-from .trace_graph import _get_trace_graph  # noqa: F401
-from .tracing import trace, trace_module  # noqa: F401
+from .tracing import _get_trace_graph, trace, trace_module  # noqa: F401
 
 Final = typing.Final
 globals().update(absent("torch.jit", "programs are not turned into TorchScript graphs",

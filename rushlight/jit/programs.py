@@ -24,6 +24,7 @@ from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from .kinds import TracerWarning
 from .script import RecursiveScriptModule
+from .trace_graph import TraceGraph
 
 FORMAT, RECORD, EXTRA = "rushlight.jit", "jit.json", "extra/"
 DEVICES = ("cpu", "cuda")
@@ -68,6 +69,17 @@ class Example:
     def programs_of_function(self, function) -> list:
         """``programs`` of a function."""
         return self.programs(Function(function))
+
+    def graph(self, module: Module) -> TraceGraph:
+        """Return the operators that a module calls on the example, as TorchScript shows them."""
+        training = module.training
+        made = self.run(lambda: TraceGraph(Exporting(module, self.args, self.kwargs, None, (), True).program()))
+        module.training = training
+        return made
+
+    def graph_of_function(self, function) -> TraceGraph:
+        """``graph`` of a function."""
+        return self.graph(Function(function))
 
     def runner(self, module: Module) -> TraceRunner | None:
         """Return the function that replaces a traced module's Python.  None, with a warning, for a module that does
@@ -253,7 +265,7 @@ class LoadedProgram(RecursiveScriptModule):
             module.__dict__["training"] = mode
         return self
 
-    graph = property(lambda self: self.programs[0].graph)
+    graph = property(lambda self: TraceGraph(self.programs[0]))
     code = property(lambda self: self.programs[0].graph_module.code)
 
     def _save_to(self, f, extra_files):

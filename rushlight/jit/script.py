@@ -58,10 +58,10 @@ class ScriptFunction:
 
     @property
     def graph(self):
-        """The operators that it was traced to.  NotImplementedError for one that was scripted."""
+        """The operators that it calls on its example.  NotImplementedError for one that was scripted."""
         if self.example is None:
             raise NotImplementedError(f"a scripted function has no graph: {WHY}")
-        return (self.runner.programs if self.runner else self.example.programs_of_function(self.function))[0].graph
+        return self.example.graph_of_function(self.function)
 
     inlined_graph = graph
 
@@ -170,8 +170,8 @@ class TracedModule(ScriptModule):
 
     @property
     def graph(self):
-        """The operators that it was traced to."""
-        return (self.runner.programs if self.runner else self.example.programs(self.original))[0].graph
+        """The operators that it calls on its example."""
+        return self.example.graph(self.original)
 
     inlined_graph = graph
 

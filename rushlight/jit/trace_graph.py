@@ -1,14 +1,10 @@
-"""Graphs of traces as TorchScript shows them, for tools that count operations by ``torch.jit._get_trace_graph``."""
+"""Graphs of traces as TorchScript shows them, for tools that count operations."""
 from __future__ import annotations
 
 import operator
 
 from .._src.core.native import Tensor
-from ..export import Exporting
 from ..fx.node import Node as GraphNode
-from ..nn.modules.module import Module
-from .programs import Function
-from .tracing import check_containers
 
 KINDS = {bool: "BoolType", int: "IntType", float: "FloatType", complex: "ComplexType", str: "StringType",
          type(None): "NoneType", list: "ListType", tuple: "ListType"}
@@ -164,7 +160,8 @@ class TraceGraph:
         if node.target is operator.getitem:
             self.values[node] = [self.values[node.args[0]][node.args[1]]]
             return
-        scope = "/".join(path for path, _ in (node.meta.get("nn_module_stack") or {}).values())
+        stack = (node.meta.get("nn_module_stack") or {}).values()
+        scope = "/".join(path.partition("@")[0] for path, _ in stack)  # "@" counts the calls of a module
         kind, arguments = as_traced(node)
         inputs = [self.operand(value, scope) for value in arguments]
         found = node.meta.get("val")
@@ -208,25 +205,3 @@ def spread(value, count: int) -> list:
     """Return a size for each dimension of one that is given for all."""
     value = list(value) if isinstance(value, (list, tuple)) else [value]
     return value * count if len(value) == 1 else value
-
-
-def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False,
-                     _return_inputs_states=False):
-    """Return the graph of the operators that a module or function calls on its arguments, and its result; then the
-    arguments, too, with ``return_inputs``.
-
-    Operators keep their names as they were called, in place or not, whatever ``_force_outplace`` says.
-    NotImplementedError for ``_return_inputs_states``.
-    """
-    if _return_inputs_states:
-        raise NotImplementedError("_get_trace_graph(_return_inputs_states=True): states of inputs after the call are "
-                                  "not recorded; compare the arguments themselves")
-    args = (args,) if isinstance(args, Tensor) else tuple(args)
-    kwargs = dict(kwargs or {})
-    result = f(*args, **kwargs)
-    check_containers(result, strict)
-    module = f if isinstance(f, Module) else Function(f)
-    training = module.training
-    graph = TraceGraph(Exporting(module, args, kwargs, None, (), True).program())
-    module.training = training
-    return (graph, result, (*args, *kwargs.values())) if return_inputs else (graph, result)

@@ -92,3 +92,23 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
         check_containers(getattr(mod, name)(*given, **named), strict)
         example = Example(given, named) if name == "forward" else example
     return TracedModule(mod, example)
+
+
+def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False,
+                     _return_inputs_states=False):
+    """Return the graph of the operators that a module or function calls on its arguments, and its result; then the
+    arguments, too, with ``return_inputs``.
+
+    Operators keep their names as they were called, in place or not, whatever ``_force_outplace`` says.
+    NotImplementedError for ``_return_inputs_states``.
+    """
+    if _return_inputs_states:
+        raise NotImplementedError("_get_trace_graph(_return_inputs_states=True): states of inputs after the call are "
+                                  "not recorded; compare the arguments themselves")
+    args = (args,) if isinstance(args, Tensor) else tuple(args)
+    kwargs = dict(kwargs or {})
+    result = f(*args, **kwargs)
+    check_containers(result, strict)
+    example = Example(args, kwargs)
+    graph = example.graph(f) if isinstance(f, Module) else example.graph_of_function(f)
+    return (graph, result, (*args, *kwargs.values())) if return_inputs else (graph, result)

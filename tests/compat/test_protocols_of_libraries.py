@@ -376,6 +376,9 @@ def test_scopes_and_constants_of_traces():
     assert softmax.scopeName().split("/") == ["", "1", "1.0"] and softmax.inputsAt(1).toIValue() == 1
     assert [v.debugName() for v in graph.outputs()] == [softmax.output().debugName()]
     assert len(graph.findAllNodes("prim::Constant")) and "aten::softmax" in str(graph)
+    twice, _ = torch.jit._get_trace_graph(torch.nn.Sequential(net[1], net[1]), torch.ones(1, 2))
+    scopes = [node.scopeName() for node in twice.findAllNodes("aten::softmax")]
+    assert scopes == ["/0/0.0", "/0/0.0"]
     with pytest.raises(NotImplementedError, match="_return_inputs_states"):
         torch.jit._get_trace_graph(net, torch.ones(1, 2), _return_inputs_states=True)
 

@@ -93,10 +93,14 @@ def test_what_fits_no_graph_warns_and_runs():
 
 
 def test_graphs_and_code_show_operators():
-    for traced in (torch.jit.trace(Counted([]).eval(), torch.ones(2, 3), strict=False),
-                   torch.jit.trace(lambda x: torch.nn.functional.linear(x, x), torch.ones(2, 3))):
-        for shown in (traced.graph, traced.inlined_graph, traced.graph_for(torch.ones(2, 3)), traced.code):
-            assert "aten.linear" in str(shown)
+    x = torch.ones(2, 3)
+    for traced in (torch.jit.trace(Counted([]).eval(), x, strict=False),
+                   torch.jit.trace(lambda x: torch.nn.functional.linear(x, x), x)):
+        assert "aten.linear" in traced.code
+        for graph in (traced.graph, traced.inlined_graph, traced.graph_for(x)):
+            assert isinstance(graph, torch._C.Graph) and "aten::linear" in str(graph)
+            assert "aten::linear" in [node.kind() for node in graph.nodes()]
+            assert next(graph.inputs()).type().sizes() == [2, 3]
 
 
 def test_traces_are_pickled():
