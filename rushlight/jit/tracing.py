@@ -40,6 +40,9 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     check_containers(func(*given, **named), strict)
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, Module) and func.__name__ == "forward":
+        func = owner
     example = Example(given, named)
     made = TracedModule(func, example) if isinstance(func, Module) else ScriptFunction(func, example)
     made.record()

@@ -103,6 +103,13 @@ def test_graphs_and_code_show_operators():
             assert next(graph.inputs()).type().sizes() == [2, 3]
 
 
+def test_traces_of_a_forward_are_of_its_module():
+    x, net = torch.ones(2, 3), torch.nn.Linear(3, 2)
+    traced = torch.jit.trace(net.forward, x)
+    assert isinstance(traced, torch.nn.Module) and traced.state_dict()["weight"].equal(net.weight)
+    assert traced(x).equal(net(x))
+
+
 def test_traces_are_pickled():
     traced, x = torch.jit.trace(torch.nn.Linear(3, 2), torch.ones(2, 3)), torch.randn(5, 3)
     back = pickle.loads(pickle.dumps(traced))

@@ -1,4 +1,6 @@
 """Modules that learn their sizes from the first input."""
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -45,3 +47,21 @@ def test_parameters_without_a_shape_are_not_computed_with():
         model.weight + 1
     model(rushlight.ones(2, 4))
     assert sum(p.numel() for p in model.parameters()) == 15
+
+
+@pytest.mark.parametrize("lib", [rushlight, torch], ids=["rushlight", "torch"])
+def test_replaced_call_sees_the_lazy_class(lib, monkeypatch):
+    seen, plain = [], lib.nn.Module.__call__
+
+    def call(self, *args):
+        seen.append(type(self).__name__)
+        return plain(self, *args)
+
+    lazy = lib.nn.LazyLinear(3)
+    other = copy.deepcopy(lazy)
+    for module in (lazy, other):
+        module.register_forward_pre_hook(lambda module, args: seen.append(f"hook of {type(module).__name__}"))
+    monkeypatch.setattr(lib.nn.Module, "__call__", call)
+    lazy(lib.ones(2, 4)), other(lib.ones(2, 5)), lazy(lib.ones(1, 4))
+    assert seen == ["LazyLinear", "hook of Linear"] * 2 + ["Linear", "hook of Linear"]
+    assert lazy.weight.shape == (3, 4) and other.weight.shape == (3, 5)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from ..parameter import is_lazy
-from .module import Module
 
 __all__ = ["LazyModuleMixin"]
 
@@ -26,7 +25,10 @@ class LazyModuleMixin:
     """
 
     cls_to_become = None
-    _rush_waiting = True  # for the first call
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.register_forward_pre_hook(infer_parameters, with_kwargs=True)  # so that Module.__call__ may be replaced
 
     def initialize_parameters(self, *args, **kwargs):
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
@@ -41,11 +43,13 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
-        module._rush_waiting = False
+        for key in [key for key, hook in module._forward_pre_hooks.items() if hook is infer_parameters]:
+            del module._forward_pre_hooks[key]
+            module._forward_pre_hooks_with_kwargs.pop(key, None)
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
 
-    def __call__(self, *args, **kwargs):
-        if self._rush_waiting:
-            self._infer_parameters(self, args, kwargs)
-        return Module.__call__(self, *args, **kwargs)
+
+def infer_parameters(module, args, kwargs):
+    """Initialize the parameters of a lazy module: its first forward pre-hook, which copies of the module share."""
+    module._infer_parameters(module, args, kwargs)

@@ -115,13 +115,11 @@ class LazyLinear(LazyModuleMixin, Linear):
     """A Linear that learns ``in_features`` from its first input."""
 
     def __init__(self, out_features, bias=True, device=None, dtype=None):
-        Module.__init__(self)
-        self.in_features, self.out_features = 0, out_features
+        super().__init__(0, 0, bias=False)
+        self.out_features = out_features
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
 
     cls_to_become = Linear
 
