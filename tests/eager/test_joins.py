@@ -58,6 +58,38 @@ def test_gradients_and_theirs():
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (1, 3, 1), (3, 1, 1), (2, 1, 3, 4), (1, 1, 1, 1)])
+def test_stacks_of_any_number_and_dimension(shape):
+    generator = np.random.default_rng(2)
+    for at in range(-len(shape) - 1, len(shape) + 1):
+        dtype, count = DTYPES[at % len(DTYPES)], int(generator.integers(1, 7))
+        arrays = [generator.normal(size=shape) for _ in range(count)]
+        made = [t.stack([t.tensor(a).to(getattr(t, dtype)) for a in arrays], at) for t in (rl, torch)]
+        assert made[0].tolist() == made[1].tolist() and made[0].stride() == made[1].stride()
+        found = []
+        for t in (rl, torch):
+            xs = [t.tensor(a, requires_grad=k != 1) for k, a in enumerate(arrays)]
+            y = t.stack([x * 1 if k == 2 else x for k, x in enumerate(xs)], dim=at)
+            first, = t.autograd.grad((y ** 3).sum(), xs[0], create_graph=True)
+            second, = t.autograd.grad((first * first).sum(), xs[0])
+            found.append((y.grad_fn.name(), first.tolist(), second.tolist()))
+        np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6)
+        np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-6)
+        assert found[0][0] == found[1][0]
+
+
+def test_many_tensors_are_stacked_without_a_plan(monkeypatch):
+    made = []
+    original = plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", lambda op, *rest: (made.append(op.name), original(op, *rest))[1])
+    x = rl.ones(90, requires_grad=True)
+    for count in range(80, 90):
+        rl.stack([rl.ones(2, 3)] * count)
+        gradient, = rl.autograd.grad(x[:count].unbind(), x)  # stacked, too
+        assert gradient.sum() == count
+    assert "stack" not in made
+
+
 def test_new_lengths_make_no_plans(monkeypatch):
     made = []
     original = plan.make_plan
@@ -81,6 +113,11 @@ def test_other_tensors_go_another_way():
         rl.cat([rl.ones(2, 2), rl.ones(2, 3)])
     with pytest.raises(IndexError):
         rl.cat([rl.ones(2, 2), rl.ones(2, 3)], 3)
+    with pytest.raises(RuntimeError, match="equal size"):
+        rl.stack([rl.ones(2, 2), rl.ones(2, 3)])
+    with pytest.raises(IndexError):
+        rl.stack([rl.ones(2, 2), rl.ones(2, 2)], 3)
+    assert rl.stack([x.t(), x.t()]).tolist() == torch.stack([torch.arange(12).reshape(3, 4).t()] * 2).tolist()
     with rl.no_grad():
         assert not rl.cat([rl.ones(17, requires_grad=True), rl.ones(18)]).requires_grad
     with rl.inference_mode():

@@ -73,7 +73,7 @@ def made_for(op: Op, args, names, key, mask) -> Plan:
     meeting = elsewhere.meeting(op, args, names) if elsewhere.mixed(args) else None
     if meeting is not None:
         return op.plans.enter(key, python_plan(op, meeting).settle(op))
-    direct = joins.directly(op, args, names, key) if op is OPS["cat"] else None
+    direct = joins.directly(op, args, names, key) if op in (OPS["cat"], OPS["stack"]) else None
     if direct is not None:
         return python_plan(op, direct).settle(op)
     if numbers.learned(op, args, names, key):
