@@ -8,7 +8,7 @@ from .._src.autograd.saved import hooked
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .._src.core.pytree import tree_flatten, tree_map, tree_unflatten
-from .._src.transforms.forward import Dual, Forward
+from .._src.transforms.forward import Dual, Forward, carrying_tangents
 
 
 HOOKS_REFUSED = ("torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use "
@@ -39,10 +39,27 @@ def with_aux(name, results):
 
 
 def checked_tensors(name, leaves, what, error=RuntimeError):
+    """Raise ``error`` where one of ``leaves`` is no tensor."""
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise error(f"{name}: Expected {what} to be a Tensor or a nest of Tensors, got unsupported type "
                         f"{type(leaf)}")
+
+
+def checked_outputs(name, results, leaves, what):
+    """Raise RuntimeError where a function returned nothing, or something that is no tensor."""
+    if results is None or not leaves:
+        raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {results})")
+    checked_tensors(name, leaves, what)
+
+
+def checked_primals(name, what, leaves):
+    """Raise RuntimeError where the arguments of ``jvp`` hold something that is no tensor, or nothing."""
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name}: Expected {what} to only contain Tensors, got unsupported type {type(leaf)}")
+    if not leaves:
+        raise RuntimeError(f"{name}: Expected {what} to contain at least one Tensor.")
 
 
 # --- reverse ----------------------------------------------------------------------------------------------------------
@@ -59,7 +76,10 @@ class Noted:
             results = func(*tree_unflatten(inputs, self.spec))
             results, aux = with_aux(name, results) if has_aux else (results, None)
             outputs, self.out_spec = tree_flatten(results)
-            checked_tensors(name, outputs, "f(*primals)")
+            if leaves:  # torch.autograd.functional allows functions without outputs
+                checked_tensors(name, outputs, "f(*primals)")
+            else:
+                checked_outputs(name, results, outputs, "f(*primals)")
             outputs = [level.refreshed(o) for o in outputs]
             self.aux = auxiliary(level, aux) if has_aux else None
         self.places = [o.place if level.owns(o) else None for o in outputs]
@@ -91,8 +111,8 @@ def vjp(func, *primals, has_aux=False):
     """
     noted = Noted("vjp(f, *primals)", func, primals, has_aux)
 
-    def pull(*cotangents, retain_graph=True, create_graph=None):
-        flat, spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+    def pull(cotangents, retain_graph=True, create_graph=None):
+        flat, spec = tree_flatten(cotangents)
         if spec != noted.out_spec:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
@@ -233,18 +253,18 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
             "tuple of 3 tensors, "
             f"tangents also must be. Got primals with structure {spec} and tangents with structure {moved_spec}")
-    checked_tensors(name, leaves, "primals")
-    checked_tensors(name, moved, "tangents")
+    checked_primals(name, "primals", leaves)
+    checked_primals(name, "tangents", moved)
     for leaf, tangent in zip(leaves, moved):
         if tuple(leaf.shape) != tuple(tangent.shape):
             raise RuntimeError(
                 f"{name}: a tangent has the shape {list(tangent.shape)}, but its primal has {list(leaf.shape)}")
-    with Forward() as level:
+    with carrying_tangents(True), Forward() as level:
         inputs = [Dual(level, leaf, t) for leaf, t in zip(leaves, moved)]
         results = func(*tree_unflatten(inputs, spec))
         results, aux = with_aux(name, results) if has_aux else (results, None)
         outputs, out_spec = tree_flatten(results)
-        checked_tensors(name, outputs, "f(*primals)")
+        checked_outputs(name, results, outputs, "f(*primals)")
         outputs = [level.refreshed(o) for o in outputs]
         aux = auxiliary(level, aux) if has_aux else None
     if strict and any(not level.owns(o) or o.tangent is None for o in outputs):

@@ -30,6 +30,12 @@ def parts(stacked, leaves):
     return [p.reshape((*leaf.shape, *stacked.shape[1:])) for p, leaf in zip(pieces, leaves)]
 
 
+def one_by_one(pull, units):
+    """Call ``pull`` for each row of ``units`` without vmap; return the leaves of its results, stacked."""
+    found = [tree_flatten(pull(*row))[0] for row in zip(*(unit.unbind(0) for unit in units))]
+    return [OPS["stack"](list(leaves)) for leaves in zip(*found)]
+
+
 def checked_real(name, what, leaves):
     """Raise RuntimeError for complex tensors, whose Jacobians are not supported: multiply by the basis yourself."""
     for leaf in leaves:
@@ -42,8 +48,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     """A function that returns the Jacobian of ``func`` with respect to the arguments ``argnums``, by reverse mode.
 
     Shape: that of the output, then that of the input; nested as the outputs, then as the inputs.  ``chunk_size``: how
-    many rows at a time; they are put together at the end, whatever ``_preallocate_and_copy``.  RuntimeError for complex
-    inputs and outputs.
+    many rows at a time (1: without vmap); they are put together at the end, whatever ``_preallocate_and_copy``.
+    RuntimeError for complex inputs and outputs.
 
     >>> jacrev(torch.sin)(torch.zeros(2))
     tensor([[1., 0.],
@@ -62,8 +68,9 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         checked_tensors("jacrev(f)(*args)", outputs, "f(*args)")
         checked_real("jacrev", "outputs", outputs)
         pull = lambda *rows: found[1](tree_unflatten(rows, out_spec))[0]
-        rows = vmap(pull, chunk_size=chunk_size)(*basis(outputs))
-        columns = [parts(r, outputs) for r in tree_flatten(rows)[0]]  # one list for each input
+        pulled = one_by_one(pull, basis(outputs)) if chunk_size == 1 else tree_flatten(
+            vmap(pull, chunk_size=chunk_size)(*basis(outputs)))[0]
+        columns = [parts(r, outputs) for r in pulled]  # one list for each input
         result = tree_unflatten([tree_unflatten([c[k] for c in columns], spec) for k in range(len(outputs))], out_spec)
         return (result, found[2]) if has_aux else result
 

@@ -144,6 +144,14 @@ ERRORS = {
     "jvp output": lambda t: t.func.jvp(lambda a: 3.0, (t.ones(3),), (t.ones(3),)),
     "jacrev output": lambda t: t.func.jacrev(lambda a: 3.0)(t.ones(3)),
     "jacrev chunks": lambda t: t.func.jacrev(t.sin, chunk_size=0),
+    **{f"{name} {output!r}": lambda t, name=name, output=output: TRANSFORMS[name](t, lambda a: output)(t.ones(3))
+       for name in ("vjp", "jvp", "jacrev", "jacfwd") for output in (None, ())},
+    "jvp without tensors": lambda t: t.func.jvp(lambda a: a, ((),), ((),)),
+    "jvp of numbers": lambda t: t.func.jvp(lambda a: a, (1.0,), (1.0,)),
+    "vjp of two cotangents": lambda t: t.func.vjp(lambda a: (a, a), t.ones(3))[1](t.ones(3), t.ones(3)),
+    "data decide a size": lambda t: t.vmap(lambda a: a.nonzero())(t.ones(3, 2)),
+    "retain_grad": lambda t: t.func.grad(lambda a: a.sin().retain_grad() or a.sum())(t.ones(3)),
+    "retain_grad in jvp": lambda t: t.func.jvp(lambda a: a.sin().retain_grad() or a.sum(), (t.ones(3),), (t.ones(3),)),
     "requires_grad_": lambda t: t.func.grad(lambda a: a.requires_grad_().sum())(t.ones(3)),
     "backward": lambda t: t.func.grad(lambda a: (a * a).sum().backward() or a.sum())(t.ones(3)),
     "leaf written": lambda t: t.func.grad(lambda a: a.sin_().sum())(t.ones(3)),
@@ -168,6 +176,42 @@ def test_errors_as_torch(name):
     assert len(same_error(ERRORS[name])) > 20
 
 
+def test_transforms_set_whether_tangents_are_carried():
+    """A block that keeps tangents from being carried ends where ``jvp`` begins, and goes on after it."""
+    def run(t):
+        forward = t.autograd.forward_ad
+        with forward._set_fwd_grad_enabled(False):
+            pushed = t.func.jvp(t.sin, (t.ones(3),), (t.ones(3),))[1]
+            return pushed, forward._is_fwd_grad_enabled(), t.func.jacfwd(t.sin)(t.ones(3))
+
+    compare(run)
+
+
+def test_chunks_of_one_row_run_without_vmap():
+    def run(t):
+        class Same(t.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x * 2
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * len(gradient.nonzero())
+
+        f = lambda x: (Same.apply(x), Same.apply(x).sum())
+        return t.func.jacrev(f, chunk_size=1)(t.from_numpy(X.copy()))
+
+    compare(run)
+
+
+def test_pull_takes_whether_the_graph_is_kept():
+    compare(lambda t: t.func.vjp(t.sin, t.ones(3))[1](t.ones(3), True, True))
+
+
 def test_escaped_values_are_what_they_stood_for():
     kept = []
     rushlight.func.grad(lambda a: kept.append(a * 2) or a.sum())(rushlight.ones(3))
@@ -176,7 +220,8 @@ def test_escaped_values_are_what_they_stood_for():
 
 TRANSFORMS = {
     "vmap": lambda t, f: t.vmap(f), "grad": lambda t, f: t.func.grad(f),
-    "jvp": lambda t, f: lambda x: t.func.jvp(f, (x,), (x,)),
+    "jvp": lambda t, f: lambda x: t.func.jvp(f, (x,), (x,)), "vjp": lambda t, f: lambda x: t.func.vjp(f, x),
+    "jacrev": lambda t, f: t.func.jacrev(f), "jacfwd": lambda t, f: t.func.jacfwd(f),
     "functionalize": lambda t, f: t.func.functionalize(f), "vmap of grad": lambda t, f: t.vmap(t.func.grad(f)),
     "jacrev of jacrev": lambda t, f: t.func.jacrev(t.func.jacrev(f))}
 

@@ -107,9 +107,9 @@ class Batch(Level):
         except Unreadable:
             if op.traits.get("dynamic"):
                 raise RuntimeError(
-                    f"vmap: the result shape of {op.name} depends on the elements, which differ from example to "
-                    "example. Use an "
-                    "operator whose result has a fixed shape, such as torch.where.") from None
+                    "vmap: We do not support batching operators that can output dynamic shape. The result shape of "
+                    f"{op.name} depends on the elements, which differ from example to example: use an operator whose "
+                    "result has a fixed shape, such as torch.where.") from None
             if op.name.endswith("_"):
                 raise
             return self.each(op, args, kwargs)

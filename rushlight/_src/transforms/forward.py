@@ -8,6 +8,7 @@ vjp rule is differentiated by transposing that rule, which is linear in its cota
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 from ..core.kinds import P, is_tensor
 from ..core.interpret import recording
@@ -26,6 +27,16 @@ class Carrying(threading.local):
 
 
 carrying = Carrying()
+
+
+@contextmanager
+def carrying_tangents(on: bool):
+    """Set the flag in a block."""
+    before, carrying.on = carrying.on, on
+    try:
+        yield
+    finally:
+        carrying.on = before
 
 
 class Dual(Wrapped):
@@ -85,6 +96,10 @@ class Dual(Wrapped):
             return super().requires_grad_(requires_grad)
         self.value.requires_grad_(requires_grad)
         return self
+
+    def retain_grad(self):
+        """Keep the gradient of the value, in a ``dual_level`` block."""
+        return self.value.retain_grad() if self.level.takes_contexts else super().retain_grad()
 
     is_leaf = property(lambda self: self.value.is_leaf)
     grad_fn = property(lambda self: self.value.grad_fn)

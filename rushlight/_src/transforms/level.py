@@ -76,9 +76,14 @@ class Wrapped(Tensor):
 
     def requires_grad_(self, requires_grad=True):
         raise RuntimeError(
-            "requires_grad_() was called on a tensor inside of a function that is being transformed, where "
+            "Tensor.requires_grad_() was called on a tensor inside of a function that is being transformed, where "
             "transforms request gradients: "
             "use torch.func.grad, vjp, jacrev or hessian there, or call requires_grad_() outside.")
+
+    def retain_grad(self):
+        raise RuntimeError(
+            "Tensor.retain_grad() was called on a tensor inside of a function that is being transformed: a transform "
+            "returns gradients, use torch.func.grad or vjp there.")
 
     def backward(self, *_, **__):
         raise RuntimeError(
