@@ -102,3 +102,58 @@ def test_hooks_on_saved_tensors_are_refused_under_reverse_transforms(t, inside, 
 def test_generators_return_themselves(t):
     generator = t.Generator()
     assert generator.set_state(generator.get_state()) is generator is generator.manual_seed(2)
+
+
+def returning(t, save, **rules):
+    """A function that returns its argument, with a context that ``save`` fills."""
+    return type("Returning", (t.autograd.Function,), {name: staticmethod(rule) for name, rule in {
+        "forward": lambda x: x, "setup_context": save, "backward": lambda ctx, grad: grad * 2,
+        "jvp": lambda ctx, tangent: tangent.view_as(tangent), **rules}.items()})
+
+
+SAVED = {
+    "the argument": lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    "the output": lambda ctx, inputs, output: ctx.save_for_backward(output),
+    "for jvp": lambda ctx, inputs, output: ctx.save_for_forward(output),
+    "nothing": lambda ctx, inputs, output: None,
+    "a dirty one": lambda ctx, inputs, output: (ctx.mark_dirty(inputs[0]), ctx.save_for_backward(output)),
+    "a constant one": lambda ctx, inputs, output: (ctx.mark_non_differentiable(output), ctx.save_for_backward(output)),
+}
+CALLS = {
+    "eager": lambda t, f: f(t.ones(3).requires_grad_().clone()).sum().backward(),
+    "without gradient": lambda t, f: f(t.ones(3)).tolist(),
+    "grad": lambda t, f: t.func.grad(lambda x: f(x.clone()).sum())(t.ones(3)).tolist(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("saved", SAVED)
+def test_arguments_that_are_returned_cannot_be_saved(saved, call):
+    texts = []
+    for t in BOTH:
+        try:
+            texts.append(CALLS[call](t, returning(t, SAVED[saved]).apply))
+        except RuntimeError as error:
+            texts.append(str(error)[:40])
+    assert texts[0] == texts[1]
+
+
+RETURNS = {
+    "an output alone": lambda x: x, "three": lambda x: (x, 0, 0), "a list": lambda x: [x, 0],
+    "a dimension": lambda x: (x, 0), "none": lambda x: (x[0], None), "one in a tuple": lambda x: (x, (0,)),
+    "too few": lambda x: ((x, x), (0,)), "two": lambda x: ((x, x[0]), (0, None)), "for all": lambda x: ((x, x), 0),
+    "a list of them": lambda x: ([x, x], [0, 0]), "another kind": lambda x: ([x, x], (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_rules_for_vmap_return_an_output_and_its_dimensions(name):
+    seen = []
+    for t in BOTH:
+        function = returning(t, SAVED["nothing"], vmap=lambda info, in_dims, x: RETURNS[name](x + 1))
+        try:
+            found = t.vmap(function.apply)(t.ones(2, 3))
+            seen.append([one.tolist() for one in (found if isinstance(found, (tuple, list)) else (found,))])
+        except RuntimeError as error:
+            seen.append("two returns" if "to have two returns" in str(error) else "an incompatible" in str(error))
+    assert seen[0] == seen[1]

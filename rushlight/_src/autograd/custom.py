@@ -5,7 +5,7 @@ from collections import namedtuple
 
 from ..core.interpret import top
 from ..core.op import OPS
-from ..core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..core.pytree import broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..core.tensor import Tensor
 from ..transforms.batch import Batch, Batched, gradient
 from ..transforms.forward import Dual, Forward
@@ -169,8 +169,8 @@ def batch(level: Batch, function, args, values):
             results = mapped(function, dims, level.size, level.randomness).apply(*values)
             out_dims = tuple(0 for _ in several(results))
         elif own:
-            results, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
-            out_dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(several(results))
+            found = function.vmap(VmapInfo(level.size, level.randomness), dims, *values)
+            results, out_dims = output_and_dims(function, found)
         else:
             raise RuntimeError(
                 f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and "
@@ -180,6 +180,23 @@ def batch(level: Batch, function, args, values):
                    for r, d in zip(several(results), out_dims)]
     return alike(results, [r if d is None or not isinstance(r, Tensor) else Batched(level, r)
                            for r, d in zip(fronted, out_dims)])
+
+
+def output_and_dims(function, found):
+    """Return what the vmap staticmethod of a function gave: its output, and the batch dimension of each leaf of it.
+    RuntimeError for another structure."""
+    what = f"{function.__name__}.vmap staticmethod"
+    if not isinstance(found, tuple) or len(found) != 2:
+        got = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found).__name__}"
+        raise RuntimeError(f"Expected the {what} to have two returns, an output and out_dims with pytree structure "
+                           f"compatible with the output. Got {got} instead")
+    output, out_dims = found
+    spec = tree_flatten(output)[1]
+    dims = broadcast_prefix(out_dims, spec)
+    if dims is None:
+        raise RuntimeError(f"The {what} returned an incompatible (output, out_dims): out_dims has structure "
+                           f"{tree_flatten(out_dims)[1]} but output has structure {spec}.")
+    return output, dims
 
 
 def mapped(function, dims, size, randomness):
@@ -198,6 +215,7 @@ def mapped(function, dims, size, randomness):
 
     class Mapped(Function):
         generate_vmap_rule = True
+        saves_outputs = True
 
         def forward(*inputs):
             with level:

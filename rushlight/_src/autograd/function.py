@@ -146,6 +146,7 @@ class Function:
 
     generate_vmap_rule = False
     _backward_cls = BackwardClass()
+    saves_outputs = False  # ``setup_context`` may save arguments that ``forward`` returned
     collects = False  # in programs ``backward`` gets whole gradients of arguments, for whom the first argument says
 
     def __call__(self, *args, **kwargs):
@@ -217,10 +218,26 @@ class Function:
             if cls.separate():
                 results = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, results)
+                cls.check_saved(ctx, args, results)
             else:
                 results = cls.forward(ctx, *args, **kwargs)
         ctx.remember_versions()
         return cls._record(ctx, args, results) if recorded else results, ctx
+
+    @classmethod
+    def check_saved(cls, ctx, args, results):
+        """RuntimeError if ``setup_context`` saved an argument that ``forward`` returned as it is: the result is another
+        tensor, with this function in its history."""
+        saved = () if cls.saves_outputs else (*ctx._saved, *(ctx._saved_for_forward or ()))
+        returned = [r for r in (results if isinstance(results, (tuple, list)) else (results,)) if isinstance(r, Tensor)]
+        for tensor in saved:
+            if (any(tensor is r for r in returned) and any(tensor is a for a in args)
+                    and not any(tensor is d for d in ctx._dirty)
+                    and not (tensor._rush_needs_grad and any(tensor is c for c in ctx._constant))):
+                raise RuntimeError(
+                    "An input that has been returned as-is as output is being saved for backward. This is not supported "
+                    "if you override setup_context. You should return and save a view of the input instead, e.g. with "
+                    "x.view_as(x) or setup ctx inside the forward function itself.")
 
     @classmethod
     def separate(cls) -> bool:
@@ -255,8 +272,8 @@ class Function:
             if not isinstance(out, Tensor):
                 continue
             if any(out is c for c in ctx._constant) or not out.dtype.is_inexact:
-                if out._rush_needs_grad and any(out is d for d in ctx._dirty):
-                    outputs[k] = out.detach()  # the argument keeps its history
+                if out._rush_needs_grad:
+                    outputs[k] = out.detach()  # an argument, which keeps its history
                 continue
             if any(out is a for a in args) and not any(out is d for d in ctx._dirty):
                 out = outputs[k] = alias(out)
