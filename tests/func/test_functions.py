@@ -1,6 +1,7 @@
 """autograd.Function within transforms, judged beside torch."""
 import pytest
 
+import rushlight
 from .judge import compare, same_error
 
 
@@ -167,3 +168,41 @@ def test_no_jvp():
     with pytest.raises(NotImplementedError, match="jvp"):
         import rushlight as t
         t.func.jvp(lambda a: without_jvp(t).apply(a), (x(t),), (x(t),))
+
+
+OUT = {
+    "of a shape": lambda t, x: t.add(x, 1, out=t.empty(3)),
+    "empty": lambda t, x: [y := t.empty(0), t.add(x, 1, out=y), y * 2][2],
+    "part of it": lambda t, x: [y := t.zeros(2, 3), t.add(x, 1, out=y[1]), y][2],
+    "of another dtype": lambda t, x: [y := t.zeros(3, dtype=t.float64), t.add(x, 1, out=y), y + 1][2],
+    "several": lambda t, x: [y := (t.empty(()), t.empty(())), t.aminmax(x, out=y), y[1] - y[0]][2],
+    "the argument": lambda t, x: t.sin(x, out=x) + 1,
+    "through a view": lambda t, x: [y := x[1:], t.neg(y, out=y), x][2],
+}
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_functionalized_programs_write_out(name):
+    """The result, and the argument afterwards."""
+    def run(t):
+        x = t.arange(3.0)
+        return t.func.functionalize(lambda a: OUT[name](t, a))(x), x
+
+    compare(run)
+
+
+MEMORY = {
+    "set_": lambda t, x: x.clone().set_(t.ones(2)), "resize_": lambda t, x: x.clone().resize_(2),
+    "resize_ to more": lambda t, x: x.clone().resize_(20), "storage": lambda t, x: x.untyped_storage(),
+    "typed storage": lambda t, x: x.storage(),
+}
+
+
+@pytest.mark.parametrize("transform", ("vmap", "functionalize", "grad", "jvp"))
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_not_replaced_inside_of_transforms(name, transform):
+    call = lambda x: [MEMORY[name](rushlight, x), x.sum()][1]
+    run = {name: getattr(rushlight.func, name)(call) for name in ("vmap", "functionalize", "grad")}
+    run["jvp"] = lambda x: rushlight.func.jvp(call, (x,), (x,))
+    with pytest.raises(NotImplementedError, match="transformed"):
+        run[transform](rushlight.ones(3, 3))

@@ -149,6 +149,10 @@ def require_memory(input, name: str):
     if getattr(input, "_wraps", False):
         raise NotImplementedError(
             f"{name} is not supported for a {type(input).__name__}, which has no memory of its own")
+    if input._rush_storage is None and hasattr(input, "level"):
+        raise NotImplementedError(
+            f"{name} is not supported inside of a function that is being transformed, where a tensor stands for others "
+            "and has no memory of its own: use the tensor that another operator returns")
 
 
 @op(composite=True, inplace=True)

@@ -91,6 +91,13 @@ class Wrapped(Tensor):
             "or call backward() "
             "outside.")
 
+    def untyped_storage(self):
+        raise NotImplementedError(
+            f"Cannot access storage of a {self.shown}: inside of a function that is being transformed a tensor stands "
+            "for others, and has no memory of its own")
+
+    storage = _typed_storage = untyped_storage
+
     def __deepcopy__(self, memo):
         return self.clone()
 
