@@ -36,6 +36,11 @@ def cond(pred, true_fn, false_fn, operands=()):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
             f"but got {operands}.")
+    return choose(pred, true_fn, false_fn, operands)
+
+
+def choose(pred, true_fn, false_fn, operands):
+    """``cond`` of checked arguments; operands may be floats, too."""
     if differs(pred):
         return selected(pred, true_fn(*operands), false_fn(*operands))
     recorder, level = recording() if isinstance(pred, Tensor) else (None, None)

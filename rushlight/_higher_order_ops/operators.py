@@ -4,7 +4,7 @@ from __future__ import annotations
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
 from .base import HigherOrderOperator
-from .cond import cond
+from .cond import choose
 from .out_dtype import out_dtype
 from .scan import steps
 from .while_loop import while_loop
@@ -45,7 +45,7 @@ class Cond(ProgramOperator):
     """``cond(pred, true_graph, false_graph, operands)``"""
 
     def run(self, pred, true_fn, false_fn, operands=()):
-        return cond(pred, true_fn, false_fn, tuple(operands))
+        return choose(pred, true_fn, false_fn, tuple(operands))
 
     def operands(self, pred, operands):
         return operands

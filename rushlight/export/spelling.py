@@ -5,7 +5,7 @@ import linecache
 import operator
 
 from .._src.capture.backends import Users
-from .._src.capture.control import Flow
+from .._src.capture.control import Flow, Wrapped
 from .._src.capture.unbacked import HOLD, ITEM, NUMBER, PICK, REQUIRE, SIZE, Reading
 from .._src.capture.unknown import UNTOLD
 from .._src.checks import NOT_TRUE
@@ -341,7 +341,7 @@ class AtenView(View):
         return self.graph.get_attr(f"{stem}_{count}")
 
     def reading(self, node):
-        if isinstance(node.op, Flow) and node.op.public is None:
+        if isinstance(node.op, Flow) and not isinstance(node.op, Wrapped):
             return self.flow(node)
         if node.op is HOLD:
             tensor, error = node.args
@@ -392,6 +392,7 @@ class AtenView(View):
                 for file, line, name in node.where.frames)
         if made.meta.pop("example_value", None) is not None:
             made.meta["val"] = self.fake(node.meta)
+        made.meta.pop("source_fn_stack", None)
         if node.op is not None and made.op == "call_function" and not isinstance(node.op, Reading):
             made.meta["source_fn_stack"] = [(made.name, node.op)]
 

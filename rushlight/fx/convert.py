@@ -26,13 +26,13 @@ from .graph import Graph
 from .graph_module import GraphModule
 
 
-def module_of(captured: house.Graph, targets=None, name="GraphModule") -> GraphModule:
+def module_of(captured: house.Graph, targets=None, name="GraphModule", within=None) -> GraphModule:
     """A captured program as a module that takes its inputs and returns its outputs in a tuple.
 
-    ``targets``: what stands for the operator of a node (default: the operator).  Values have ``meta["val"]`` and
-      ``meta["example_value"]``.
+    ``targets``: what stands for the operator of a node (default: the operator).  ``within``: the ``Surroundings`` of a
+    program that an operator of control flow runs.  Values have ``meta["val"]`` and ``meta["example_value"]``.
     """
-    view = View(captured, targets or {})
+    view = View(captured, targets or {}, within)
     return GraphModule(view.modules, view.graph, name)
 
 
@@ -49,10 +49,27 @@ class FlowModule(Module):
         return self.flow.apply([getattr(self, name) for name in self.flow.parts], *values)
 
 
+class Surroundings:
+    """What a program is part of: ``calls`` (name and function) of control flow, outermost first, and ``counts`` of the
+    programs named so far, by the first part of their names, in the whole program."""
+
+    def __init__(self, calls=(), counts=None):
+        self.calls, self.counts = calls, {} if counts is None else counts
+
+    def inside(self, name, function) -> "Surroundings":
+        return Surroundings((*self.calls, (name, function)), self.counts)
+
+    def place(self, name) -> str:
+        """Return a name that no other program in the whole has."""
+        count = self.counts[name] = self.counts.get(name, -1) + 1
+        return f"{name}_{count}"
+
+
 class View:
     """Writes the fx graph of one captured program."""
 
-    def __init__(self, captured: house.Graph, targets):
+    def __init__(self, captured: house.Graph, targets, within=None):
+        self.within = within or Surroundings()
         self.graph, self.targets, self.made, self.sizes, self.modules = Graph(), targets, {}, {}, {}
         self.layouts = {}  # Metas of what primitives return
         found = (expressions_in((n.args, tuple(n.params.values()))) for n in captured.nodes)
@@ -133,9 +150,8 @@ class View:
         """An unbacked number; symbols are named after it."""
         given = self.value(node.args)
         if isinstance(node.op, Flow) and node.op.public is not None:
-            return self.graph.call_function(node.op.public,
-                                            (*map(self.part, [node.op.name] * len(node.op.programs), node.op.parts,
-                                                  node.op.programs), *given))
+            return self.graph.call_function(node.op.public, node.op.arguments(self.programs(node.op), given),
+                                            name=node.op.name)
         if isinstance(node.op, Flow):
             name = f"{node.op.name}_{len(self.modules)}"
             self.modules[name] = FlowModule(node.op)
@@ -145,16 +161,21 @@ class View:
         self.sizes[node.name] = made
         return made
 
-    def part(self, operator, name, program):
-        """A program that an operator of control flow runs, as a submodule."""
-        place = f"{operator}_{name}_{len(self.modules)}"
-        self.modules[place] = module_of(program.graph)
-        return self.graph.get_attr(place)
+    def programs(self, flow: Flow) -> list:
+        """Return the programs that an operator of control flow runs, as submodules: those inside of them are numbered
+        first."""
+        within = self.within.inside(flow.name, flow.public)
+        made = [module_of(program.graph, within=within) for program in flow.programs]
+        places = [self.within.place(f"{flow.name}_{part.removesuffix('_graph')}") for part in flow.parts]
+        self.modules.update(zip(places, made))
+        return list(map(self.graph.get_attr, places))
 
     def note(self, made, node):
         """Store a node's value metadata and source."""
         if not self.is_number(node) and not isinstance(node.op, Reading) or node.op is PICK:
             made.meta["val"] = made.meta["example_value"] = seen(node.meta)
+        if made.op == "call_function":
+            made.meta["source_fn_stack"] = [*self.within.calls, (made.name, made.target)]
         if node.where is not None:
             made.meta["stack_trace"] = location(node.where)
         if getattr(node.where, "modules", ()):

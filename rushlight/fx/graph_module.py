@@ -125,15 +125,20 @@ class GraphModule(Module):
         """Prints the program with what is known of its values, those of graph modules inside it too; the text.
         Options are those of ``Graph.python_code``."""
         accept_only("print_readable", "read node.meta", additional_meta=(additional_meta, None, []))
-        shown = {"include_stride": include_stride, "include_device": include_device, "colored": colored}
-        body = self._graph.python_code("self", verbose=True, expanded_def=expanded_def, **shown).src.strip("\n ")
-        text = f"class {type(self).__name__}(torch.nn.Module):\n" + "\n".join("    " + line if line else ""
-                                                                              for line in body.splitlines())
-        inner = [module.print_readable(False, **shown) for module in self.children() if isinstance(module, GraphModule)]
-        text = "\n\n".join([text, *("\n".join("    " + line for line in t.splitlines()) for t in inner)]) + "\n"
+        text = self.readable(type(self).__name__, expanded_def, {
+            "include_stride": include_stride, "include_device": include_device, "colored": colored})
         if print_output:
             print(text)
         return text
+
+    def readable(self, name, expanded_def, shown) -> str:
+        """Return the text of ``print_readable``, with graph modules inside under the names of their attributes."""
+        body = self._graph.python_code("self", verbose=True, expanded_def=expanded_def, **shown).src.strip("\n ")
+        text = f"class {name}(torch.nn.Module):\n" + "\n".join("    " + line if line else ""
+                                                              for line in body.splitlines())
+        inner = [module.readable(inside, False, shown) for inside, module in self.named_children()
+                 if isinstance(module, GraphModule)]
+        return "\n\n".join([text, *("\n".join("    " + line for line in t.splitlines()) for t in inner)]) + "\n"
 
     def __str__(self):
         more = "# To see more debug info, please use `graph_module.print_readable()`"

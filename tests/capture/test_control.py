@@ -208,6 +208,47 @@ def test_a_users_backend_sees_the_functions():
     assert "cond" in str(seen[0].graph)
 
 
+def numbered(x, w):
+    scale = float(x.shape[0]) / 3
+    return torch.cond(x.shape[0] > w.sum(), lambda x: nested(x, w) * scale, lambda x: nested(x, w) - x.shape[0], (x,))
+
+
+@pytest.mark.parametrize("function", [branches, nested, trees, aliases, numbered])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_choices_in_graphs_are_calls_of_cond(function, dynamic):
+    seen = []
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic,
+                             backend=lambda module, inputs: seen.append(module) or module.forward)
+    for sign, rows in ((1, 4), (-1, 4), (1, 5), (-1, 3)):
+        x, w = (sign * (r(rows, 3) + 1)).requires_grad_(), r(3, 3, requires_grad=True)
+        for a, b in zip(outcome(function, x, w), outcome(compiled, x, w)):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    for module in seen[0].modules():
+        module.graph.lint()
+        for node in module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.cond):
+            parts = [getattr(module, part.target) for part in node.args[1:3]]
+            assert len(node.args) == 4 and all(isinstance(part, torch.fx.GraphModule) for part in parts)
+            assert all(len(part.graph.find_nodes(op="placeholder")) == len(node.args[3]) for part in parts)
+
+
+def test_programs_in_graphs_have_names_of_their_own_and_say_what_they_are_part_of():
+    """Numbers count what is inside first, as PyTorch's do."""
+    from rushlight._higher_order_ops.wrap import wrap
+
+    seen = []
+    f = lambda x, w: nested(wrap(lambda x: wrap(torch.sin, x) * 2, x), w) + wrap(torch.cos, x)
+    torch.compile(f, fullgraph=True, backend=lambda module, inputs: seen.append(module) or module.forward)(
+        r(2, 3), r(3, 3))
+    assert {name for name, _ in seen[0].named_modules()} == {
+        "", "cond_true_2", "cond_true_2.cond_true_0", "cond_true_2.cond_false_0", "cond_false_2",
+        "cond_false_2.cond_true_1", "cond_false_2.cond_false_1", "wrap_body_1", "wrap_body_1.wrap_body_0", "wrap_body_2"}
+    stacks = {node.name: [name for name, _ in node.meta["source_fn_stack"]] for module in seen[0].modules()
+              for node in module.graph.nodes if node.op == "call_function"}
+    assert stacks["sin"] == ["wrap", "wrap", "sin"] and stacks["cos"] == ["wrap", "cos"] and stacks["cond"][0] == "cond"
+    shown = seen[0].print_readable(print_output=False)
+    assert "torch.ops.higher_order.cond(" in shown and "    class cond_true_2(torch.nn.Module):" in shown
+
+
 def test_a_choice_for_each_example_of_a_batch():
     def f(v):
         return torch.func.vmap(lambda a: torch.cond(a > 0, lambda a: (a.sin(), a * 2), lambda a: (a.cos(), a), (a,)))(v)

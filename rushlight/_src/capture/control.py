@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..._higher_order_ops.associative_scan import associative_scan
 from ..._higher_order_ops.cond import cond
+from ..._higher_order_ops.operators import operator_named
 from ..._higher_order_ops.scan import loop, steps
 from ..._higher_order_ops.while_loop import while_loop
 from ..._higher_order_ops.wrap import wrap
@@ -51,7 +52,12 @@ class Flow(Reading):
     it."""
 
     parts: tuple = ()
-    public = None  # its function in graphs of users, with the programs as first arguments
+    public = None  # its function in graphs of users
+
+    @staticmethod
+    def arguments(programs, values) -> tuple:
+        """Arguments of ``public``: programs, and the values of a call."""
+        return *programs, *values
 
     def __init__(self, name, programs):
         super().__init__(name, self.run)
@@ -68,6 +74,11 @@ class Chosen(Flow):
     """The first of two programs if a condition holds, else the second."""
 
     parts = "true_graph", "false_graph"
+    public = operator_named("cond")
+
+    @staticmethod
+    def arguments(programs, values) -> tuple:
+        return values[0], *programs, tuple(values[1:])
 
     def apply(self, programs, condition, *values):
         return programs[not condition](*values)
