@@ -6,10 +6,11 @@ from threading import get_ident
 from ..core.advice import deprecated, warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
-from ..core.interpret import top
-from ..core.native import GradNode, Tensor, engine, history, mine, state
+from ..core.interpret import carrying, top
+from ..core.native import GradNode, Scope, Tensor, engine, held, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
+from ..core.native.scopes import AUTOCAST, GRAD, HOOKS, INFERENCE, MODES, PACKING, PLAIN, STACK
 from ..core.op import OPS
 from ..core.overriding import DISPATCH, kind_of
 from ..core.tensor import empty_of
@@ -80,6 +81,17 @@ def keeps_graph() -> bool:
     return mine.run is None or bool(mine.run.retain)
 
 
+class Passing(Scope):
+    """A block around a backward pass: what its hooks and functions enter or set ends with it."""
+
+    def __enter__(self):
+        self.tangents = carrying.on
+        self.outer = held(GRAD | INFERENCE | AUTOCAST | PLAIN | PACKING | STACK | MODES | HOOKS, self.outer, None)
+
+    def after(self):
+        carrying.on = self.tangents
+
+
 def launch(tensors, gradients, retain, create, inputs, accumulate):
     """Run the engine once; return the run and the gradients captured for ``inputs``: all of them without
     ``accumulate``, else those of non-leaf inputs."""
@@ -112,9 +124,10 @@ def launch(tensors, gradients, retain, create, inputs, accumulate):
         engine.begin(run, first)
         for node, slot, gradient in roots:
             engine.deliver(run, node, slot, gradient)
-        engine.drive(run, first)
-        if run.callbacks is not None:
-            call_back(run)
+        with Passing():
+            engine.drive(run, first)
+            if run.callbacks is not None:
+                call_back(run)
     except Exception:
         if state.anomaly:
             from .anomaly import explain

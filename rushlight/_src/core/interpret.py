@@ -10,6 +10,8 @@ All of this belongs to threads: ``mine`` is the calling thread's (``core/native/
 """
 from __future__ import annotations
 
+import threading
+
 from .native import Scope, held, mine
 from .native.scopes import AUTOCAST, GRAD, ON_ERROR, PUSHED, STACK
 
@@ -22,6 +24,15 @@ def is_recording() -> bool:
 def is_inference_mode_enabled() -> bool:
     """True if an ``inference_mode`` block is active."""
     return mine.inference != 0
+
+
+class Carrying(threading.local):
+    """Flag of the calling thread: results carry the tangents of arguments on."""
+
+    on = True
+
+
+carrying = Carrying()
 
 
 class recording(Scope):

@@ -7,26 +7,16 @@ vjp rule is differentiated by transposing that rule, which is linear in its cota
 """
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 
 from ..core.kinds import P, is_tensor
-from ..core.interpret import recording
+from ..core.interpret import carrying, recording
 from ..core.native import Op
 from ..core.op import OPS, bind, body_of
 from ..core.tensor import Tensor
 from ..graph.graph import Graph
 from .level import Level, Wrapped, derived, map_call, map_results, with_parameter
 from .trace import Trace
-
-
-class Carrying(threading.local):
-    """Flag of the calling thread: results carry the tangents of arguments on."""
-
-    on = True
-
-
-carrying = Carrying()
 
 
 @contextmanager
