@@ -157,7 +157,7 @@ def test_plans_are_made_anew_for_other_threads_whatever_the_collector_holds():
     """Plans have room for each thread; objects that the collector was told to leave alone have plans, too."""
     import gc
 
-    from rushlight._src.core.op import Recent
+    from rushlight._src.core.cached import Recent
 
     a, before = torch.randn(3, 40, 40) + 20 * torch.eye(40), torch.get_num_threads()
     f = torch.compile(lambda a: torch.linalg.inv(a).sum())

@@ -217,6 +217,19 @@ class Module:
         return any(getattr(n, "name", None) == name for n in self.tree.body)
 
 
+def wanted():
+    """(module before the moves, name, new name) of symbols.txt and participles.txt."""
+    for line in (HERE / "symbols.txt").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            old, new = line.split()
+            base, _, name = old.rpartition(".")
+            yield base if base.startswith(f"{PACKAGE}.") else f"{PACKAGE}._src.{base}", name, new
+    for line in (HERE / "participles.txt").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            path, name, new = line.split()
+            yield dotted(f"{PACKAGE}/{path}"), name, new
+
+
 class Project:
     def __init__(self, root, judge=None):
         self.root, self.judge, self.complaints = pathlib.Path(root), judge, []
@@ -233,12 +246,8 @@ class Project:
                 self.now[name] = name if old in self.files and new not in self.files else moved
 
     def symbols(self, only=()):
-        for line in (HERE / "symbols.txt").read_text(encoding="utf-8").splitlines():
-            if not line.strip() or line.startswith("#"):
-                continue
-            old, new = line.split()
-            base, _, name = old.rpartition(".")
-            full = base if base.startswith(f"{PACKAGE}.") else f"{PACKAGE}._src.{base}"
+        for full, name, new in wanted():
+            old = f"{full}.{name}"
             home = next((m for m in (self.now.get(full), full) if m in self.named and self.named[m].defines(name)), None)
             if home is None:
                 if not any(m in self.named and self.named[m].defines(new) for m in (self.now.get(full), full)):

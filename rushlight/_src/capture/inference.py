@@ -6,7 +6,8 @@ from ..core.shape_env import ShapeEnv
 from ..core.interpret import precision
 from ..core.meta import Meta, Size
 from ..core.native import Tensor, keys
-from ..core.op import Recent, body_of
+from ..core.cached import Recent
+from ..core.op import body_of
 from ..core.runtime import Known
 from ..eager.programs import alias_of
 from ..transforms.trace import Traced, ValueNeeded

@@ -9,45 +9,16 @@ import copyreg
 import functools
 import inspect
 import pathlib
-import weakref
 
+from .cached import Recent
 from .devices import Registry
 from .native import Op, Tensor
 from .precisions import classes_of
 from .traits import check
 
 OPS: dict[str, Op] = {}
-MOST_RECENT = 512  # of each of the two generations of a Recent
 MACHINE_BITS = (1 << 62) - 1
 SCALAR = "Scalar"  # annotation of a parameter whose number is a run-time value, not part of the plan
-
-
-class Recent(dict):
-    """A dict that evicts entries that were not used lately. Lookup costs the same as in any dict: when it is full, all
-    its entries become ``older``, and a miss that is found there is moved back (``again``)."""
-
-    __slots__ = ("older", "__weakref__")
-    tables: dict = {}  # id of each that lives: a weak reference
-
-    def __init__(self):
-        self.older, number, tables = {}, id(self), self.tables
-        tables[number] = weakref.ref(self, lambda _: tables.pop(number, None))
-
-    def enter(self, key, value):
-        if len(self) >= MOST_RECENT:
-            self.older = dict(self)
-            super().clear()
-        self[key] = value
-        return value
-
-    def again(self, key):
-        """The value of a key that is among the older ones, or None."""
-        found = self.older.pop(key, None)
-        return None if found is None else self.enter(key, found)
-
-    def clear(self):
-        super().clear()
-        self.older = {}
 
 
 class Scalar:

@@ -5,8 +5,8 @@ from ..core import dtypes
 from ..core.shape_env import estimated
 from ..core.kinds import P
 from ..core.narrow import as_held
+from ..core.native import Tensor
 from ..core.runtime import RunTime, has_value, is_number
-from ..core.tensor import Tensor
 
 
 def number_category(value) -> int:

@@ -1,6 +1,6 @@
 """Values of LLVM IR: results of instructions, and constants."""
 
-from ....core.op import Recent
+from ....core.cached import Recent
 from .types import literal, vector
 
 

@@ -27,7 +27,7 @@ log = logger("autotune")
 TABLE = pathlib.Path(__file__).with_name("measured.txt")
 LEAST_GAIN = 0.97  # a choice must be this much faster to be believed
 SECONDS = 2.0      # that one problem may take
-MOST_PLANS = 2048  # that are remembered, some 2 KB each: twice as many as an operator has (``core.op.Recent``)
+MOST_PLANS = 2048  # that are remembered, some 2 KB each: twice as many as an operator has (``core.cached.Recent``)
 
 
 class Active(threading.local):
