@@ -8,10 +8,10 @@ from ..core.meta import Meta, span
 from ..core.native import GradNode, Plan, Tensor, counter, history, mine, running, sharing, state
 from ..core.native.memory import store_i64
 from ..core.native.objects import FUNCTION
-from ..core.op import OPS
+from ..core.op import OPS, turning
 from ..core.pytree import tree_map
 from ..core.tensor import alias, attach, empty_of, expect_gradients, refuse_leaf
-from ..ops.slices import region, turning
+from ..ops.slices import region
 from .hooks import retained
 from .node import class_name
 from .passing import following, full_of

@@ -12,6 +12,7 @@ import pathlib
 
 from .cached import Recent
 from .devices import Registry
+from .meta import CONJUGATED, NEGATED
 from .native import Op, Tensor
 from .precisions import classes_of
 from .traits import check
@@ -303,3 +304,10 @@ def bound_simply(parameters, args, kwargs):
     found = {**defaults, **given, **kwargs}
     # by identity: tensors compare elementwise
     return None if any(v is inspect.Parameter.empty for v in found.values()) else found
+
+
+def turning(tensor, bits: int):
+    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself if there are none."""
+    for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
+        tensor = OPS[name](tensor) if bits & bit else tensor
+    return tensor

@@ -16,8 +16,8 @@ from ..core.runtime import RunTime
 from .dropping import dropper, factors_numpy
 from .prims.contractions import transposed
 from .prims.primitive import primitive
+from .prims.views import expanded
 from .promotion import upcast
-from .shape import expanded
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from ..core.dtypes import dtype as dtype_class
-from ..core.errors import ExpandError, NegativeSizeError, ReshapeError, ViewError
+from ..core.errors import NegativeSizeError, ReshapeError, ViewError
 from ..core.interpret import top
 from ..core.kinds import P
 from ..core.meta import is_one, product, reshaped_strides
 from ..core.op import op, sample
 from ..core.tensor import wrapped
+from .prims.views import expanded
 
 
 def sizes_of(size):
@@ -253,30 +254,6 @@ def unflatten(input, dim, sizes):
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[at]}) "
             "in the input tensor") from None
     return P.reshape(input, shape=(*input.shape[:at], *sizes, *input.shape[at + 1:]))
-
-
-def expanded(shape, wanted):
-    lead = len(wanted) - len(shape)
-    if lead < 0:
-        raise ExpandError(
-            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
-            f"dimensions in the tensor ({len(shape)})")
-    out = []
-    for k, size in enumerate(wanted):
-        own = shape[k - lead] if k >= lead else 1
-        if type(size) is int and size == -1 and k >= lead:
-            size = own
-        if type(size) is int and size < 0:
-            raise ExpandError(
-                f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
-        if not is_one(own) and own != size:
-            raise ExpandError(
-                f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton "
-                f"dimension {k}.  "
-                f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}",
-                "sizes equal to the tensor's unless that is 1", "use repeat() for copies")
-        out.append(size)
-    return tuple(out)
 
 
 @op(view=True)

@@ -5,8 +5,8 @@ from ..core.dtypes import INTEGER
 from ..core.errors import IndexRangeError, NegativeSizeError, StorageBoundsError
 from ..core.expectations import at_most, expect
 from ..core.kinds import P
-from ..core.meta import CONJUGATED, NEGATED, dense_strides, is_one, product, same, span
-from ..core.op import OPS, op
+from ..core.meta import dense_strides, is_one, product, same, span
+from ..core.op import OPS, op, turning
 from ..core.tensor import Tensor, wrapped
 from .shape import reread
 
@@ -186,13 +186,6 @@ def region(tensor, meta, start):
     """View of the storage ``start`` elements (of its dtype) after a tensor's first one, with the tensor's dtype or that
     of its real or imaginary parts."""
     return turning(memory_region(turning(tensor, tensor._rush_turned), meta, start), meta.turned)
-
-
-def turning(tensor, bits: int):
-    """A view of a tensor through these bits of ``Meta.turned``; the tensor itself if there are none."""
-    for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
-        tensor = OPS[name](tensor) if bits & bit else tensor
-    return tensor
 
 
 def memory_region(tensor, meta, start):

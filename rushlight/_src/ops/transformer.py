@@ -8,7 +8,7 @@ from ..core.op import OPS, op
 from . import flash
 from .matmul import linear
 from .norm import layer_norm_
-from .shape import expanded
+from .prims.views import expanded
 
 AUTOCAST = "half"
 

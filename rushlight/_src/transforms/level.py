@@ -9,10 +9,9 @@ from ..core.interpret import Interpreter, Suspended, active
 from ..core.kinds import P
 from ..core.meta import product
 from ..core.native import Op
-from ..core.op import OPS, bind, body_of, declared_scalars, make
+from ..core.op import OPS, bind, body_of, declared_scalars, make, turning
 from ..core.tensor import Tensor, blank
 from ..ops.promotion import as_dtype
-from ..ops.slices import turning
 
 
 ENDED = -2  # the number shown of a level that has ended

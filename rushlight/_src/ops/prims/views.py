@@ -6,6 +6,7 @@ import builtins
 import numpy as np
 
 from ...core.dtypes import int64
+from ...core.errors import ExpandError
 from ...core.kinds import Join, P, View, sum_to
 from ...core.meta import Meta, is_one, product, reshaped_strides, row_major, span
 from .primitive import primitive
@@ -14,6 +15,31 @@ from .primitive import primitive
 # --- views ------------------------------------------------------------------------------------------------------------
 def view(name, kind, parameters):
     return primitive(name, kind, parameters)
+
+
+def expanded(shape, wanted):
+    """Return the sizes of a tensor of sizes ``shape`` expanded to ``wanted``, in which -1 keeps a size."""
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise ExpandError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(shape)})")
+    out = []
+    for k, size in enumerate(wanted):
+        own = shape[k - lead] if k >= lead else 1
+        if type(size) is int and size == -1 and k >= lead:
+            size = own
+        if type(size) is int and size < 0:
+            raise ExpandError(
+                f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {k}")
+        if not is_one(own) and own != size:
+            raise ExpandError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton "
+                f"dimension {k}.  "
+                f"Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}",
+                "sizes equal to the tensor's unless that is 1", "use repeat() for copies")
+        out.append(size)
+    return tuple(out)
 
 
 def expand_alias(meta, shape):
