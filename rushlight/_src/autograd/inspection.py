@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.meta import Meta
 from ..core.native import GradNode, Tensor, counter, state
 from ..core.native.objects import DERIVED
-from ..eager.numbers import key_of
+from ..core.op import key_of
 from .saved import Packed, Unpacking, handed, linked, packed_by, unpacking
 from .slow_paths import changed, freed
 

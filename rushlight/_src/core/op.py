@@ -13,7 +13,8 @@ import pathlib
 from .cached import Recent
 from .devices import Registry
 from .meta import CONJUGATED, NEGATED
-from .native import Op, Tensor
+from .native import Op, Plan, Tensor
+from .native.objects import CHOICE
 from .precisions import classes_of
 from .traits import check
 
@@ -311,3 +312,9 @@ def turning(tensor, bits: int):
     for bit, name in ((CONJUGATED, "conj"), (NEGATED, "_neg_view")):
         tensor = OPS[name](tensor) if bits & bit else tensor
     return tensor
+
+
+def key_of(plan: Plan):
+    """Return the key that a plan is found by; None for one that was dropped."""
+    return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan
+                 or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)

@@ -145,12 +145,6 @@ class Alternatives:
         return None
 
 
-def key_of(plan: Plan):
-    """Return the key that a plan is found by; None for one that was dropped."""
-    return next((key for key, found in (*plan.op.plans.items(), *plan.op.plans.older.items()) if found is plan
-                 or found.large == CHOICE and any(one is plan for _, one in found.function.known)), None)
-
-
 def remember(op: Op, key, plan: Plan, text: str):
     """Enter a plan under a key, under the conditions ``text``."""
     if not text:
