@@ -6,6 +6,7 @@ import os
 import types
 
 from .capture import marks
+from .core.interpret import is_checkpoint_valid
 from .core.shutdown import allow_imports
 from ..nn.modules.module import Module
 from ..optim.optimizer import Optimizer
@@ -226,6 +227,7 @@ def graph_break(msg=""):
 
 
 marks.put(graph_break, "break")
+marks.put(is_checkpoint_valid, "constant")  # a program is not captured within a backward pass
 marks.put(compile, "following")
 
 

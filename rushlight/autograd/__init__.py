@@ -2,7 +2,7 @@
 from .._src.core.later import later
 from .._src.autograd.backward import backward, grad  # noqa: F401
 from .._src.autograd.function import Function  # noqa: F401
-from .._src.capture.asking import is_checkpoint_valid as _is_checkpoint_valid  # noqa: F401
+from .._src.core.interpret import is_checkpoint_valid as _is_checkpoint_valid  # noqa: F401
 from .gradcheck import gradcheck, gradgradcheck  # noqa: F401
 from .._src.autograd.mode import (enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
                                   set_grad_enabled)  # noqa: F401

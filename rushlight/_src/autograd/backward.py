@@ -6,7 +6,7 @@ from threading import get_ident
 from ..core.advice import deprecated, warn
 from ..core.composed import Composed
 from ..core.errors import NoHistoryError, NotScalarError
-from ..core.interpret import carrying, top
+from ..core.interpret import carrying, is_checkpoint_valid, top
 from ..core.native import GradNode, Scope, Tensor, engine, held, history, mine, state
 from ..core.native.hooks import connect
 from ..core.native.objects import ACCUMULATE, DERIVED
@@ -156,10 +156,7 @@ class Engine:
         run.callbacks = run.callbacks or []
         run.callbacks.append(callback)
 
-    @staticmethod
-    def is_checkpoint_valid() -> bool:
-        """True if gradients go to all leaves, as reentrant checkpoints need: not with chosen inputs."""
-        return mine.run is None or mine.run.needed is None
+    is_checkpoint_valid = staticmethod(is_checkpoint_valid)
 
 
 def reaching(roots, targets) -> set:

@@ -1,7 +1,6 @@
 """Queries of code about its own execution, which compiled code answers differently."""
 from __future__ import annotations
 
-from ..autograd.backward import Engine
 from . import marks
 
 
@@ -20,11 +19,6 @@ def is_exporting() -> bool:
     return False
 
 
-def is_checkpoint_valid() -> bool:
-    """True if reentrant checkpoints may run: not in a backward pass to chosen inputs."""
-    return Engine.is_checkpoint_valid()
-
-
 def is_collecting(owner: str) -> bool:
     """True if an operator of the program that is being captured collects gradients for ``owner``."""
     return False
@@ -32,6 +26,5 @@ def is_collecting(owner: str) -> bool:
 
 for _function in (is_compiling, is_dynamo_compiling):
     marks.put(_function, "compiling")
-marks.put(is_checkpoint_valid, "constant")  # a program is not captured within a backward pass
 marks.put(is_exporting, "exporting")
 marks.put(is_collecting, "collecting")

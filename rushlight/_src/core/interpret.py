@@ -145,3 +145,8 @@ def top():
     """The interpreter that answers the calling thread's next operator; None while operators simply run."""
     stack = mine.stack
     return stack[-1] if stack else None
+
+
+def is_checkpoint_valid() -> bool:
+    """True if gradients go to all leaves, as reentrant checkpoints need: not in a backward pass to chosen inputs."""
+    return mine.run is None or mine.run.needed is None
