@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ....core.kinds import P
 from ....core.meta import product
-from ....ops import fft, nibbles, sort  # noqa: F401 - declares the primitives named below
 from ....compiler.target import Claim
 from . import linear
 
