@@ -1,14 +1,13 @@
 """The CPU device.  It names the native code (``core/native``) that the hot path calls directly, not through it."""
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
 from importlib import import_module
 
 from ...core.copies import drop_copies
 from ...core.devices import device
 from ...core.exchange import view_memory
+from ...core.llvm.planning import planned_for, planning
 from ...core.native import Storage, allocate, blocks
 from ...core.native.memory import copy_bytes, run_program_nogil
 from ...core.platform import here
@@ -17,19 +16,13 @@ from ...core.random import default_generator
 from ..base import Properties, Provider
 
 
-class Planning(threading.local):
-    """``others``: the (Target, Features) that a thread plans for in place of the CPU's; empty: for the CPU's."""
-
-    others: tuple = ()
-
-
 class Processor(Provider):
     """The host's memory and its threads: work is done when a call returns."""
 
     type, on_host = "cpu", True
     dlpack, autocast = 1, HOST
     compiler = None  # the Target, once it is there: nothing can be imported any more while Python ends
-    planning = Planning()
+    planning, planned_for = planning, staticmethod(planned_for)
 
     def count(self) -> int:
         return 1
@@ -58,19 +51,8 @@ class Processor(Provider):
     def view(self, tensor):
         return view_memory(tensor, tensor.dtype.numpy)
 
-    @contextlib.contextmanager
-    def planned_for(self, target=None, features=None):
-        """A context in which the thread plans programs on CPU tensors for another device's Target, or for a machine
-        with these Features, which may be absent; None: for this one.  Operator calls are planned for this one."""
-        planning = self.planning
-        before, planning.others = planning.others, (target, features) if target or features else ()
-        try:
-            yield
-        finally:
-            planning.others = before
-
     def target(self):
-        if self.planning.others and (planned := self.planning.others[0]):
+        if planning.others and (planned := planning.others[0]):
             return planned
         if self.compiler is None:
             # LLVM's layer and templates, which only programs need

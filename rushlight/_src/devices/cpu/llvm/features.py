@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from ....core.cached import cached_property
 from ....core.llvm import processor
+from ....core.llvm.planning import planned_for, planning
 from ....core.platform import here
-from .. import provider
 
 _LEVELS = {"x86-64-v2": processor.SSE4, "x86-64-v3": processor.AVX2, "x86-64-v4": processor.AVX512,
            "x86-64-vnni": processor.VNNI, "x86-64-amx": processor.VNNI + processor.TILES}
@@ -175,14 +175,14 @@ def levels(names) -> tuple:
 
 def targeted():
     """The Features that this thread generates code for: this machine's, except within ``targeting``."""
-    others = provider.planning.others
+    others = planning.others
     return others and others[1] or host()
 
 
 def targeting(features):
     """A context in which this thread plans and generates code for a machine with these Features, which may be unable to
     run here."""
-    return provider.planned_for(features=features)
+    return planned_for(features=features)
 
 
 def remembered(maxsize=None):
