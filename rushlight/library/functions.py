@@ -10,7 +10,7 @@ from .._src.core.devices import device as Device
 from .._src.core.dtypes import bool_, uint8
 from .._src.core.native import Tensor
 from .._src.core.op import OPS
-from .._src.eager.destination import into_out
+from .._src.ops.out import into_out
 from . import gradient_functions, inner_functions, recurrent_functions
 
 

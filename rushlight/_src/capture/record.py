@@ -17,9 +17,9 @@ from ..core.overriding import DISPATCH, Dispatch, overriding
 from ..core.runtime import Conditions
 from ..core.tensor import blank, empty_of
 from ..eager.arguments import NUMBER_METAS
-from ..eager.destination import check_out
 from ..eager.detours import another
 from ..graph.graph import Graph, Node, nodes_in
+from ..ops.out import check_out
 from ..transforms.level import Level
 from ..transforms.trace import ValueNeeded, zeros_laid
 from . import custom

@@ -6,8 +6,8 @@ import numpy as np
 from ..core.dtypes import INTEGER, meant
 from ..core.native import Op, Tensor, mine
 from ..core.op import OPS, applied, body_of, respelled
+from ..ops.out import into_out
 from . import elsewhere
-from .destination import into_out
 
 
 def call_again(op: Op):

@@ -25,13 +25,14 @@ from ..core.progress import progress
 from ..core.runtime import holds
 from ..core.settings import settings
 from ..core.shutdown import allow_imports
+from ..core.targets import check_exact
 from ..graph.graph import Graph, Store
 from ..graph.regions import Lengthened, shortened
+from ..ops.out import refuse_gradient
 from ..transforms.trace import Trace, Traced, ValueNeeded
 from . import elsewhere, polymorphic, joins, numbers, regions, store
 from .arguments import NUMBER_METAS, Arguments
 from .backward import backward_operator, give_backward
-from .destination import check_exact, refuse_gradient
 from .detours import (another, call_again, call_body, call_of_numbers, call_respelled, call_with_numbers, is_count,
                       takes_tensor, writing)
 from .draft import Draft, around, blank_plan, describe, python_plan
