@@ -26,7 +26,15 @@ from ._src.compat import table as _table
 
 _table.stand()
 
+from ._src.eager import activation as _hot_path
+
+_hot_path.activate()
+
 from ._src import flat as _flat
+from ._src.autograd import backward as _backward, dispatching as _dispatching  # noqa: E402
+
+_backward.activate()
+_dispatching.activate()
 
 globals().update({name: value for name, value in vars(_flat).items() if not name.startswith("__")})
 

@@ -18,17 +18,10 @@ from .core.mapped import from_file
 from .core.printing import set_printoptions
 from .core.random import (Generator, default_generator, fork_rng as _fork_rng, get_rng_state, initial_seed, manual_seed,
                           seed, set_rng_state)
-from .eager import activation as _activation
-
-_activation.activate()
-
 from .ops import library as _operators
 from .layouts import (sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor, sparse_coo_tensor,
                       sparse_csc_tensor, sparse_csr_tensor)
-from .autograd import backward as _backward, dispatching as _dispatching
 
-_backward.activate()
-_dispatching.activate()
 globals().update(_operators.namespace(""))
 globals().update({d.name: d for d in (*_ALL, *_dtypes.NAMED)})
 globals().update(_ALIASES)
