@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 
 from ..core import overriding
-from ..core.interpret import Interpreter, Suspended, is_recording, recording, top
+from ..core.interpret import Interpreter, Suspended, derivatives, is_recording, recording, top
 from ..core.meta import row_major
 from ..core.native import GradNode, Op, Tensor, counter, history, sharing, state
 from ..core.native.objects import DERIVED, FLOAT_VALUE, FUNCTION
@@ -106,9 +106,9 @@ def relate(op, args, kwargs, results, found):
 
 def derivable(op, args, kwargs, tensors) -> bool:
     """True if a composite can be differentiated as a unit: not if it reads elements."""
-    from .reverse import linearised
     try:
-        linearised(op, args, kwargs, tuple(k for k, t in enumerate(tensors) if needs_gradient(t)), numbers=False)
+        wanted = tuple(k for k, t in enumerate(tensors) if needs_gradient(t))
+        derivatives.linearised(op, args, kwargs, wanted, numbers=False)
     except ValueNeeded:
         return False
     return True
@@ -203,13 +203,12 @@ def versions_of(args, kwargs) -> dict:
 def as_before(op, args, kwargs, numbers=False) -> tuple:
     """Arguments of a recorded call, with a copy of the target in its place if the operator writes it and its derivative
     reads the old value."""
-    from .reverse import linearised
     if "into" not in op.traits:
         return args, kwargs
     target = target_of(op, args, kwargs)
     tensors = tensors_of((*args, *kwargs.values()))
     wanted = tuple(k for k, t in enumerate(tensors) if needs_gradient(t))
-    values, linear = linearised(op, args, kwargs, wanted, numbers)
+    values, linear = derivatives.linearised(op, args, kwargs, wanted, numbers)
     read = values if linear.forward is not None else [values[k] for k in linear.residuals if k < len(values)]
     if linear.backward is None or not any(value is target for value in read):
         return args, kwargs
@@ -262,7 +261,7 @@ def keeps_arguments(node, edges) -> bool:
 def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=None):
     """The backward of one call (``differentiate``): maps cotangents of its results to those of the tensors ``wanted``.
     StaleValueError if a saved value was written since; ``versions``: of the arguments, by default the current ones."""
-    from .reverse import linearised, zeros_like
+    from .reverse import zeros_like
     versions = {**(versions_of(args, kwargs) if versions is None else versions), **versions_of(outputs, {})}
 
     def unwritten(value):
@@ -271,7 +270,7 @@ def pulling(op, args, kwargs, wanted, outputs, within, numbers=False, versions=N
         return value
 
     def pull(*cotangents):
-        values, linear = linearised(op, args, kwargs, wanted, numbers)
+        values, linear = derivatives.linearised(op, args, kwargs, wanted, numbers)
         if linear.backward is None:
             return (None,) * len(wanted)
         with within():

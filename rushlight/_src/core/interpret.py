@@ -16,6 +16,17 @@ from .native import Scope, held, mine
 from .native.scopes import AUTOCAST, GRAD, ON_ERROR, PUSHED, STACK
 
 
+class Derivatives:
+    """What differentiates calls for interpreters and classes with ``__torch_dispatch__``; the eager layer sets it."""
+
+    def linearised(self, op, args, kwargs, wanted, numbers=True):
+        """Return the values and the derivative of a call (``eager/linearise.py``)."""
+        raise RuntimeError("calls can be differentiated once the package is imported")
+
+
+derivatives = Derivatives()
+
+
 def is_recording() -> bool:
     """True if the calling thread records operators for the backward pass."""
     return mine.grad != 0

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..core.dtypes import dtype
+from ..core.interpret import derivatives
 from ..core.meta import Meta
 from ..core.native import Tensor
 from ..core.native.hooks import connect
@@ -13,8 +14,16 @@ from .reports import failed
 from .slow_calls import slow
 
 
+def linearised(op, args, kwargs, wanted, numbers=True):
+    """``eager/linearise.py: linearised``, which needs the compiler and is imported with the first call."""
+    from .linearise import linearised as found
+    derivatives.linearised = found
+    return found(op, args, kwargs, wanted, numbers)
+
+
 def activate():
     """Connect the hot path with the functions that handle its misses."""
+    derivatives.linearised = linearised
     import weakref
 
     from ..core.devices import device
