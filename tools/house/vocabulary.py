@@ -186,6 +186,10 @@ class File:
             first = node.args[0] if node.args and isinstance(node.args[0], ast.Constant) else None
             if name == "logger" and first is not None and first.value in LOGS:
                 self.string(first, LOGS[first.value])
+            elif name == "map" and node.args and getattr(node.args[0], "id", "") == "logger":
+                for one in ast.walk(node.args[1]):
+                    if isinstance(one, ast.Constant) and one.value in LOGS:
+                        self.string(one, LOGS[one.value])
             elif name == "getLogger" and first is not None and isinstance(first.value, str) \
                     and first.value.removeprefix(f"{PACKAGE}.") in LOGS and "." in first.value:
                 self.string(first, f"{PACKAGE}.{LOGS[first.value.removeprefix(f'{PACKAGE}.')]}")
