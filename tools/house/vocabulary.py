@@ -146,7 +146,7 @@ class File:
                             self.keyword(word, TRAITS[word.arg])
                     for one in node.args:
                         self.keys(one, TRAITS)
-                elif name in DECLARING:
+                elif name in DECLARING or name == "partial" and getattr(node.args[0], "id", "") in {*DECLARING, "declared"}:
                     for word in node.keywords:
                         if word.arg in TRAITS:
                             self.keyword(word, TRAITS[word.arg])
