@@ -4,6 +4,7 @@
     python tools/house/check.py compare OLD NEW       two such files: modules and names that are gone
     python tools/house/check.py imports ROOT          import every module of the package; list what fails
     python tools/house/check.py policy ROOT > FILE    what capture does with each function of the package, as JSON
+    python tools/house/check.py differ OLD NEW        two such files: modules that are treated in another way
     python tools/house/check.py texts ROOT            names and paths in any text that lead nowhere
 
 ROOT's package is imported, so run it with the interpreter that has numpy and llvmlite.
@@ -19,7 +20,7 @@ import sys
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from tree import PACKAGE, UNREAD, dotted, rows  # noqa: E402
+from tree import PACKAGE, UNREAD, dotted, rows, table  # noqa: E402
 
 HIDDEN = tuple(f"{PACKAGE}.{name}" for name in ("_src", "_compat", "_torchvision"))
 UNLOADED = re.compile(r"__main__|windows|sitecustomize|\bvendor\b")  # runs something, or needs another system
@@ -65,6 +66,17 @@ def compare(old, new) -> int:
     lost += [f"{m}.{n}" for m in old if new.get(m) is not None for n in old[m] or () if n not in new[m]]
     print("\n".join(lost) or "nothing is gone")
     return len(lost)
+
+
+def differ(old, new) -> int:
+    """Modules of which lists of capture say something else now; those of ``harmless`` may be run where they were not."""
+    harmless = tuple(dotted(f"{path}x.py").removesuffix(".x") for line in table("prefixes.txt")
+                     if line.startswith("harmless ") for path in line.split()[1:])
+    old, new = (json.loads(pathlib.Path(f).read_text()) for f in (old, new))
+    wrong = [f"{m}: {old[m]} -> {new[m]}" for m in old if m in new and set(old[m]) ^ set(new[m])
+             and not (m.startswith(harmless) and set(old[m]) ^ set(new[m]) == {"RUN"})]
+    print("\n".join(wrong) or "lists of capture answer as before")
+    return len(wrong)
 
 
 def policy(root):
@@ -139,5 +151,5 @@ def attribute(root, paths, module: str, name: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(min(1, {"names": names, "compare": compare, "imports": imports, "policy": policy,
+    sys.exit(min(1, {"names": names, "compare": compare, "imports": imports, "policy": policy, "differ": differ,
                      "texts": texts}[sys.argv[1]](*sys.argv[2:]) or 0))

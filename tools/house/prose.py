@@ -230,4 +230,4 @@ class TextFile(File):
                 planner = f"{self.path.rpartition('/')[0]}/{match[1]}.py"
                 new = self.tree.files.get(planner, planner).rpartition("/")[2].removesuffix(".py")
                 self.source.replace(*match.span(1), new)
-        return self.source.result()
+        return self.source.result(aligned=self.path.endswith(".md"))

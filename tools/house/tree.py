@@ -212,11 +212,19 @@ class Source:
         if self.text[begin:end] != new and not any(b < end and begin < e for b, e, _ in self.edits):
             self.edits.append((begin, end, new))
 
-    def result(self) -> str:
+    def result(self, aligned=False) -> str:
+        """The text with its edits; ``aligned``: columns after runs of spaces stay where they are, if there is room."""
         out, last = [], 0
         for begin, end, new in sorted(self.edits):
+            if begin < last:  # within spaces that an edit before it has used
+                continue
             out += self.text[last:begin], new
             last = end
+            gap = re.compile(r"(\S{0,3}?)( {2,})(?=\S)").match(self.text, end) if aligned else None
+            if gap:
+                room = max(1 if self.text[gap.end()] == "│" else 2, len(gap[2]) + end - begin - len(new))
+                out += gap[1], " " * room
+                last = gap.end()
         return "".join([*out, self.text[last:]])
 
 

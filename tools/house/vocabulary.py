@@ -9,6 +9,7 @@ Run it before ``rename.py``, which changes the names of the functions by which t
 - logs.txt: ``logger("name")``, ``getLogger("rushlight.name")``, ``set_logs("name")``, ``RUSHLIGHT_LOGS=name``.
 - traits.txt: keywords of the functions that declare operators, keys of ``traits``, and the table of traits.
 - stages.txt: names that ``Stage("name")`` gives to stages.
+- pages.txt: literal replacements in pages.
 - words.txt: words that mean one thing wherever they stand.
 
 Prints what looks like such a name and is not renamed (``LOOK:``).
@@ -252,6 +253,18 @@ class Overrides(""", 1)
 """), 1)
 
 
+def pages(path: str, text: str, looks: list) -> str:
+    """The replacements of pages.txt."""
+    for block in "\n".join(table("pages.txt")).split("@@ ")[1:]:
+        name, *lines = block.rstrip("\n").split("\n")
+        old, new = ("\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+")
+        if name == path and new not in text:
+            if old not in text:
+                looks.append(f"pages.txt: {path} has no {old!r}")
+            text = text.replace(old, new)
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root")
@@ -276,7 +289,7 @@ def main():
             text = re.sub(r"\bsettings\.(\w+)", lambda m: f"settings.{SETTINGS.get(m[1], m[1])}", text)
         if path.endswith("/traits.py"):
             text = re.sub(r'^    "(\w+)": \(', lambda m: f'    "{TRAITS.get(m[1], m[1])}": (', text, flags=re.M)
-        text = plain(path, text)
+        text = pages(path, plain(path, text), looks)
         if path.endswith(("core/settings.py", "platform/settings.py")) and "FORMER" not in text:
             text = former(text)
             text = re.sub(r"settings\.(\w+)$", lambda m: f"settings.{SETTINGS.get(m[1], m[1])}", text, flags=re.M)

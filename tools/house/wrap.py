@@ -17,7 +17,11 @@ def wrap(text: str, path: str, old: set) -> str:
         return text
     if path.endswith(".md"):
         for k in reversed(long):
-            if not lines[k].startswith(("|", "    ", "\t")) and lines[k].strip().count(" ") > 2:
+            if re.match(r" {4,}.*│", lines[k]):
+                lines[k] = re.sub(rf" {{1,{len(lines[k]) - WIDTH}}}(?=\S* │$)", "", lines[k], count=1)
+            elif lines[k].startswith("    "):
+                column(lines, k)
+            elif not lines[k].startswith(("|", "\t")) and lines[k].strip().count(" ") > 2:
                 flow(lines, k, re.match(r"\s*", lines[k])[0])
     elif path.endswith(".py"):
         kinds = kinds_of(text)
@@ -29,6 +33,26 @@ def wrap(text: str, path: str, old: set) -> str:
             else:
                 code(lines, k)
     return "\n".join(lines)
+
+
+def column(lines: list, k: int):
+    """Continue an entry of a list in two columns ("    name   what it is") on a line of its own, in the second one."""
+    found = re.match(r" {4,}(?:[│├└─ ]*)\S+(?: \S+){0,3} {2,}(?=\S)", lines[k])
+    if not found:
+        return
+    following = lines[k + 1] if k + 1 < len(lines) else ""
+    lead = re.match(r" *", following)[0]
+    indent = lead if 12 < len(lead) < 40 else " " * len(found[0])
+    while len(lines[k]) > WIDTH:
+        at = lines[k].rfind(" ", len(found[0]), WIDTH + 1)
+        if at < 0:
+            return
+        rest, lines[k] = lines[k][at + 1:], lines[k][:at]
+        if following.startswith(indent) and following[len(indent):len(indent) + 1] not in ("", " "):
+            lines[k + 1] = f"{indent}{rest} {following[len(indent):]}"
+        else:
+            lines.insert(k + 1, f"{indent}{rest}")
+        k, following = k + 1, lines[k + 2] if k + 2 < len(lines) else ""
 
 
 def kinds_of(text: str) -> dict[int, str]:
