@@ -230,6 +230,64 @@ def wanted():
             yield dotted(f"{PACKAGE}/{path}"), name, new
 
 
+def identifiers(tree) -> set:
+    """All names that a program uses."""
+    found = set()
+    for node in ast.walk(tree):
+        for part in ("id", "attr", "arg", "name", "asname"):
+            value = getattr(node, part, None)
+            if isinstance(value, str):
+                found.add(value)
+    return found
+
+
+class Speech:
+    """Names of functions and classes in pages, docstrings and comments: between backticks alone."""
+
+    SPAN = re.compile(r"(?<!`)(`{1,2})([A-Za-z_][\w.]*)((?:\([^`\n]*\))?)\1(?!`)")
+    PLACE = re.compile(r",? in `+([\w./]+\.py)`|")  # after a span
+    BEFORE = re.compile(r"`([\w./]+\.py): (\w+)`")
+
+    def __init__(self, done, words):
+        self.of_path = {(path, name): new for path, name, new in done}
+        self.of_file = collections.defaultdict(set)  # (file's own name, name) -> new names
+        several = collections.defaultdict(set)
+        for path, name, new in done:
+            self.of_file[path.rpartition("/")[2].removesuffix(".py"), name].add(new)
+            several[name].add(new)
+        former = {now: old.rpartition("/")[2].removesuffix(".py") for old, now in rows().items()}
+        for (path, name), new in self.of_path.items():  # by the file's name before the moves, too
+            if path in former:
+                self.of_file[former[path], name].add(new)
+        self.gone = {name: next(iter(new)) for name, new in several.items() if len(new) == 1 and name not in words}
+
+    def in_file(self, stem: str, name: str):
+        found = self.of_file.get((stem, name), ())
+        return next(iter(found)) if len(found) == 1 else None
+
+    def renamed(self, path: str, text: str) -> str:
+        def span(match):
+            base, _, name = match[2].rpartition(".")
+            place = self.PLACE.match(text, match.end())
+            new = None
+            if place and place[1]:
+                new = self.in_file(place[1].rpartition("/")[2].removesuffix(".py"), name)
+            elif base:
+                new = self.in_file(base.rpartition(".")[2], name) or (self.gone.get(name) if "rushlight" in base else None)
+            else:
+                new = self.of_path.get((path, name)) if path.endswith(".py") else None
+                new = new or self.gone.get(name)
+            if new is None:
+                return match[0]
+            return f"{match[1]}{base}{'.' if base else ''}{new}{match[3]}{match[1]}"
+
+        def before(match):
+            new = self.in_file(match[1].rpartition("/")[2].removesuffix(".py"), match[2])
+            return match[0] if new is None else f"`{match[1]}: {new}`"
+
+        return self.BEFORE.sub(before, self.SPAN.sub(span, text))
+
+
 class Project:
     def __init__(self, root, judge=None):
         self.root, self.judge, self.complaints = pathlib.Path(root), judge, []
@@ -331,16 +389,28 @@ class Project:
         for (base, name), new in new_of.items():
             self.of_base[base][name] = new
         self.above = {".".join(b.split(".")[:k]) for b in self.of_base for k in range(1, b.count(".") + 1)}
-        changed = {}
+        changed, words = {}, set()
         for path, m in self.files.items():
-            text = self.rewrite(m, new_of, aliased)
+            text, tree = self.rewrite(m, new_of, aliased), m.tree
             if text != m.text:
                 wrapped = wrap(text, path, {line for line in m.text.split("\n")})
                 try:
-                    ast.parse(wrapped)
+                    tree = ast.parse(wrapped)
                 except SyntaxError:
-                    wrapped = text
+                    tree, wrapped = ast.parse(text), text
                 changed[path] = wrapped
+            words |= identifiers(tree)
+        done = [(self.named[home].path, name, new) for home, name, new in wanted if (home, name) in new_of]
+        speech = Speech(done, words)
+        for path in self.tracked:
+            if path.endswith((".py", ".md")):
+                old = (self.root / path).read_text(encoding="utf-8")
+                text = changed.get(path, old)
+                new = speech.renamed(path, text)
+                if new != text:
+                    changed[path] = wrap(new, path, set(old.split("\n")))
+                    if path.endswith(".py"):
+                        ast.parse(changed[path])
         for path in self.tracked:
             if path.endswith(".txt") and path.startswith(f"{PACKAGE}/"):
                 text = (self.root / path).read_text(encoding="utf-8")
