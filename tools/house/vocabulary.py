@@ -224,6 +224,8 @@ def plain(path: str, text: str) -> str:
     text = re.sub(r"\bRUSHLIGHT_[A-Z_]+\b", lambda m: VARIABLES.get(m[0], m[0]), text)
     text = re.sub(r"""(RUSHLIGHT_LOGS(?:"?\s*[=:,]\s*"?|=))([\w,]+)""",
                   lambda m: m[1] + ",".join(LOGS.get(word, word) for word in m[2].split(",")), text)
+    for noun, names in (("setting", SETTINGS), ("trait", TRAITS), ("log", LOGS)):  # the setting `verify`
+        text = re.sub(rf"(\b{noun}s? `{{1,2}})(\w+)(?=`)", lambda m: m[1] + names.get(m[2], m[2]), text)
     if path.startswith(("docs/", "tests/tools/", "tests/docs/")):  # as each line of a log begins
         text = re.sub(rf"(?<![\w\])])\[({'|'.join(LOGS)})\](?![(\[:])", lambda m: f"[{LOGS[m[1]]}]", text)
     return re.sub(rf"(?<![\w-])(?:{'|'.join(map(re.escape, WORDS))})(?![\w-])", lambda m: WORDS[m[0]], text)
