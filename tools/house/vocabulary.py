@@ -22,7 +22,7 @@ import pathlib
 import re
 import sys
 
-from tree import PACKAGE, UNREAD, Source, git, table
+from tree import HERE, PACKAGE, UNREAD, Source, git, table
 from wrap import wrap
 
 DECLARING = {"op", "declare", "make", "primitive", "backward_operator", "derived", "operator_of"}
@@ -303,6 +303,9 @@ def main():
                 ast.parse(text)
             if not options.dry:
                 (root / path).write_text(text, encoding="utf-8")
+    test = root / "tests" / "core" / "test_former_variables.py"
+    if not options.dry and not test.exists():
+        test.write_text((HERE / "former_variables_test.txt").read_text(encoding="utf-8"), encoding="utf-8")
     print(f"settings, logs, traits, stages and words are renamed in {changed} files")
     for line in sorted(set(looks)):
         print("LOOK:", line)
