@@ -10,6 +10,7 @@ Run it before ``rename.py``, which changes the names of the functions by which t
 - traits.txt: keywords of the functions that declare operators, keys of ``traits``, and the table of traits.
 - stages.txt: names that ``Stage("name")`` gives to stages.
 - pages.txt: literal replacements in pages.
+- values.txt: values of settings; the old ones are still read.
 - words.txt: words that mean one thing wherever they stand.
 
 Prints what looks like such a name and is not renamed (``LOOK:``).
@@ -36,6 +37,8 @@ def pairs(name: str) -> dict:
 TRAITS, LOGS, WORDS = pairs("traits.txt"), pairs("logs.txt"), pairs("words.txt")
 SETTINGS = {line.split()[0]: line.split()[1] for line in table("settings.txt")}
 VARIABLES = {old: new for _, _, old, new in (line.split() for line in table("settings.txt")) if old != "-"}
+VALUES = {(setting, old): new for setting, old, new in (line.split() for line in table("values.txt"))}
+OF_VALUE = {line.split()[3]: line.split()[0] for line in table("settings.txt") if line.split()[3] != "-"}
 STAGES = dict(line.split(" -> ") for line in table("stages.txt"))
 
 
@@ -81,6 +84,7 @@ class File:
                     for word in node.keywords:
                         if word.arg in SETTINGS:
                             self.keyword(word, SETTINGS[word.arg])
+                            self.value(word.value, word.arg)
                 elif getattr(node.func, "id", "") == "Disabling" and node.args[0].value in SETTINGS:
                     self.string(node.args[0], SETTINGS[node.args[0].value])
                 else:
@@ -95,6 +99,12 @@ class File:
                     if isinstance(one, ast.Assign) and one.targets[0].id in SETTINGS:
                         begin, end = self.source.span(one.targets[0])
                         self.source.replace(begin, end, SETTINGS[one.targets[0].id])
+                        for word in ast.walk(one.value):
+                            self.value(word, one.targets[0].id)
+
+    def value(self, node, setting):
+        if isinstance(node, ast.Constant) and (setting, node.value) in VALUES:
+            self.string(node, VALUES[setting, node.value])
 
     def after_settings(self, values):
         for first, second in zip(values, values[1:]):
@@ -224,6 +234,8 @@ def plain(path: str, text: str) -> str:
     text = re.sub(r"\bRUSHLIGHT_[A-Z_]+\b", lambda m: VARIABLES.get(m[0], m[0]), text)
     text = re.sub(r"""(RUSHLIGHT_LOGS(?:"?\s*[=:,]\s*"?|=))([\w,]+)""",
                   lambda m: m[1] + ",".join(LOGS.get(word, word) for word in m[2].split(",")), text)
+    text = re.sub(r"""(RUSHLIGHT_[A-Z_]+)("?\s*[=:,]\s*"?)([\w-]+)""",
+                  lambda m: m[1] + m[2] + VALUES.get((OF_VALUE.get(m[1]), m[3]), m[3]), text)
     for noun, names in (("setting", SETTINGS), ("trait", TRAITS), ("log", LOGS)):  # the setting `verify`
         text = re.sub(rf"(\b{noun}s? `{{1,2}})(\w+)(?=`)", lambda m: m[1] + names.get(m[2], m[2]), text)
     if path.startswith(("docs/", "tests/tools/", "tests/docs/")):  # as each line of a log begins
@@ -234,10 +246,17 @@ def plain(path: str, text: str) -> str:
 def former(text: str) -> str:
     """settings.py, with the former names of variables, which warn."""
     rows = "\n".join(f'    "{new}": "{old}",' for old, new in VARIABLES.items())
+    of = {line.split()[0]: line.split()[3] for line in table("settings.txt")}
+    values = "\n".join(f'    ("{of[setting]}", "{old}"): "{new}",' for (setting, old), new in VALUES.items())
+    text = text.replace("        text = os.environ[variable]\n", "        text = FORMER_VALUES.get((self.variable, os.environ["
+                        "variable]), os.environ[variable])\n", 1)
     text = text.replace("\n\nclass Overrides(", f"""
 # Variables under their former names, which are read for one more release, with a warning.
 FORMER = {{
 {rows}
+}}
+FORMER_VALUES = {{
+{values}
 }}
 
 
