@@ -241,7 +241,8 @@ def test_programs_in_graphs_have_names_of_their_own_and_say_what_they_are_part_o
         r(2, 3), r(3, 3))
     assert {name for name, _ in seen[0].named_modules()} == {
         "", "cond_true_2", "cond_true_2.cond_true_0", "cond_true_2.cond_false_0", "cond_false_2",
-        "cond_false_2.cond_true_1", "cond_false_2.cond_false_1", "wrap_body_1", "wrap_body_1.wrap_body_0", "wrap_body_2"}
+        "cond_false_2.cond_true_1", "cond_false_2.cond_false_1", "wrap_body_1", "wrap_body_1.wrap_body_0",
+        "wrap_body_2"}
     stacks = {node.name: [name for name, _ in node.meta["source_fn_stack"]] for module in seen[0].modules()
               for node in module.graph.nodes if node.op == "call_function"}
     assert stacks["sin"] == ["wrap", "wrap", "sin"] and stacks["cos"] == ["wrap", "cos"] and stacks["cond"][0] == "cond"
