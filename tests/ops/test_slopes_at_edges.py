@@ -53,6 +53,7 @@ def test_a_determinant_with_an_infinity_has_a_slope():
                                                                      [[1.0, 1.0], [2.0, 3.0]]])[0].tolist()
     assert all(math.isnan(v) for row in one for v in row)
     assert other == [pytest.approx([3.0, -2.0]), pytest.approx([-1.0, 1.0])]
+    compare(lambda t: gradients(t, lambda t, a: t.linalg.det(a), [[INF]]))
 
 
 BAGS = {"rows": ([[0, 1, 2], [3, 3, 1], [2, 1, 0]], None, None), "padded rows": ([[0, 1, 2], [3, 3, 1]], None, 3),

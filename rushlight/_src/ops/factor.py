@@ -216,16 +216,16 @@ def without_two(s):
 
 
 def factors_with_sign(a):
-    """Return which matrices are finite, the singular values and vectors (of zeros for the others), and the sign of the
-    determinant, a phase if they are complex."""
+    """Return which matrices have finite cofactors, the singular values and vectors (of zeros for matrices that are not
+    finite), and the sign of the determinant, a phase if they are complex."""
     finite = np.isfinite(a).all((-2, -1), keepdims=True)
     u, s, vh = np.linalg.svd(np.where(finite, a, 0))
-    return finite, u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    return finite | (a.shape[-1] == 1), u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
 
 
 def cofactor_numpy(a):
     """det(a) a^-T without division, from the singular values: right for singular matrices too; NaN if an element is
-    infinite or NaN."""
+    infinite or NaN, unless it is the only one."""
     finite, u, s, vh, sign = factors_with_sign(a)
     return np.where(finite, sign * np.conj((u * without_one(s)[..., None, :]) @ vh), np.nan)
 
