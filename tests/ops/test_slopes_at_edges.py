@@ -114,3 +114,12 @@ def test_singular_vectors_of_infinities_end():
     for t in (rushlight, torch):
         with pytest.raises(t.linalg.LinAlgError):
             t.linalg.svd(t.tensor([[1.0, math.nan], [2.0, 3.0]]))
+
+
+def test_an_infinite_variance_has_an_infinite_loss_and_finite_slopes():
+    def slopes(t):
+        loss = lambda t, x, v: t.nn.functional.gaussian_nll_loss(x, t.zeros(4), v, reduction="none")  # noqa: E731
+        x, v = [1.0, 2.0, 3.0, 4.0], [INF, 0.0, 2.0, 1e-9]
+        return loss(t, t.tensor(x), t.tensor(v)), gradients(t, loss, x, v)
+
+    compare(slopes)
