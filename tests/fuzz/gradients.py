@@ -5,7 +5,8 @@ gradients of the sum of the results must agree, NaN where NaN, infinite where in
 mode, and second derivatives.
 
 ``python -m tests.fuzz.gradients`` prints all differences; ``--only var,std`` looks at some entries, ``--modes
-tangents`` at forward mode alone; ``--seed 1`` draws ten times as many samples and values instead.
+tangents`` at forward mode alone; ``--seed 1`` draws ten times as many samples and values instead; ``--samples 10``
+fills ten samples of each entry and prints what no table of test_gradients.py names.
 """
 from __future__ import annotations
 
@@ -51,11 +52,15 @@ def fitting(info):
     return [s for s in made if plain(s) and 0 < sum(v.numel() for _, v in tensors(s)) <= ELEMENTS]
 
 
-def draws(info, seed=None):
-    """(name, places that want gradients, sample) for each filling of a sample; with a seed, of several samples with
-    numbers that are drawn."""
+def draws(info, seed=None, several=None):
+    """(name, places that want gradients, sample) for each filling of a sample, or of ``several``; with a seed, of
+    several samples with numbers that are drawn."""
     samples = fitting(info)
-    if seed is None:
+    if several:
+        random.Random(7).shuffle(samples)
+        drawn = [(sample, f"{name} in {at}", lambda x, values=values: filled(x, values))
+                 for at, sample in enumerate(samples[:several]) for name, values in FILLS.items()]
+    elif seed is None:
         drawn = [(samples[len(samples) // 2], name, lambda x, values=values: filled(x, values))
                  for name, values in FILLS.items()] if samples else []
     else:
@@ -156,10 +161,10 @@ def arrays(compute, *arguments):
         return error
 
 
-def differences(info, *modes, seed=None):
+def differences(info, *modes, seed=None, several=None):
     """{mode: {name of a filling: text}} of the derivatives of an entry that part from torch's."""
     parted = {mode: {} for mode in modes}
-    for name, places, made in draws(info, seed):
+    for name, places, made in draws(info, seed, several):
         for mode in modes:
             given = made if mode != "second derivatives" else in_double(made)  # rounding decides less
             with warnings.catch_warnings(), settings.set(kernels=False, store=False):
@@ -204,12 +209,15 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--samples", type=int, help="how many of each entry are filled")
     options = parser.parse_args()
+    from .test_gradients import is_accepted  # which imports this module
     for info in ENTRIES:
         if not options.only or {info.name, title(info)} & set(options.only.split(",")):
             print("", title(info), end="\r", flush=True)
-            for mode, parted in differences(info, *options.modes.split(","), seed=options.seed).items():
-                for fill, text in parted.items():
+            found = differences(info, *options.modes.split(","), seed=options.seed, several=options.samples)
+            for mode, fill, text in [(mode, *one) for mode, parted in found.items() for one in parted.items()]:
+                if not options.samples or not is_accepted(info, mode, fill.split(" in ")[0]):
                     print(f"{mode}: {title(info)}: {fill}: {text}", flush=True)
     print(", ".join(f"{mode}: {count} compared" for mode, count in COMPARED.items()))
 
