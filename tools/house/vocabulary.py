@@ -1,4 +1,4 @@
-"""Rename settings, logs, traits, stages and single words, by the tables of these names.
+"""Rename settings, logs, traits, stages, fields and single words, by the tables of these names.
 
     python3.13 tools/house/vocabulary.py ROOT [--dry]
 
@@ -10,6 +10,7 @@ Run it before ``rename.py``, which changes the names of the functions by which t
 - traits.txt: keywords of the functions that declare operators, keys of ``traits``, and the table of traits.
 - stages.txt: names that ``Stage("name")`` gives to stages.
 - pages.txt: literal replacements in pages.
+- fields.txt: fields of classes, where the expression before the dot tells the class.
 - values.txt: values of settings; the old ones are still read.
 - words.txt: words that mean one thing wherever they stand.
 
@@ -39,6 +40,7 @@ SETTINGS = {line.split()[0]: line.split()[1] for line in table("settings.txt")}
 VARIABLES = {old: new for _, _, old, new in (line.split() for line in table("settings.txt")) if old != "-"}
 VALUES = {(setting, old): new for setting, old, new in (line.split() for line in table("values.txt"))}
 OF_VALUE = {line.split()[3]: line.split()[0] for line in table("settings.txt") if line.split()[3] != "-"}
+FIELDS = [line.split() for line in table("fields.txt")]
 STAGES = dict(line.split(" -> ") for line in table("stages.txt"))
 
 
@@ -117,6 +119,27 @@ class File:
                 for key in one.keys:
                     if isinstance(key, ast.Constant) and key.value in names:
                         self.string(key, names[key.value])
+
+    # --- fields
+    def fields(self):
+        here = [row for row in FIELDS if re.fullmatch(row[4], self.path) and row[1] in self.source.text]
+        for node in ast.walk(self.tree) if here else ():
+            for owners, old, new, values, _, strings in here:
+                if isinstance(node, ast.Attribute) and node.attr == old and re.fullmatch(values, ast.unparse(node.value)):
+                    end = self.source.span(node)[1]
+                    self.source.replace(end - len(old), end, new)
+                elif isinstance(node, ast.ClassDef) and node.name in owners.split(","):
+                    for one in node.body:
+                        begin = self.source.span(one)[0]
+                        if isinstance(one, ast.FunctionDef) and one.name == old:
+                            at = self.source.text.index(f"def {old}", begin) + 4
+                            self.source.replace(at, at + len(old), new)
+                        elif isinstance(one, (ast.Assign, ast.AnnAssign)):
+                            for target in getattr(one, "targets", [getattr(one, "target", None)]):
+                                if isinstance(target, ast.Name) and target.id == old:
+                                    self.source.replace(*self.source.span(target), new)
+                elif isinstance(node, ast.Constant) and node.value == old and re.fullmatch(strings, self.path):
+                    self.string(node, new)
 
     # --- traits
     @staticmethod
@@ -302,6 +325,7 @@ def main():
         if path.endswith(".py"):
             file = File(path, text)
             file.settings()
+            file.fields()
             file.traits()
             file.logs()
             looks += file.looks
