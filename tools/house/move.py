@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import re
 import shutil
 import sys
@@ -150,6 +151,7 @@ def move(root, rooms=None, dry=False) -> Tree:
 
 
 def main():
+    gc.disable()  # syntax trees of the whole project are alive at once
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root")
     parser.add_argument("--room", action="append", default=[])

@@ -18,6 +18,7 @@ import ast
 import builtins
 import collections
 import functools
+import gc
 import json
 import pathlib
 import re
@@ -548,6 +549,7 @@ class Project:
 
 
 def main():
+    gc.disable()  # syntax trees of the whole project are alive at once
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root")
     parser.add_argument("--only", action="append", default=[])

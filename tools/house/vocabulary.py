@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import pathlib
 import re
 import sys
@@ -310,6 +311,7 @@ def pages(path: str, text: str, looks: list) -> str:
 
 
 def main():
+    gc.disable()  # syntax trees of the whole project are alive at once
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root")
     parser.add_argument("--dry", action="store_true")
