@@ -97,12 +97,12 @@ def test_forward_is_the_transpose_of_reverse(name, index):
     call = caller(name, sample, values, paths)
     floats = lambda *tensors: tuple(smooth(call(*tensors)))
     primals = [rl.tensor(at(values, p)) for p in paths]
+    if not floats(*primals):
+        pytest.skip("no floating result")
     try:
         outputs, pull = func.vjp(floats, *primals)
     except NotImplementedError:
         pytest.skip("no derivative")
-    if not outputs:
-        pytest.skip("no floating result")
     generator = np.random.default_rng(1)
     tangents = [rl.tensor(generator.standard_normal(p.shape)) for p in primals]
     cotangents = [rl.tensor(generator.standard_normal(tuple(o.shape))) for o in outputs]
