@@ -15,9 +15,10 @@ from .values import constant
 from .element import Context
 from .lanes import parts, unrolling
 from .reductions import Reductions, copies
-from .scalars import STORED
+from .scalars import COMPUTED, STORED
 from .types import i64, ptr, vector
 
+BLOCK = 128  # rows that are added up before their sum is added to the total
 ABI = [("slots", ptr), ("begin", i64), ("end", i64), ("worker", i64)]
 
 
@@ -214,7 +215,9 @@ class Emitter(Reductions):
             for c in contexts:
                 self.within(c, lambda: self.hoist(stage, stage.loops))
             starts = [self.identity(r, True) for _ in contexts for r in stage.reductions]
-            results = self.serial(stage.loops, starts, lambda values: self.lane_body(stage, contexts, values))
+            body = lambda values: self.lane_body(stage, contexts, values)
+            results = (self.in_blocks(stage.loops, starts, body, stage.reductions) if sums_floats(stage)
+                       else self.serial(stage.loops, starts, body))
             for k, c in enumerate(contexts):
                 for n, r in enumerate(stage.reductions):
                     c.values[r.result] = results[k * len(stage.reductions) + n][-1]
@@ -272,6 +275,26 @@ class Emitter(Reductions):
                 value = self.combine(r, low, high)
             out.append([self.b.extract(v, 0) for v in value])
         return out
+
+    def in_blocks(self, loops, starts, body, reductions):
+        """Emit a loop like ``serial``, whose every ``BLOCK`` steps begin anew and are then combined with those before:
+        a sum of n terms has the rounding errors of BLOCK + n / BLOCK."""
+        (axis,), shapes = loops, [len(v) for v in starts]
+        flat, end = [v for value in starts for v in value], self.value(const(extent_of(axis)))
+
+        def step(at, values):
+            self.scopes.append({axis: at})
+            inner = body(regroup(values, shapes))
+            self.scopes.pop()
+            return [v for value in inner for v in value]
+
+        def block(first, values):
+            found = self.b.loop(first, self.b.minimum(self.b.add(first, BLOCK), end), 1, flat, step)
+            pairs = zip(regroup(values, shapes), regroup(found, shapes))
+            return [v for k, (old, new) in enumerate(pairs)
+                    for v in self.combine(reductions[k % len(reductions)], old, new)]
+
+        return regroup(self.b.loop(constant(i64, 0), end, BLOCK, flat, block), shapes)
 
     def serial(self, loops, carried, body):
         """Emit nested loops one index at a time around ``body(carried)``."""
@@ -352,6 +375,12 @@ def transposed(b, rows):
             rows[at + half] = b.shuffle(low, high, [k + half if not k & half else size + k for k in range(size)])
         half //= 2
     return rows
+
+
+def sums_floats(stage: KernelStage) -> bool:
+    """True if a stage's only loop adds floats, whose rounding errors grow with the terms of one accumulator."""
+    return len(stage.loops) == 1 and not any(r.running for r in stage.reductions) and any(
+        r.combine == "add" and COMPUTED[r.value.dtype.name].is_float for r in stage.reductions)
 
 
 def regroup(flat, sizes):
