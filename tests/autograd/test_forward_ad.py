@@ -137,3 +137,43 @@ def test_functions_in_place_write_their_tangents(recorded, jvp):
 def test_arguments_without_a_derivative_are_named(name):
     text = same_error(lambda t: tangent(t, lambda a: getattr(t, name)(a, t.ones(3)), t.arange(3.0) + 1))
     assert f"Trying to use forward AD with {name} that does not support it" in text
+
+
+GRADIENTS = {  # of what, with respect to what, weighted by what, from a dual x, its primal, its tangent and a weight
+    "a plain result": lambda t, d, x, v, w: (w.exp().sum(), w, None),
+    "the value": lambda t, d, x, v, w: ((d.sin() * w).sum(), (x, w), None),
+    "a dual input": lambda t, d, x, v, w: ((d.sin() * w).prod(), d, None),
+    "a dual in between": lambda t, d, x, v, w: [z := d * w, (z.exp().sum(), z, None)][1],
+    "weighted": lambda t, d, x, v, w: ((d ** 3, w * d), (x, w), (t.arange(3.0), t.ones(3))),
+    "weighted by a dual": lambda t, d, x, v, w: (d ** 3, x, d.detach() * 2),
+    "by a dual weight": lambda t, d, x, v, w: (w ** 3, w, d * 2),
+    "a parameter's direction": lambda t, d, x, v, w: ((modules(t).make_dual(w, t.ones(3)) ** 3).sum(), w, None),
+}
+
+
+def test_gradients_of_a_tangent_in_its_level():
+    def run(t):
+        x, v, w = (t.arange(1.0, 4.0).mul_(k).requires_grad_() for k in (0.5, -1, 0.2))
+        with modules(t).dual_level():
+            tangent = modules(t).unpack_dual(modules(t).make_dual(x, v).exp() * w).tangent
+            found = t.autograd.grad(tangent, (x, v, w), t.ones(3))
+        return [g.detach() for g in found]
+
+    compare(run)
+
+
+@pytest.mark.parametrize("create_graph", (False, True))
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_in_a_level_carry_tangents(name, create_graph):
+    def run(t):
+        x, v, w = (t.arange(1.0, 4.0) * k for k in (0.5, -1, 0.2))
+        for leaf in (x, v, w):
+            leaf.requires_grad_()
+        with modules(t).dual_level():
+            d = modules(t).make_dual(x, v)
+            of, by, weights = GRADIENTS[name](t, d, x, v, w)
+            found = [modules(t).unpack_dual(g) for g in t.autograd.grad(of, by, weights, create_graph=create_graph)]
+            found = [(g.primal.detach(), (t.zeros(3) if g.tangent is None else g.tangent).detach()) for g in found]
+        return found
+
+    compare(run)

@@ -271,6 +271,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     gradients = as_tuple(grad_outputs) or (None,) * len(outputs)
+    level = top()
+    if getattr(level, "takes_contexts", False) and len(gradients) == len(outputs):
+        return grad_of_duals(level, outputs, inputs, gradients, retain_graph, create_graph,
+                             allow_unused=allow_unused, is_grads_batched=is_grads_batched,
+                             materialize_grads=materialize_grads)
     if is_grads_batched:
         for output, rows in zip(outputs, gradients):
             if rows is not None and tuple(rows.shape[1:]) != tuple(output.shape):
@@ -304,6 +309,29 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                 "the desired behavior.")
         out.append(gradient if like is tensor or gradient is None else like.gradient(gradient))
     return tuple(out)
+
+
+def grad_of_duals(level, outputs, inputs, gradients, retain_graph, create_graph, **options):
+    """``grad`` in a ``dual_level`` block: gradients carry tangents, those of the gradients in the direction of the
+    tangents, by reverse mode over what the outputs' tangents were computed from (so those of a tangent itself carry
+    none)."""
+    outputs, inputs, gradients = ([(v.current().value, v.tangent) if level.owns(v) else (v, None) for v in values]
+                                  for values in (outputs, inputs, gradients))
+    pushed = []  # (a tensor, its weight): the tangent of the outputs, weighted and summed, as such a sum
+    for (output, tangent), (weight, weight_tangent) in zip(outputs, gradients):
+        if tangent is not None and tangent.requires_grad:
+            pushed.append((tangent, weight))
+        if weight_tangent is not None:
+            pushed.append((output, weight_tangent))
+    values = [value for value, _ in inputs]
+    with level.below():
+        tangents = [None] * len(values)
+        if pushed:
+            tangents = grad([t for t, _ in pushed], values, [w for _, w in pushed], True, create_graph,
+                            **{**options, "allow_unused": True, "materialize_grads": False})
+        found = grad([output for output, _ in outputs], values, [weight for weight, _ in gradients],
+                     create_graph if retain_graph is None else retain_graph, create_graph, **options)
+    return tuple(g if g is None or t is None else level.kind(level, g, t) for g, t in zip(found, tangents))
 
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
