@@ -32,6 +32,10 @@ from wrap import wrap
 HIDDEN = tuple(f"{PACKAGE}.{name}." for name in ("_src", "_compat", "_torchvision"))
 
 
+# a module that is imported by its name
+BY_NAME = r"(?:_?room|import_submodule|(?:importlib\.)?import_module)\(\s*\"([\w.]+)\"\)"
+
+
 class Scope:
     """A scope of a program: ``bound`` names, ``uses``: name -> nodes that name it here, ``imports``: (node, alias)."""
 
@@ -191,6 +195,8 @@ class Module:
                 for a in node.names:
                     if a.name.partition(".")[0] == PACKAGE:
                         self.modules[a.asname or PACKAGE] = a.name if a.asname else PACKAGE
+        for match in re.finditer(rf"(\w+)(?:, \w+)* = {BY_NAME}(?![.\w])", self.text):  # name = room("library.conventions")
+            self.modules[match[1]] = f"{PACKAGE}.{match[2].removeprefix(f'{PACKAGE}.')}"
 
     @functools.cached_property
     def scopes(self) -> Scope:
@@ -477,6 +483,10 @@ class Project:
             base, _, name = match[0].rpartition(".")
             if (base, name) in new_of:
                 source.replace(match.start(1), match.end(1), new_of[base, name])
+        for match in re.finditer(rf"{BY_NAME}\.(\w+)", m.text):
+            new = new_of.get((f"{PACKAGE}.{match[1].removeprefix(f'{PACKAGE}.')}", match[2]))
+            if new:
+                source.replace(match.start(2), match.end(2), new)
         for match in re.finditer(r"\b(?:entered|lazy_function)\(\s*\"([\w.]+)\",\s*\"(\w+)\"", m.text):
             new = new_of.get((f"{PACKAGE}.{match[1]}", match[2]))
             if new:
