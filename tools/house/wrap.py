@@ -1,6 +1,7 @@
 """Wrap lines that renaming has made longer than the project allows."""
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -24,14 +25,19 @@ def wrap(text: str, path: str, old: set) -> str:
             elif not lines[k].startswith(("|", "\t")) and lines[k].strip().count(" ") > 2:
                 flow(lines, k, re.match(r"\s*", lines[k])[0])
     elif path.endswith(".py"):
-        kinds = kinds_of(text)
+        kinds, within, logical = kinds_of(text), brackets(text), statements(text)
         for k in reversed(long):
             kind = kinds.get(k + 1, "code")
             lead = re.match(r"\s*(# )?", lines[k])[0]
             if kind == "string" or kind == "comment":
                 flow(lines, k, lead)
             else:
-                code(lines, k)
+                whole(lines, k, k + 1 in within, logical.get(k + 1))
+        wrapped = "\n".join(lines)
+        try:  # the same program
+            return wrapped if ast.dump(ast.parse(wrapped)) == ast.dump(ast.parse(text)) else text
+        except SyntaxError:
+            return text
     return "\n".join(lines)
 
 
@@ -67,6 +73,19 @@ def kinds_of(text: str) -> dict[int, str]:
     return found
 
 
+def brackets(text: str) -> set:
+    """Numbers of the lines that begin within brackets."""
+    found, depth, last = set(), 0, 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.start[0] != last:
+            last = token.start[0]
+            if depth:
+                found.add(last)
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+    return found
+
+
 def flow(lines: list, k: int, lead: str):
     """Move the end of a line of prose to the next one, and so on to the end of the paragraph."""
     indent = lead if lead.strip() != "#" else lead
@@ -90,8 +109,48 @@ def flow(lines: list, k: int, lead: str):
         k, marker = k + 1, None
 
 
-def code(lines: list, k: int):
-    """Break a line of code after a comma in brackets, or put its comment above it."""
+def statements(text: str) -> dict[int, tuple]:
+    """Line -> the first and last line of its statement; without those with comments, or strings of several lines."""
+    found, begin, plain = {}, None, True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING) or begin is None and \
+                token.type == tokenize.COMMENT:
+            continue
+        begin = begin or token.start[0]
+        if token.type == tokenize.COMMENT or token.start[0] != token.end[0] and token.type != tokenize.NEWLINE:
+            plain = False
+        if token.type == tokenize.NEWLINE:
+            if plain:
+                found |= dict.fromkeys(range(begin, token.start[0] + 1), (begin, token.start[0]))
+            begin, plain = None, True
+    return found
+
+
+def whole(lines: list, k: int, inside: bool, span):
+    """Break a line; if that leaves a part too long, break its statement anew from its beginning."""
+    if k >= len(lines) or len(lines[k]) <= WIDTH:
+        return
+    first, last = (span[0] - 1, span[1]) if span else (k, k + 1)
+    attempt = lines[first:last]
+    code(attempt, k - first, inside)
+    if span and any(len(line) > WIDTH for line in attempt):
+        parts = [lines[first].rstrip(" \\"), *(line.strip().rstrip(" \\") for line in lines[first + 1:last])]
+        one = parts[0]
+        for part in parts[1:]:
+            one += part if one[-1] in "([{" or part[0] in ")]}" else f" {part}"
+        anew = [one]
+        code(anew, 0, False)
+        if sum(len(line) > WIDTH for line in anew) < sum(len(line) > WIDTH for line in attempt):
+            attempt = anew
+    lines[first:last] = attempt
+
+
+OPERATORS = re.compile(r" (?:and|or|if|else|for|not in|is not|in|is|[-+*/|&]|[=!<>]=|[<>]) ")
+
+
+def code(lines: list, k: int, inside: bool):
+    """Break a line of code in brackets, at the outermost place after which the rest fits; or put its comment above it.
+    ``inside``: the line begins within brackets."""
     line = lines[k]
     indent = re.match(r"\s*", line)[0]
     comment = re.search(r"  # (?!noqa)", line)
@@ -99,33 +158,72 @@ def code(lines: list, k: int):
         lines[k:k + 1] = [f"{indent}# {line[comment.end():]}", line[:comment.start()]]
         if len(lines[k]) > WIDTH:
             flow(lines, k, f"{indent}# ")
+        if len(lines[k + 1]) > WIDTH:
+            code(lines, k + 1, inside)
         return
-    stack, quote, best, j = [], "", None, 0
-    while j < min(len(line), WIDTH):
+    best = min(places(line, len(indent) if inside else None), default=None)
+    if best is None and not inside:
+        statement = re.fullmatch(r"(\s*(?:return |assert |yield |raise |[\w.,\[\]\" ]+ = ))(.+)", line)
+        condition = re.fullmatch(r"(\s*(?:if|elif|while|with) )(.+)(:)", line)
+        found = statement or condition
+        if found and not line.endswith(("(", "[", "{", ",", "\\")) and balanced(found[2]):
+            lines[k] = f"{found[1]}({found[2]}){':' if condition else ''}"
+            best = min(places(lines[k], None), default=None)
+            line = lines[k] if best else line
+            lines[k] = line
+    if best is None:
+        return
+    _, _, cut, column, quotes = best
+    rest = line[cut:].lstrip() if not quotes else quotes[1] + line[cut:]
+    lines[k:k + 1] = [line[:cut].rstrip() if not quotes else line[:cut] + quotes[0], " " * column + rest]
+    if len(lines[k + 1]) > WIDTH:
+        code(lines, k + 1, True)
+
+
+def balanced(text: str) -> bool:
+    try:
+        ast.parse(f"({text})")
+    except SyntaxError:
+        return False
+    return True
+
+
+def places(line: str, own: int | None):
+    """(does the rest not fit, depth, where, column of the rest, quotes): places to break a line; ``own``: the column of
+    its brackets, if it begins within some."""
+    stack, quote, prefix, braces, j = [] if own is None else [own - 1], "", "", 0, 0
+    floor = len(stack)
+    while j < len(line):
         c = line[j]
         if quote:
             if c == "\\":
                 j += 1
             elif c == quote:
                 quote = ""
+            elif "f" in prefix and c in "{}" and line[j:j + 2] not in ("{{", "}}"):
+                braces += 1 if c == "{" else -1
+            elif "f" in prefix and c in "{}":
+                j += 1
+            elif c == " " and not braces and stack and 20 < j < WIDTH - 1:
+                yield (True, len(stack) + 9), -j, j + 1, start, (quote, prefix + quote)
         elif c in "\"'":
-            quote = c
+            quote, braces = c, 0
+            prefix = re.search(r"[rbfRBF]*$", line[:j])[0]
+            start = j - len(prefix)
         elif c in "([{":
             stack.append(j)
+            lead = len(line) - len(line.lstrip()) + 4
+            if lead + 8 < j < WIDTH and line[j + 1:].strip() and line[j + 1] not in ")]}":
+                yield (lead + len(line) - j - 1 > WIDTH, len(stack) + 4), -j, j + 1, lead, ()
         elif c in ")]}":
-            stack and stack.pop()
-        elif c == "," and line[j + 1:j + 2] == " " and stack:
-            best = j, stack[-1] + 1
-        elif line[j:j + 4] == " if " and stack:
-            best = j, stack[-1] + 1
+            if stack:
+                stack.pop()
+            floor = min(floor, len(stack))
+        elif c == " " and stack and j < WIDTH:
+            match = OPERATORS.match(line, j)
+            if line[j - 1] == "," or match:
+                column = stack[-1] + 1
+                rest = len(line) - j - 1
+                if line[j + 1:].strip() and column < j:
+                    yield (column + rest > WIDTH, len(stack)), -j, j, column, ()
         j += 1
-    if best is None:
-        return
-    at, column = best
-    cut = at + 1 if line[at] == "," else at
-    rest = line[cut:].lstrip()
-    if not rest.strip() or column + len(rest) >= len(line):
-        return
-    lines[k:k + 1] = [line[:cut].rstrip(), " " * column + rest]
-    if len(lines[k + 1]) > WIDTH:
-        code(lines, k + 1)
