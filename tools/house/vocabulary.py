@@ -336,7 +336,9 @@ def main():
             text = re.sub(r"\bsettings\.(\w+)", lambda m: f"settings.{SETTINGS.get(m[1], m[1])}", text)
         if path.endswith("/traits.py"):
             text = re.sub(r'^    "(\w+)": \(', lambda m: f'    "{TRAITS.get(m[1], m[1])}": (', text, flags=re.M)
-        text = pages(path, plain(path, text), looks)
+        if "FORMER" not in text:  # which lists former names
+            text = plain(path, text)
+        text = pages(path, text, looks)
         if path.endswith(("core/settings.py", "platform/settings.py")) and "FORMER" not in text:
             text = former(text)
             text = re.sub(r"settings\.(\w+)$", lambda m: f"settings.{SETTINGS.get(m[1], m[1])}", text, flags=re.M)

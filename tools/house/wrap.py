@@ -145,7 +145,7 @@ def whole(lines: list, k: int, inside: bool, span):
     lines[first:last] = attempt
 
 
-OPERATORS = re.compile(r" (?:and|or|if|else|for|not in|is not|in|is|[-+*/|&]|[=!<>]=|[<>]) ")
+OPERATORS = re.compile(r" (?:and|or|if|else|for|not in|is not|[-+*/|&]|[=!<>]=|[<>]) ")
 
 
 def code(lines: list, k: int, inside: bool):
