@@ -68,7 +68,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         checked_tensors("jacrev(f)(*args)", outputs, "f(*args)")
         checked_real("jacrev", "outputs", outputs)
         pull = lambda *rows: found[1](tree_unflatten(rows, out_spec))[0]
-        pulled = one_by_one(pull, basis(outputs)) if chunk_size == 1 else tree_flatten(
+        alone = chunk_size == 1 and any(o.numel() for o in outputs)
+        pulled = one_by_one(pull, basis(outputs)) if alone else tree_flatten(
             vmap(pull, chunk_size=chunk_size)(*basis(outputs)))[0]
         columns = [parts(r, outputs) for r in pulled]  # one list for each input
         result = tree_unflatten([tree_unflatten([c[k] for c in columns], spec) for k in range(len(outputs))], out_spec)

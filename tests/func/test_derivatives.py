@@ -208,6 +208,11 @@ def test_chunks_of_one_row_run_without_vmap():
     compare(run)
 
 
+def test_chunks_of_one_row_without_rows():
+    found = rushlight.func.jacrev(lambda x: x[:0] * 2, chunk_size=1)(rushlight.ones(3))
+    assert tuple(found.shape) == (0, 3)
+
+
 def test_pull_takes_whether_the_graph_is_kept():
     compare(lambda t: t.func.vjp(t.sin, t.ones(3))[1](t.ones(3), True, True))
 
