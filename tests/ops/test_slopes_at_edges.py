@@ -93,6 +93,13 @@ def test_excluded_elements_take_no_part_in_ties(name, reduce, value):
     compare(slopes)
 
 
+@pytest.mark.parametrize("name", ["scatter_reduce", "index_reduce"])
+def test_places_without_sources_have_tangents(name):
+    x, s = rushlight.zeros(3), rushlight.tensor([1.0, 4.0, 2.0])
+    into = lambda x, s: getattr(x, name)(0, rushlight.tensor([0, 1, 0]), s, "amax", include_self=False)  # noqa: E731
+    assert rushlight.func.jvp(into, (x, s), (rushlight.ones(3), s))[1].tolist() == [2.0, 4.0, 1.0]
+
+
 def test_least_squares_of_infinities_end():
     """Where LAPACK's iteration does not, for this matrix: NaN; other matrices of a batch keep their solutions."""
     infinite = [[0.5, 2.0, 2.0], [0.5, 2.0, 2.0], [INF, INF, 0.5], [0.5, 0.5, 0.5]]

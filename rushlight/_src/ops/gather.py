@@ -175,19 +175,20 @@ def extremes_of_sources(base, index, source, dim, combine):
     """``base`` with the largest (smallest) of several sources at each place of ``index``: elements, or slices where
     ``index`` has fewer dimensions. Where sources go ``base`` is neutral: equal to the result by chance, it shares no
     gradient."""
-    return writing(index, source)[0](base, index, source, dim=dim, combine=combine)
+    return choose_access(index, source)[0](base, index, source, dim=dim, combine=combine)
 
 
 @rule(extremes_of_sources)
 def vjp(g, y, base, index, source, dim, combine):
-    write, read = writing(index, source)
+    write, read = choose_access(index, source)
     hit = P.convert(P.eq(source, read(y, index, dim=dim)), dtype=g.dtype)
     count = write(P.full(shape=tuple(base.shape), value=0, dtype=g.dtype), index, hit, dim=dim, combine="add")
+    count = P.where(P.eq(y, y), P.maximum(count, 1.0), count)  # 0 where no source goes
     return [g, None, P.mul(read(P.div(g, count), index, dim=dim), hit)]
 
 
-def writing(index, source):
-    """The primitives that write sources to the places of ``index``, and read there."""
+def choose_access(index, source):
+    """Return the primitives that write sources to the places of ``index``, and read there."""
     return (P.scatter, P.gather) if len(index.shape) == len(source.shape) else (P.put, P.take)
 
 
