@@ -262,6 +262,8 @@ def plain(path: str, text: str) -> str:
                   lambda m: m[1] + m[2] + VALUES.get((OF_VALUE.get(m[1]), m[3]), m[3]), text)
     for noun, names in (("setting", SETTINGS), ("trait", TRAITS), ("log", LOGS)):  # the setting `verify`
         text = re.sub(rf"(\b{noun}s? `{{1,2}})(\w+)(?=`)", lambda m: m[1] + names.get(m[2], m[2]), text)
+    if path.startswith(("docs/", "tests/")):  # names of loggers in strings
+        text = re.sub(rf"(?<=\b{PACKAGE}\.)({'|'.join(LOGS)})(?=[\"'|:])", lambda m: LOGS[m[1]], text)
     if path.startswith(("docs/", "tests/tools/", "tests/docs/")):  # as each line of a log begins
         text = re.sub(rf"(?<![\w\])])\[({'|'.join(LOGS)})\](?![(\[:])", lambda m: f"[{LOGS[m[1]]}]", text)
     return re.sub(rf"(?<![\w-])(?:{'|'.join(map(re.escape, WORDS))})(?![\w-])", lambda m: WORDS[m[0]], text)
@@ -275,7 +277,8 @@ def former(text: str) -> str:
     text = text.replace("        text = os.environ[variable]\n", "        text = FORMER_VALUES.get((self.variable, os.environ["
                         "variable]), os.environ[variable])\n", 1)
     text = text.replace("\n\nclass Overrides(", f"""
-# Variables under their former names, which are read for one more release, with a warning.
+# Variables under their former names, which are read for one more release, with a warning for each.
+told: set = set()
 FORMER = {{
 {rows}
 }}
@@ -291,8 +294,10 @@ class Overrides(""", 1)
     return text.replace(old, old.replace("        if variable is None:\n", """\
         former = FORMER.get(self.variable)
         if variable is None and former and os.environ.get(former):
-            warnings.warn(f"the environment variable {former} is now {self.variable}; the former name will not be read "
-                          "after the next release", FutureWarning, stacklevel=3)
+            if former not in told:
+                told.add(former)
+                warnings.warn(f"the environment variable {former} is now {self.variable}; the former name will not be "
+                              "read after the next release", FutureWarning, stacklevel=3)
             variable = former
         if variable is None:
 """), 1)
