@@ -240,6 +240,17 @@ class File:
                 self.string(first, STAGES[first.value])
             elif name == "well_formed" and first is not None and first.value in STAGES:
                 self.string(first, STAGES[first.value])
+        if "class CompileDebugFolder" in self.source.text:  # files of logs
+            for node in ast.walk(self.tree):
+                if isinstance(node, ast.Dict):
+                    self.keys(node, LOGS)
+                elif isinstance(node, ast.Compare) and "texts" in ast.unparse(node.comparators[0]) \
+                        and isinstance(node.left, ast.Constant) and node.left.value in LOGS:
+                    self.string(node.left, LOGS[node.left.value])
+                elif isinstance(node, ast.Call) and ast.unparse(node.func) == "dict.fromkeys":
+                    for word in getattr(node.args[0], "elts", ()):
+                        if isinstance(word, ast.Constant) and word.value in LOGS:
+                            self.string(word, LOGS[word.value])
         named = {"COMPONENTS", "ARTIFACTS"} if "_logging/" in self.path else set()
         for node in self.tree.body:
             targets = [getattr(t, "id", "") for t in getattr(node, "targets", ())]
