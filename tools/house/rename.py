@@ -282,7 +282,8 @@ class Speech:
             elif base:
                 new = self.in_file(base.rpartition(".")[2], name) or (self.gone.get(name) if "rushlight" in base else None)
             else:
-                new = self.of_path.get((path, name)) if path.endswith(".py") else None
+                own = path.endswith(".py") and not re.search(rf"\.{name}\b", text)  # no field is called so
+                new = self.of_path.get((path, name)) if own else None
                 new = new or self.gone.get(name)
             base = ".".join(self.gone.get(part, part) for part in base.split("."))  # a class
             new = name if new is None else new

@@ -25,13 +25,17 @@ def wrap(text: str, path: str, old: set) -> str:
             elif not lines[k].startswith(("|", "\t")) and lines[k].strip().count(" ") > 2:
                 flow(lines, k, re.match(r"\s*", lines[k])[0])
     elif path.endswith(".py"):
+        kinds = kinds_of(text)
+        for k in reversed(long):
+            if kinds.get(k + 1) in ("string", "comment"):
+                flow(lines, k, re.match(r"\s*(# )?", lines[k])[0])
+        text = "\n".join(lines)
+        long = [k for k in range(len(lines)) if len(lines[k]) > WIDTH and lines[k] not in old and "# noqa" not in lines[k]]
+        if not long:
+            return text
         kinds, within, logical = kinds_of(text), brackets(text), statements(text)
         for k in reversed(long):
-            kind = kinds.get(k + 1, "code")
-            lead = re.match(r"\s*(# )?", lines[k])[0]
-            if kind == "string" or kind == "comment":
-                flow(lines, k, lead)
-            else:
+            if k + 1 not in kinds:
                 whole(lines, k, k + 1 in within, logical.get(k + 1))
         wrapped = "\n".join(lines)
         try:  # the same program
@@ -140,7 +144,8 @@ def whole(lines: list, k: int, inside: bool, span):
             one += part if one[-1] in "([{" or part[0] in ")]}" else f" {part}"
         anew = [one]
         code(anew, 0, False)
-        if sum(len(line) > WIDTH for line in anew) < sum(len(line) > WIDTH for line in attempt):
+        if max(map(len, anew)) <= max(WIDTH, *map(len, attempt)) and sum(len(line) > WIDTH for line in anew) < sum(
+                len(line) > WIDTH for line in attempt):
             attempt = anew
     lines[first:last] = attempt
 
