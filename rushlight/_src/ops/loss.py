@@ -347,6 +347,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
     refuse_where(var < 0, ValueError("var has negative entry/entries"))
+    check_number(eps, var.dtype)
     var = OPS["where"](var < eps, eps + (var - var.detach()), var)  # whose slope is 1 where it is clamped, too
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     return finish(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
