@@ -122,7 +122,7 @@ def test_functions_keep_the_branches_of_their_examples():
     traced = rl.jit.trace(lambda x, y: (x * scale if x.shape[1] == 2 else x) + y, (rl.ones(3, 2), rl.ones(3, 2)))
     loaded = through(traced)
     assert loaded(rl.ones(7, 2), rl.zeros(7, 2)).equal(scale.expand(7, 2))
-    assert any("mul" in str(node.target) for node in traced.graph.nodes)
+    assert any("mul" in node.kind() for node in traced.graph.nodes())
 
 
 def test_what_fits_no_graph_is_saved_by_its_code(tmp_path):
